@@ -1,0 +1,37 @@
+"""What the WAN looks like: sites, directed links, and one builder per file, found by its name.
+
+A builder is a module of this package with a function
+`build(rng: random.Random, *, <options>) -> Topology`; the keyword-only, typed parameters of that
+function are its options, and the module's first docstring line describes it. A new topology is
+one new file: nothing has to be registered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from topologies.model import Link, LinkOverride, Site, Topology, TopologyError
+
+__all__ = [
+    "Link",
+    "LinkOverride",
+    "Site",
+    "Topology",
+    "TopologyError",
+    "builders",
+    "description",
+]
+
+
+def builders() -> dict[str, ModuleType]:
+    """Every topology builder, name -> module, sorted by name: the modules that have `build`."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "build")}
+
+
+def description(module: ModuleType) -> str:
+    """The first line of the module's docstring, without its full stop."""
+    return (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")
