@@ -1,0 +1,1 @@
+"""What runs at each site: plans, policies, messages, links, executor, worker, controller."""

@@ -1,0 +1,17 @@
+"""A2A: every member sends its whole model to every other (CREW's paper, Section V, baseline)."""
+
+from __future__ import annotations
+
+from agents.plan import Block, Plan, PlanRequest, star
+from agents.routes import routes
+
+
+def build(request: PlanRequest) -> Plan:
+    """P blocks of the whole model, each summed and kept by one member."""
+    pairs = [(a, b) for a in request.group for b in request.group if a != b]
+    found = routes(pairs, request.rates_mbps)
+    blocks = tuple(
+        Block(((0, request.chunk_count),), site, star(site, request.group, found)[0], ())
+        for site in request.group
+    )
+    return Plan(request.group, request.group, request.chunk_count, blocks)

@@ -1,0 +1,82 @@
+"""CREW: weighted stars around every site, shares from a linear program (Luo et al., CREW).
+
+Section III-B: all n sites aggregate, not just the group. `x[j]`, the share of site j's block,
+minimises T_scatter + T_multicast (LP (2)):
+
+    T_scatter   = max_j x[j] / min_{i in P, i != j} b[i, j]
+    T_multicast = max_j x[j] / min_{i in P, i != j} b[j, i]
+
+and Algorithm 1 cuts the chunks accordingly. With T the optimum, pipelining takes T/2 to T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import linprog
+
+from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, split, star
+from agents.routes import route_rates_mbps, routes
+
+Split = Literal["aware", "even"]
+"""Shares by the LP from the links' rates (the paper's N-A), or the same for all (E-D)."""
+
+
+def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
+    """All sites aggregate; see `build_stars` for sites that the group cannot reach directly."""
+    return build_stars(request, request.sites, split)
+
+
+def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) -> Plan:
+    """Stars around the candidates that are linked directly, both ways, with the whole group.
+
+    Others get no share (the paper's rule for unreachable workers). If the overlay has no such
+    candidate at all, every candidate takes part over source routes, counted at the rate of their
+    slowest hop. Raises `PlanError` for a group of fewer than two.
+    """
+    if len(request.group) < 2:
+        raise PlanError(f"a partial reduce needs at least two sites, got {len(request.group)}")
+    direct = [site for site in candidates if _is_direct(site, request)]
+    hubs = direct or list(candidates)
+    found = routes(_pairs(hubs, request.group), request.rates_mbps)
+    rates = route_rates_mbps(found, request.rates_mbps)
+    shares = (
+        solve_shares(hubs, request.group, rates) if mode == "aware" else dict.fromkeys(hubs, 1.0)
+    )
+    blocks = []
+    for hub, chunks in split(shares, request.chunk_count).items():
+        blocks.append(Block(chunks, hub, *star(hub, request.group, found)))
+    return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
+
+
+def solve_shares(
+    hubs: Sequence[str], group: Sequence[str], rates_mbps: dict[Directed, float]
+) -> dict[str, float]:
+    """Solve LP (2) with HiGHS: one share per hub, summing to 1."""
+    n = len(hubs)
+    inward = [min(rates_mbps[site, hub] for site in group if site != hub) for hub in hubs]
+    outward = [min(rates_mbps[hub, site] for site in group if site != hub) for hub in hubs]
+    # Unknowns: x[0..n-1], T_scatter, T_multicast. Rates are scaled to keep the LP well-conditioned.
+    scale = max(*inward, *outward)
+    upper = np.zeros((2 * n, n + 2))
+    upper[np.arange(n), np.arange(n)] = scale / np.array(inward)
+    upper[n + np.arange(n), np.arange(n)] = scale / np.array(outward)
+    upper[:n, n] = upper[n:, n + 1] = -1.0
+    total = np.concatenate([np.ones(n), [0.0, 0.0]])[np.newaxis]
+    cost = np.concatenate([np.zeros(n), [1.0, 1.0]])
+    solved = linprog(cost, upper, np.zeros(2 * n), total, [1.0], method="highs")
+    if not solved.success or solved.x is None:
+        raise PlanError(f"the linear program for the shares has no solution: {solved.message}")
+    return {hub: max(0.0, float(share)) for hub, share in zip(hubs, solved.x, strict=False)}
+
+
+def _is_direct(hub: str, request: PlanRequest) -> bool:
+    return all(pair in request.rates_mbps for pair in _pairs([hub], request.group))
+
+
+def _pairs(hubs: Sequence[str], group: Sequence[str]) -> list[Directed]:
+    return [
+        pair for hub in hubs for site in group if site != hub for pair in ((site, hub), (hub, site))
+    ]

@@ -1,0 +1,15 @@
+"""OPR: the original partial reduce; only the group aggregates (CREW's paper, Section V, baseline).
+
+As CREW, with one block per member of the group; shares from the same linear program (N-A) or
+even (E-D).
+"""
+
+from __future__ import annotations
+
+from agents.plan import Plan, PlanRequest
+from agents.plans.crew import Split, build_stars
+
+
+def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
+    """The members of the group aggregate for one another."""
+    return build_stars(request, request.group, split)

@@ -1,0 +1,31 @@
+"""PS: a global parameter server; members push to it, it sends the result back.
+
+CREW's paper, Section V: the worker with the largest direct average rate to all other workers is
+the server; ties go to the smallest average latency.
+"""
+
+from __future__ import annotations
+
+from agents.plan import Block, Plan, PlanRequest, star
+from agents.routes import routes
+
+
+def build(request: PlanRequest) -> Plan:
+    """One block, two stars around the server."""
+    hub = server(request)
+    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
+    spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
+    block = Block(((0, request.chunk_count),), hub, *spokes)
+    return Plan(request.group, request.group, request.chunk_count, (block,))
+
+
+def server(request: PlanRequest) -> str:
+    """The site with the largest average rate to all others; a missing link counts as 0."""
+
+    def quality(site: str) -> tuple[float, float]:
+        links = [link for link in request.rates_mbps if link[0] == site]
+        rate = sum(request.rates_mbps[link] for link in links)
+        delay = sum(request.delays_ms[link] for link in links) / max(1, len(links))
+        return rate, -delay
+
+    return max(request.sites, key=quality)

@@ -1,0 +1,40 @@
+"""Ring: all-reduce around a greedy ring of the group (CREW's paper, Section V, baseline).
+
+The ring starts at a random member and goes on to the member with the largest rate from the last.
+Block q (one p-th of the chunks) is summed along the ring up to the q-th member and then passed
+on around it (Baidu, Horovod).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from agents.plan import Block, Plan, PlanError, PlanRequest, split
+from agents.routes import route_rates_mbps, routes
+
+
+def build(request: PlanRequest) -> Plan:
+    """P blocks whose trees are paths along the ring; missing links are bridged by source routes."""
+    if len(request.group) < 2:
+        raise PlanError(f"a ring needs at least two sites, got {len(request.group)}")
+    pairs = [(a, b) for a in request.group for b in request.group if a != b]
+    found = routes(pairs, request.rates_mbps)
+    rates = route_rates_mbps(found, request.rates_mbps)
+    ring = [request.rng.choice(request.group)]
+    while len(ring) < len(request.group):
+        rest = [site for site in request.group if site not in ring]
+        ring.append(max(rest, key=lambda site: rates[ring[-1], site]))
+    blocks = []
+    for hub, chunks in split(dict.fromkeys(ring, 1.0), request.chunk_count).items():
+        at = ring.index(hub)
+        inward = [*ring[at + 1 :], *ring[: at + 1]]
+        outward = [*ring[at:], *ring[:at]]
+        blocks.append(
+            Block(
+                chunks,
+                hub,
+                tuple(found[hop] for hop in itertools.pairwise(inward)),
+                tuple(found[hop] for hop in itertools.pairwise(outward)),
+            )
+        )
+    return Plan(request.group, request.group, request.chunk_count, tuple(blocks))

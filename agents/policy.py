@@ -1,0 +1,62 @@
+"""Policies as pure state machines: `(state, event) -> (state, decisions)`.
+
+The controller process is a thin shell around one. So a policy is tested without sockets and
+replayed from an event log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A site has finished its local work of an iteration and wants to synchronize."""
+
+    site: str
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A site synchronizes no more: it has done its rounds, or it is lost."""
+
+    site: str
+
+
+Event = Ready | Left
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Synchronize `group`; the result is `scale * sum(weights[site] * contribution[site])`."""
+
+    group: tuple[str, ...]
+    weights: Mapping[str, float]
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nobody is left to synchronize this ready site with: it goes on alone."""
+
+    site: str
+
+
+Decision = Start | Release
+
+
+class Policy(Protocol):
+    """`initial` is the first state; `step` never changes the state it is given."""
+
+    @property
+    def initial(self) -> Any: ...
+
+    def step(self, state: Any, event: Event) -> tuple[Any, tuple[Decision, ...]]: ...
+
+
+def average(group: tuple[str, ...]) -> Start:
+    """The plain mean: every weight 1, so that sums of small integers stay exact."""
+    return Start(group, dict.fromkeys(group, 1.0), 1.0 / len(group))

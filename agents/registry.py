@@ -1,0 +1,29 @@
+"""Plans and policies by name: a file in `agents/plans` or `agents/policies` is all it takes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import agents.plans
+import agents.policies
+
+
+def plans() -> dict[str, ModuleType]:
+    """Every module of `agents.plans` that has `build`, by its file's name."""
+    return _modules(agents.plans, "build")
+
+
+def policies() -> dict[str, ModuleType]:
+    """Every module of `agents.policies` that has `create`, by its file's name."""
+    return _modules(agents.policies, "create")
+
+
+def _modules(package: ModuleType, entry: str) -> dict[str, ModuleType]:
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        if hasattr(module, entry):
+            found[info.name] = module
+    return found
