@@ -1,0 +1,32 @@
+"""Sites and links written out one by one; the form that a resolved scenario has."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from topologies.model import Link, Topology
+from topologies.options import Sites, parse_sites
+
+
+def build(
+    rng: random.Random, *, sites: Sites, links: list[Link], name: str = "explicit"
+) -> Topology:
+    """The topology of exactly these sites and links; nothing is drawn from `rng`.
+
+    Options:
+        sites: a count, a list of names or regions, or name -> region.
+        links: the directed links; each needs its reverse.
+        name: what to call it.
+    """
+    return Topology(name, parse_sites(sites), tuple(links))
+
+
+def options(topology: Topology) -> dict[str, Any]:
+    """The options with which `build` gives this topology, default queues spelled out."""
+    return {
+        "name": topology.name,
+        "sites": {site.name: site.region for site in topology.sites},
+        "links": [replace(link, queue_bytes=topology.queue_bytes(link)) for link in topology.links],
+    }

@@ -1,0 +1,52 @@
+"""Every site has a link to every other one, each direction independent (CREW, section V)."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
+    sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
+
+from topologies.mininet_topo import mininet_topo
+from topologies.model import Topology
+from topologies.options import Delays, Rates, Sites, overlay, parse_sites
+
+
+def build(
+    rng: random.Random,
+    *,
+    sites: Sites = 4,
+    rates_mbps: Rates = "n2",
+    delays_ms: Delays | None = None,
+    jitter_ms: float = 0.0,
+    loss_percent: float = 0.0,
+    queue_bytes: int | None = None,
+) -> Topology:
+    """A link for each ordered pair of sites.
+
+    Options:
+        sites: a count, a list of names or measured regions, or name -> region.
+        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
+            rate.
+        delays_ms: likewise, one-way, without n2; by default the measured delays where the rates
+            are measured, else 30 ms.
+        jitter_ms, loss_percent, queue_bytes: of every link.
+    """
+    places = parse_sites(sites)
+    names = [site.name for site in places]
+    return overlay(
+        "full_mesh",
+        places,
+        [(src, dst) for src in names for dst in names if src != dst],
+        rng,
+        rates_mbps=rates_mbps,
+        delays_ms=delays_ms,
+        jitter_ms=jitter_ms,
+        loss_percent=loss_percent,
+        queue_bytes=queue_bytes,
+    )
+
+
+topos = {"full_mesh": mininet_topo(build)}

@@ -1,0 +1,106 @@
+"""Measured rates and round trips between cloud regions, read from `topologies/data`.
+
+The numbers have gaps and this file fills none of them: what was not measured is an error that
+names the pair. The single liberty: a missing round trip is taken from the reverse direction.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal, get_args
+
+from topologies.model import TopologyError
+
+MatrixName = Literal["intercloud", "skyplane"]
+Pair = tuple[str, str]
+
+_FILES: dict[MatrixName, str] = {
+    "intercloud": "intercloud_singleflow_2022-02.csv",
+    "skyplane": "skyplane_multiflow_2022-01.csv",
+}
+_GCP_ZONE = re.compile(r"(gcp:.+\d)-[a-f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Directed region pair -> rate in Mbit/s, and -> round trip in ms where it was measured."""
+
+    name: str
+    rates_mbps: Mapping[Pair, float]
+    round_trips_ms: Mapping[Pair, float]
+    regions: frozenset[str]
+
+    def rates(self, pairs: Sequence[Pair]) -> list[float]:
+        """Rate in Mbit/s of each region pair. TopologyError names those not measured."""
+        found = [self.rates_mbps.get(self._known(pair, "rates_mbps")) for pair in pairs]
+        return self._complete(found, pairs, "rate", "rates_mbps")
+
+    def delays(self, pairs: Sequence[Pair]) -> list[float]:
+        """One-way delay in ms (half the round trip) of each region pair.
+
+        A round trip missing in one direction is taken from the other. TopologyError names the
+        pairs with neither.
+        """
+        found = []
+        for pair in pairs:
+            src, dst = self._known(pair, "delays_ms")
+            trip = self.round_trips_ms.get((src, dst), self.round_trips_ms.get((dst, src)))
+            found.append(None if trip is None else trip / 2)
+        return self._complete(found, pairs, "round trip", "delays_ms")
+
+    def _known(self, pair: Pair, key: str) -> Pair:
+        src, dst = (_without_zone(region) for region in pair)
+        for region in (src, dst):
+            if region not in self.regions:
+                known = sorted(self.regions)
+                near = ", ".join(difflib.get_close_matches(region, known, n=3, cutoff=0))
+                raise TopologyError(
+                    f"region {region!r}: not in {self.name!r}; nearest are {near}; "
+                    f"allowed are {', '.join(known)}",
+                    key=key,
+                )
+        return src, dst
+
+    def _complete(
+        self, found: list[float | None], pairs: Sequence[Pair], what: str, key: str
+    ) -> list[float]:
+        missing = [
+            f"{src} -> {dst}" for (src, dst), value in zip(pairs, found, strict=True) if not value
+        ]
+        if missing:
+            more = f" and {len(missing) - 3} more pairs" if len(missing) > 3 else ""
+            raise TopologyError(
+                f"{self.name!r} has no {what} for {', '.join(missing[:3])}{more}: choose other "
+                "regions (topologies/data/README.md lists sets without gaps), another matrix, or "
+                "give the numbers explicitly",
+                key=key,
+            )
+        return [value for value in found if value]
+
+
+@functools.cache
+def measured(name: MatrixName) -> Matrix:
+    """The shipped matrix of that name, with zones dropped from GCP's region names."""
+    if name not in _FILES:
+        allowed = ", ".join(get_args(MatrixName))
+        raise TopologyError(f"matrix {name!r}: allowed are {allowed}")
+    rates: dict[Pair, float] = {}
+    trips: dict[Pair, float] = {}
+    with (resources.files("topologies") / "data" / _FILES[name]).open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            pair = (_without_zone(row["src"]), _without_zone(row["dst"]))
+            rates[pair] = float(row["rate_mbps"])
+            if row["rtt_ms"]:
+                trips[pair] = float(row["rtt_ms"])
+    return Matrix(name, rates, trips, frozenset(region for pair in rates for region in pair))
+
+
+def _without_zone(region: str) -> str:
+    match = _GCP_ZONE.fullmatch(region)
+    return match.group(1) if match else region

@@ -1,0 +1,113 @@
+"""The same topologies in stock Mininet: `mn --custom topologies/star.py --topo star,5`.
+
+Every site becomes a Mininet host, linked directly to other hosts; each direction is shaped at
+its sender by Mininet's own `TCLink`, with or without `--link tc`. Stock Mininet gives an address
+to the first interface of a host only, so there `ping` works across a host's first link alone:
+`trunkline` is what makes every site reachable. Mininet is imported only when `mn` asks for a
+topology.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import random
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from topologies.model import PACKET_BYTES, Link, Topology, TopologyError
+
+MAX_RATE_MBPS = 1000.0
+"""`TCIntf.bwParamMax`: above it stock Mininet prints a line and leaves the link unshaped."""
+
+_MAX_INTERFACE_NAME = 15
+
+
+def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
+    """The value of a builder in its file's `topos`: command-line parameters in, a Topo out.
+
+    `--topo NAME,A,B,key=C` gives A and B to the first options of `build` and C to the option
+    `key`, spelled and measured as in Python (`rates_mbps=50`); `seed=7` seeds the draws (default
+    1). `+` joins the elements of a list: `rates_mbps=20+155`, `sites=aws:eu-west-1+gcp:us-west1`.
+    """
+    parameters = inspect.signature(build).parameters.values()
+    names = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+    def topo(*values: Any, seed: int = 1, **options: Any) -> Any:
+        if len(values) > len(names):
+            raise TopologyError(f"{len(values)} parameters: at most {len(names)} are allowed")
+        given = dict(zip(names, values, strict=False))
+        for name in options:
+            if name not in names or name in given:
+                allowed = ", ".join([*names, "seed"])
+                raise TopologyError(f"parameter {name!r}: allowed are {allowed}, each once")
+        given |= options
+        rng = random.Random(seed)
+        return to_topo(build(rng, **{name: _listed(value) for name, value in given.items()}))
+
+    return topo
+
+
+def to_topo(topology: Topology) -> Any:
+    """A stock `mininet.topo.Topo`; needs Mininet, but no network and no root."""
+    topo = import_module("mininet.topo").Topo()
+    tc_link = import_module("mininet.link").TCLink
+    for name in topology.site_names:
+        topo.addHost(name)
+    ports = dict.fromkeys(topology.site_names, 0)
+    for link in topology.links:
+        if topology.rank(link.src) > topology.rank(link.dst):
+            continue  # the reverse direction is this edge's other end
+        interfaces = {}
+        for end, site in (("intfName1", link.src), ("intfName2", link.dst)):
+            interfaces[end] = _interface_name(site, ports[site])
+            ports[site] += 1
+        topo.addLink(
+            link.src,
+            link.dst,
+            cls=tc_link,
+            params1=_tc_params(topology, link),
+            params2=_tc_params(topology, topology.link(link.dst, link.src)),
+            **interfaces,
+        )
+    return topo
+
+
+def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:
+    """What `TCIntf.config` calls these values.
+
+    netem's limit counts packets in flight as well as queued ones.
+    """
+    if link.rate_mbps > MAX_RATE_MBPS:
+        raise TopologyError(
+            f"link {link.src} -> {link.dst}: rate_mbps {link.rate_mbps}: stock Mininet shapes "
+            f"{MAX_RATE_MBPS:g} Mbit/s or less",
+            key="rates_mbps",
+        )
+    in_flight_bytes = link.rate_mbps * 125.0 * (link.delay_ms + link.jitter_ms)
+    held_bytes = in_flight_bytes + topology.queue_bytes(link)
+    return {
+        "bw": link.rate_mbps,
+        "delay": f"{link.delay_ms:.3f}ms",
+        "jitter": f"{link.jitter_ms:.3f}ms" if link.jitter_ms else None,
+        "loss": link.loss_percent,
+        "max_queue_size": math.ceil(held_bytes / PACKET_BYTES),
+    }
+
+
+def _interface_name(site: str, port: int) -> str:
+    """Mininet's own name, or a short one where the kernel would refuse that."""
+    name = f"{site}-eth{port}"
+    return name if len(name) <= _MAX_INTERFACE_NAME else f"eth{port}"
+
+
+def _listed(value: Any) -> Any:
+    """`20+155` -> [20.0, 155.0]; `a+b` -> ["a", "b"]; anything else as it is."""
+    if not isinstance(value, str) or "+" not in value:
+        return value
+    parts = value.split("+")
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        return parts

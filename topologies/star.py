@@ -1,0 +1,58 @@
+"""One hub with a link to every other site; the leaves reach each other through it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
+    sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
+
+from topologies.mininet_topo import mininet_topo
+from topologies.model import Topology, TopologyError
+from topologies.options import Delays, Rates, Sites, both_ways, overlay, parse_sites
+
+
+def build(
+    rng: random.Random,
+    *,
+    sites: Sites = 5,
+    hub: str = "",
+    rates_mbps: Rates = 100.0,
+    delays_ms: Delays | None = None,
+    jitter_ms: float = 0.0,
+    loss_percent: float = 0.0,
+    queue_bytes: int | None = None,
+) -> Topology:
+    """A star over all sites.
+
+    Options:
+        sites: a count (the hub included), a list of names or measured regions, or name ->
+            region.
+        hub: the name of the site in the middle; the first by default.
+        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
+            rate.
+        delays_ms: likewise, one-way, without n2; by default the measured delays where the rates
+            are measured, else 30 ms.
+        jitter_ms, loss_percent, queue_bytes: of every link.
+    """
+    places = parse_sites(sites)
+    names = [site.name for site in places]
+    middle = hub or names[0]
+    if middle not in names:
+        raise TopologyError(f"hub: {hub!r}: allowed are {', '.join(names)}", key="hub")
+    return overlay(
+        "star",
+        places,
+        both_ways([(middle, leaf) for leaf in names if leaf != middle]),
+        rng,
+        rates_mbps=rates_mbps,
+        delays_ms=delays_ms,
+        jitter_ms=jitter_ms,
+        loss_percent=loss_percent,
+        queue_bytes=queue_bytes,
+    )
+
+
+topos = {"star": mininet_topo(build)}
