@@ -71,12 +71,7 @@ def overlay(
     """
     regions = {site.name: site.region for site in sites}
     rates = _rates(rates_mbps, pairs, regions, rng)
-    if delays_ms is None:
-        if isinstance(rates_mbps, str) and rates_mbps != "n2":
-            delays_ms = rates_mbps
-        else:
-            delays_ms = DELAY_MS
-    delays = _delays(delays_ms, pairs, regions, rng)
+    delays = _delays(_delays_option(delays_ms, rates_mbps), pairs, regions, rng)
     links = tuple(
         Link(src, dst, rate, delay, jitter_ms, loss_percent, queue_bytes)
         for (src, dst), rate, delay in zip(pairs, rates, delays, strict=True)
@@ -113,6 +108,14 @@ def _rates(
         _check_matrix("rates_mbps", option, ("n2", *get_args(MatrixName)))
         return measured(option).rates(_measurable("rates_mbps", option, pairs, regions))
     return _numbers("rates_mbps", option, pairs, rng)
+
+
+def _delays_option(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
+    if delays_ms is not None:
+        return delays_ms
+    if isinstance(rates_mbps, str) and rates_mbps != "n2":
+        return rates_mbps
+    return DELAY_MS
 
 
 def _delays(
