@@ -1,0 +1,1 @@
+"""Builds the network, runs the scenario, keeps and judges the results."""

@@ -1,0 +1,177 @@
+"""Boots the embedded kernel around one program: what the guest gets, and how its run ends.
+
+`process` holds the host's side of the running guest, `guest` is the first process inside.
+"""
+
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from harness.kernel import KernelError, build
+from harness.kernel.process import Guest, Signals, StallWatch
+
+# What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
+# space that ends with the guest, no terminal, and one thread for numerics, because the guest has
+# one processor and a spinning helper thread stops virtual time.
+ENVIRONMENT: Mapping[str, str] = {
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONUNBUFFERED": "1",
+    "TERM": "dumb",
+    "TMPDIR": "/run/tmp",
+}
+
+# Host folders that the guest covers with file systems of its own.
+COVERED = (Path("/run"), Path("/dev"))
+
+GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    clock: Literal["virtual", "real"] = "virtual",
+    cwd: Path | None = None,
+    env: Mapping[str, str] = {},
+    visible: Iterable[Path] = (),
+    memory_mb: int = 6144,
+    on_output: Callable[[bytes], None] | None = None,
+    stall_timeout_s: float = 60.0,
+    timeout_s: float | None = None,
+) -> int:
+    """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
+
+    The program sees the host's files with the rights of this user and is root inside. It inherits
+    our environment, overlaid with `ENVIRONMENT` and then `env`. `/run`, `/dev/shm` and `$TMPDIR`
+    are the guest's own; a folder of ours under them stays in sight if it is `cwd`, holds this
+    Python or this package, or is named in `visible`.
+
+    Args:
+        argv: the program and its arguments; the program is looked up in PATH.
+        clock: "virtual" stops while any process computes and skips what all sleep through.
+        cwd: working folder; ours by default.
+        env: additional environment variables.
+        visible: host folders that must exist in the guest.
+        memory_mb: the guest's memory; only what it touches is taken from the host.
+        on_output: gets what the program prints, as soon as it does; by default it goes to our
+            standard output. While a slow callee leaves more than PIPE_BYTES unread the program
+            waits, and virtual time goes on.
+        stall_timeout_s: processor seconds that the guest may burn while its virtual clock stands
+            still, before it counts as spinning. A long computation of one process also looks like
+            that: choose more than the longest one takes. Unused with the real clock.
+        timeout_s: real seconds that the whole run may take.
+
+    A SIGINT or SIGTERM that we get is passed on as SIGINT to the program, which has
+    INTERRUPT_GRACE_S to end; then the guest is gone and the signal takes its usual effect on us.
+
+    Raises:
+        KernelError: no kernel, no memory, a guest that crashed, spun or took too long.
+    """
+    kernel = build.path()
+    if not kernel.exists():
+        raise KernelError("the embedded kernel is not built; remedy: trunkline kernel build")
+    memory_folder = _memory_folder(memory_mb)
+    where = (cwd or Path.cwd()).absolute()
+    request = {
+        "argv": list(argv),
+        "cwd": str(where),
+        "env": _environment(env),
+        "visible": _in_sight((where, *visible)),
+    }
+    deadline_s = time.monotonic() + timeout_s if timeout_s is not None else math.inf
+    with (
+        Signals() as signals,
+        tempfile.TemporaryDirectory(
+            prefix="trunkline-", dir=memory_folder, ignore_cleanup_errors=True
+        ) as folder,
+    ):
+        Path(folder, "request.json").write_text(json.dumps(request))
+        with Guest(kernel, _arguments(clock, memory_mb, folder), memory_folder) as guest:
+            watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
+            while guest.serve(on_output or _to_stdout):
+                signals.pass_on_to(guest)
+                watch.check()
+                if time.monotonic() > deadline_s:
+                    raise KernelError(f"the run took more than {timeout_s:g} s of real time")
+        return guest.result()
+
+
+def _arguments(clock: str, memory_mb: int, folder: str) -> list[str]:
+    interpreter = os.path.realpath(sys.executable)
+    program = Path(__file__).with_name("guest.py")
+    for word in (interpreter, str(program), folder):
+        if '"' in word:
+            raise KernelError(f"{word}: the embedded kernel takes no path with a quotation mark")
+    return [
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "rw",
+        "quiet",
+        f"mem={memory_mb}M",
+        # IPv6 announces itself at random times, which is enough to make no two runs equal.
+        "ipv6.disable=1",
+        *(["time-travel=inf-cpu"] if clock == "virtual" else []),
+        f"uml_dir={folder}/uml",
+        "umid=guest",
+        f'init="{interpreter}"',
+        "--",
+        "-I",
+        "-S",
+        f'"{program}"',
+        f'"{folder}"',
+    ]
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    environment = {**os.environ, **ENVIRONMENT, **extra}
+    paths = environment.get("PATH", os.defpath).split(os.pathsep)
+    paths += [path for path in GUEST_PATHS if path not in paths]
+    return {**environment, "PATH": os.pathsep.join(paths)}
+
+
+def _in_sight(wanted: Iterable[Path]) -> list[str]:
+    """The folders that the guest's mounts would hide, outer ones first."""
+    ours = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+    folders = {folder.resolve() for folder in (*wanted, *ours)}
+    hidden = (f for f in folders if any(f.is_relative_to(covered) for covered in COVERED))
+    return sorted(map(str, hidden), key=len)
+
+
+def _memory_folder(memory_mb: int) -> Path:
+    """A folder for the guest's memory: on tmpfs if possible, executable, with room for all of it.
+
+    Raises:
+        KernelError: there is none; the message lists what was tried.
+    """
+    candidates = [Path("/dev/shm"), Path(tempfile.gettempdir())]
+    tried = []
+    for folder in dict.fromkeys(candidates):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            tried.append(f"{folder} is not writable")
+            continue
+        system = os.statvfs(folder)
+        free_mb = system.f_bavail * system.f_frsize >> 20
+        if system.f_flag & os.ST_NOEXEC:
+            tried.append(f"{folder} is mounted noexec")
+        elif free_mb < memory_mb:
+            tried.append(f"{folder} has {free_mb} MB free")
+        else:
+            return folder
+    raise KernelError(
+        f"no place for the guest's {memory_mb} MB of memory: {'; '.join(tried)}; "
+        "remedy: free some, or mount -o remount,exec,size=8G /dev/shm"
+    )
+
+
+def _to_stdout(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]

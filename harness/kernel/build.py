@@ -1,0 +1,206 @@
+"""Builds the embedded kernel once from the distribution's kernel source and caches it per user.
+
+The key of the cache is a hash of everything that decides what comes out: the options in
+`um.config`, the source's name and the make arguments. A build happens in a temporary folder beside
+its destination and is moved there in one step, under a lock, so that a half-built kernel is never
+seen and two builders do not collide.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.kernel import KernelError
+
+CONFIG = Path(__file__).with_name("um.config")
+SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
+SOURCE_PACKAGE = "linux-source-6.12"
+
+# Build step -> what proves that its Debian package is there.
+TOOLS: Mapping[str, str] = {
+    "bc": "bc",
+    "bison": "bison",
+    "flex": "flex",
+    "gcc": "gcc",
+    "make": "make",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+HEADERS: Mapping[str, str] = {
+    "/usr/include/stdio.h": "libc6-dev",
+}
+
+# Object files of one build, counted once; only the progress display depends on it.
+OBJECTS = 784
+
+MAKE_ARGUMENTS = (
+    "ARCH=um",
+    "KBUILD_BUILD_TIMESTAMP=2025-01-01",
+    "KBUILD_BUILD_USER=trunkline",
+    "KBUILD_BUILD_HOST=trunkline",
+)
+
+# Parts of the source that no User-Mode Linux build reads; leaving them packed saves half the time.
+NOT_UNPACKED = (
+    "*/Documentation/*",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/drivers/media/*.[ch]",
+    "*/sound/*.[ch]",
+    "*/tools/testing/*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step of a build: `percent` (0 to 100) and what is being done, in a few words."""
+
+    percent: int
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where the cached kernel is, its version if it is built, and what a build would lack."""
+
+    path: Path
+    version: str | None
+    missing_packages: tuple[str, ...]
+
+
+def path() -> Path:
+    """Where this user's kernel for the present options is or will be."""
+    recipe = "\n".join((CONFIG.read_text(), SOURCE.name, *MAKE_ARGUMENTS))
+    key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "trunkline" / "kernel" / key / "linux"
+
+
+def status() -> Status:
+    """Says whether the kernel is built, and what is missing to build it."""
+    kernel = path()
+    version = None
+    if kernel.exists():
+        asked = subprocess.run([kernel, "--version"], capture_output=True, text=True, check=False)
+        version = asked.stdout.strip() or None
+    return Status(kernel, version, missing_packages())
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Debian packages that a build needs and that this machine lacks."""
+    missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
+    missing += [package for header, package in HEADERS.items() if not Path(header).exists()]
+    if not SOURCE.exists():
+        missing.append(SOURCE_PACKAGE)
+    return tuple(missing)
+
+
+def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
+    """Returns the kernel's path; builds it first if it is not in the cache (about 3 minutes).
+
+    `progress` is called a few times a second while a build runs.
+
+    Raises:
+        KernelError: source or tools are missing, or the build failed; the message has the remedy.
+    """
+    kernel = path()
+    if kernel.exists():
+        return kernel
+    report = progress or (lambda _: None)
+    try:
+        kernel.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(kernel.parent / "lock", report):
+            if not kernel.exists():
+                _build(kernel, report)
+    except OSError as error:
+        raise KernelError(f"cannot build the embedded kernel: {error}") from error
+    return kernel
+
+
+@contextlib.contextmanager
+def _lock(file: Path, report: Callable[[Progress], None]) -> Iterator[None]:
+    with file.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(Progress(0, "waiting for another build of the same kernel"))
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
+    missing = missing_packages()
+    if missing:
+        raise KernelError(
+            f"cannot build the embedded kernel: missing {', '.join(missing)}; "
+            f"remedy: sudo apt-get install {' '.join(missing)}"
+        )
+    for abandoned in kernel.parent.glob("build-*"):  # we hold the lock: nobody builds there
+        shutil.rmtree(abandoned)
+    with tempfile.TemporaryDirectory(dir=kernel.parent, prefix="build-") as folder:
+        tree = Path(folder)
+        report(Progress(0, f"unpacking {SOURCE.name}"))
+        excludes = [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
+        _run(["tar", "-xf", str(SOURCE), "--strip-components=1", *excludes], tree)
+        report(Progress(5, "configuring"))
+        configuration = f"KCONFIG_ALLCONFIG={CONFIG}"
+        _run(["make", *MAKE_ARGUMENTS, "allnoconfig", configuration], tree)
+        jobs = f"-j{len(os.sched_getaffinity(0))}"
+        done = 0
+
+        def compiled(line: str) -> None:
+            nonlocal done
+            words = line.split()
+            if len(words) == 2 and words[0] in ("CC", "AS"):
+                done += 1
+                report(Progress(min(99, 5 + 94 * done // OBJECTS), f"compiling {words[1]}"))
+
+        _run(["make", *MAKE_ARGUMENTS, jobs, "linux"], tree, compiled)
+        _run(["strip", "linux"], tree)
+        (tree / "linux").rename(kernel)
+    report(Progress(100, "done"))
+
+
+def _run(command: list[str], folder: Path, on_line: Callable[[str], None] | None = None) -> None:
+    """Runs one step of the build; it and its children end with us, however we end."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    process = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "TERM", *command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    last_lines: deque[str] = deque(maxlen=20)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            last_lines.append(line)
+            if on_line is not None:
+                on_line(line)
+        code = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+    finally:
+        process.stdout.close()
+    if code != 0:
+        raise KernelError(
+            f"building the embedded kernel failed: {' '.join(command)} "
+            f"ended with code {code}:\n{''.join(last_lines)}"
+        )

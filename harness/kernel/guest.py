@@ -1,0 +1,162 @@
+"""The first process inside the embedded kernel: prepares the guest, runs one program, powers off.
+
+`boot` starts it by path, before anything is mounted, so it uses the standard library alone. Its one
+argument is a private folder on the host with `request.json`; it removes that folder as soon as it
+has read it, so that a guest leaves no file behind however it ends.
+
+Two serial lines lead out. `/dev/ttyS0` carries what the program prints. `/dev/ttyS1` carries
+one-line reports to the host (`beat <virtual time in ns>` every BEAT_S of virtual time, and
+`exit <code>` at the end) and single bytes back: INTERRUPT passes SIGINT on to the program; when the
+host hangs up, the guest powers off.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+import tty
+from collections.abc import Sequence
+from pathlib import Path
+from select import POLLIN, poll
+from typing import Any
+
+BEAT_S = 0.1
+INTERRUPT = b"i"
+
+SIOCGIFFLAGS = 0x8913
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
+MS_BIND = 4096
+RB_POWER_OFF = 0x4321FEDC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    """Runs the request of the folder named on the command line; never returns."""
+    folder = Path(sys.argv[1])
+    request = json.loads((folder / "request.json").read_text())
+    shutil.rmtree(folder)
+    _mount_everything(request["visible"])
+    _raise_loopback()
+    report = _open_raw("/dev/ttyS1")
+    output = _open_raw("/dev/ttyS0")
+    code = _supervise(_start(request, output), report)
+    os.sync()
+    termios.tcdrain(output)
+    _tell(report, f"exit {code}")
+    termios.tcdrain(report)
+    _libc.reboot(RB_POWER_OFF)
+
+
+def _mount_everything(visible: Sequence[str]) -> None:
+    """Gives the guest its own kernel file systems and scratch space.
+
+    `visible` are host folders that must stay in sight although one of the mounts covers them.
+    """
+    handles = {path: os.open(path, os.O_PATH) for path in visible}
+    _mount("proc", "/proc")
+    _mount("sysfs", "/sys")
+    _mount("devtmpfs", "/dev")
+    for folder in ("/dev/pts", "/dev/shm"):
+        Path(folder).mkdir(exist_ok=True)
+    _mount("devpts", "/dev/pts", "ptmxmode=0666,mode=0620")
+    _mount("tmpfs", "/dev/shm", "mode=1777")
+    _mount("tmpfs", "/run", "mode=0755")
+    scratch = Path("/run/tmp")
+    scratch.mkdir()
+    scratch.chmod(0o1777)
+    for link, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        Path("/dev", link).symlink_to(f"/proc/self/{target}")
+    for path, handle in handles.items():
+        if not Path(path).exists():
+            Path(path).mkdir(parents=True)
+            _mount("", path, source=f"/proc/self/fd/{handle}", flags=MS_BIND)
+        os.close(handle)
+
+
+def _mount(
+    kind: str, target: str, options: str = "", *, source: str = "none", flags: int = 0
+) -> None:
+    arguments = (source.encode(), target.encode(), kind.encode(), flags, options.encode())
+    if _libc.mount(*arguments) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot mount {kind or source}: {os.strerror(error)}", target)
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        ask = struct.pack("16sH14x", b"lo", 0)
+        (flags,) = struct.unpack_from("H", fcntl.ioctl(control, SIOCGIFFLAGS, ask), 16)
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | IFF_UP))
+
+
+def _open_raw(line: str) -> int:
+    handle = os.open(line, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    tty.setraw(handle)
+    return handle
+
+
+def _start(request: dict[str, Any], output: int) -> int:
+    """Forks the requested program; returns its process id."""
+    child = os.fork()
+    if child:
+        return child
+    os.setsid()
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    argv, folder = request["argv"], request["cwd"]
+    try:
+        os.chdir(folder)
+        os.execvpe(argv[0], argv, request["env"])
+    except OSError as error:
+        os.write(2, f"cannot run {argv[0]} in {folder}: {error}\n".encode())
+        os._exit(127)
+
+
+def _supervise(child: int, report: int) -> int:
+    """Beats until the program ends, reaping whatever else dies; returns the program's exit code.
+
+    A program that a signal ended counts as 128 plus the signal's number, as in a shell.
+    """
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    events = poll()
+    events.register(wake_read, POLLIN)
+    events.register(report, POLLIN)
+    while True:
+        while True:
+            try:
+                dead, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                dead = 0
+            if dead == child:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+            if dead == 0:
+                break
+        _tell(report, f"beat {time.monotonic_ns()}")
+        for handle, _ in events.poll(BEAT_S * 1000):
+            if handle == wake_read:
+                os.read(wake_read, 512)
+            elif os.read(report, 1) == INTERRUPT:
+                os.kill(child, signal.SIGINT)
+            else:
+                _libc.reboot(RB_POWER_OFF)
+
+
+def _tell(report: int, line: str) -> None:
+    os.write(report, f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""The host's side of a running guest: its processes, its pipes, and its certain end.
+
+A guest is a process group of its own. It dies with us (a parent-death signal, and a hang-up on its
+control line), its memory is an unnamed file, and its first process removes the folder that it was
+started from. So success, failure, a signal or even SIGKILL of either side leave no process and no
+file.
+
+Three pipes lead out: what the program prints, the kernel's own messages (the last of them are kept
+for error messages) and the reports of `guest` (virtual time, exit code). One leads in.
+"""
+
+import contextlib
+import fcntl
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from harness.kernel import KernelError
+from harness.kernel.guest import INTERRUPT
+
+INTERRUPT_GRACE_S = 10.0
+END_TIMEOUT_S = 10.0
+POLL_S = 0.2
+LOG_BYTES = 4096
+PIPE_BYTES = 1 << 20
+CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Guest:
+    """A running guest. Leaving its context ends every host process of it."""
+
+    def __init__(self, kernel: Path, arguments: Sequence[str], memory_folder: Path) -> None:
+        self.virtual_time_ns = -1
+        self._exit_code: int | None = None
+        self._log = b""
+        self._reports = b""
+        self._messages, messages_end = _pipe()
+        self._output, output_end = _pipe()
+        self._control, control_end = _pipe()
+        commands_end, self._commands = os.pipe()
+        lines = [
+            "con=null",
+            "con0=null,fd:1",
+            "ssl=null",
+            f"ssl0=null,fd:{output_end}",
+            f"ssl1=fd:{commands_end},fd:{control_end}",
+        ]
+        inherited = (messages_end, output_end, control_end, commands_end)
+        # The signal is set by a program, not by a callback between fork and exec, because such a
+        # callback is not safe beside other threads.
+        try:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", kernel, *lines, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=messages_end,
+                stderr=messages_end,
+                env={"PATH": os.defpath, "TMPDIR": str(memory_folder)},
+                pass_fds=inherited[1:],
+                start_new_session=True,
+            )
+        finally:
+            for handle in inherited:
+                os.close(handle)
+        self._ended = os.pidfd_open(self._process.pid)
+        with contextlib.suppress(ProcessLookupError):  # a crash of the guest is no core file
+            resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        deadline_s = time.monotonic() + END_TIMEOUT_S
+        while any(_living(self._process.pid)) and time.monotonic() < deadline_s:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=0.01)
+        self._process.wait()
+        handles = (self._ended, self._messages, self._output, self._control, self._commands)
+        for handle in handles:
+            os.close(handle)
+
+    def serve(self, on_output: Callable[[bytes], None]) -> bool:
+        """Handles what the guest sends, for POLL_S at most; returns False once it has ended."""
+        sinks = {
+            self._messages: self._keep_messages,
+            self._output: on_output,
+            self._control: self._read_reports,
+        }
+        with selectors.DefaultSelector() as selector:
+            for handle in (self._ended, *sinks):
+                selector.register(handle, selectors.EVENT_READ)
+            ready = {key.fd for key, _ in selector.select(POLL_S)}
+        ended = self._ended in ready
+        for handle, sink in sinks.items():
+            for data in _available(handle) if ended else _one_read(handle):
+                sink(data)
+        return not ended
+
+    def interrupt(self) -> None:
+        """Sends SIGINT to the program in the guest."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._commands, INTERRUPT)
+
+    def cpu_s(self) -> float:
+        """Processor seconds used so far by all host processes of the guest."""
+        fields = _living(self._process.pid)
+        return sum(int(ticks) for stat in fields for ticks in stat[11:15]) / CLOCK_TICKS_PER_S
+
+    def result(self) -> int:
+        """The program's exit code.
+
+        Raises:
+            KernelError: the guest ended without one; the message has the kernel's last words.
+        """
+        if self._exit_code is None:
+            last_words = self._log.decode(errors="replace").strip()
+            raise KernelError(
+                "the embedded kernel ended before its program did; its last words:\n" + last_words
+            )
+        return self._exit_code
+
+    def _keep_messages(self, data: bytes) -> None:
+        self._log = (self._log + data)[-LOG_BYTES:]
+
+    def _read_reports(self, data: bytes) -> None:
+        *lines, self._reports = (self._reports + data).split(b"\n")
+        for line in lines:
+            word, number = line.split()
+            if word == b"beat":
+                self.virtual_time_ns = int(number)
+            else:
+                self._exit_code = int(number)
+
+
+class StallWatch:
+    """Ends a run whose virtual clock stands still while its guest burns processor time."""
+
+    def __init__(self, guest: Guest, timeout_s: float) -> None:
+        self._guest = guest
+        self._timeout_s = timeout_s
+        self._period_s = min(5.0, timeout_s / 10)
+        self._next_s = 0.0
+        self._seen_ns = -1
+        self._seen_cpu_s = 0.0
+
+    def check(self) -> None:
+        """To be called often.
+
+        Raises:
+            KernelError: the guest has used `timeout_s` of processor time since its clock moved.
+        """
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + self._period_s
+        cpu_s = self._guest.cpu_s()
+        if self._guest.virtual_time_ns != self._seen_ns:
+            self._seen_ns = self._guest.virtual_time_ns
+            self._seen_cpu_s = cpu_s
+        elif cpu_s - self._seen_cpu_s > self._timeout_s:
+            raise KernelError(
+                f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while the guest "
+                f"used {self._timeout_s:g} s of processor time: a process spins without waiting, "
+                "or computes for longer than the stall timeout allows"
+            )
+
+
+class Signals:
+    """Holds back SIGINT and SIGTERM while a guest runs; on leaving, they take their usual effect.
+
+    Outside the main thread, where Python handles no signals, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._received: list[int] = []
+        self._passed_on_s: float | None = None
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._handlers[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        if self._received:
+            signal.raise_signal(self._received[0])
+
+    def pass_on_to(self, guest: Guest) -> None:
+        """Interrupts the guest's program if a signal came.
+
+        Raises:
+            KernelError: a second signal came, or the program did not end in INTERRUPT_GRACE_S.
+        """
+        if not self._received:
+            return
+        now_s = time.monotonic()
+        if self._passed_on_s is None:
+            self._passed_on_s = now_s
+            guest.interrupt()
+        if len(self._received) > 1 or now_s > self._passed_on_s + INTERRUPT_GRACE_S:
+            raise KernelError("interrupted")
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._received.append(number)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe with room for a burst of output, whose reading end does not block."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with contextlib.suppress(PermissionError):  # the host's limit may be lower
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return reader, writer
+
+
+def _one_read(handle: int) -> Iterator[bytes]:
+    with contextlib.suppress(BlockingIOError):
+        data = os.read(handle, PIPE_BYTES)
+        if data:
+            yield data
+
+
+def _available(handle: int) -> Iterator[bytes]:
+    while data := b"".join(_one_read(handle)):
+        yield data
+
+
+def _living(session: int) -> Iterator[list[str]]:
+    """The /proc/PID/stat fields, from the state on, of a session's processes but zombies."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                stat = Path(entry.path, "stat").read_text()
+                fields = stat[stat.rindex(")") + 2 :].split()
+                if int(fields[3]) == session and fields[0] not in "ZX":
+                    yield fields

@@ -1,0 +1,76 @@
+"""What many tests share: running code inside the embedded kernel.
+
+The kernel is a requirement of the test suite: it is built if it is not in the cache, and a machine
+that cannot build it fails the tests that need it.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from harness.kernel import boot, build
+
+ROOT = Path(__file__).parents[1]
+
+CALL = """
+import importlib, json, sys
+sys.path[:0] = [{root!r}, {folder!r}]
+value = getattr(importlib.import_module({module!r}), {function!r})(*json.loads({arguments!r}))
+print("\\n" + json.dumps(value))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    code: int
+    output: str
+
+
+class Embedded:
+    """Runs code inside the embedded kernel; every call boots a guest of its own (about 1 s)."""
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        clock: Literal["virtual", "real"] = "virtual",
+        timeout_s: float = 120,
+        **options: Any,
+    ) -> Completed:
+        """Runs a program; `options` are those of `boot.run`."""
+        chunks: list[bytes] = []
+        code = boot.run(argv, clock=clock, timeout_s=timeout_s, on_output=chunks.append, **options)
+        return Completed(code, b"".join(chunks).decode())
+
+    def script(self, source: str, *arguments: str, **options: Any) -> Completed:
+        """Runs a small Python program, with `arguments` in `sys.argv`, from the project's root."""
+        return self.run([sys.executable, "-c", source, *arguments], **{"cwd": ROOT, **options})
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls a module-level function of a test file; arguments and result travel as JSON.
+
+        An exception or non-zero exit inside fails the test, with everything that was printed.
+        """
+        file = Path(inspect.getfile(function))
+        source = CALL.format(
+            root=str(ROOT),
+            folder=str(file.parent),
+            module=file.stem,
+            function=function.__name__,
+            arguments=json.dumps(arguments),
+        )
+        completed = self.script(source, **options)
+        assert completed.code == 0, f"exit code {completed.code} inside:\n{completed.output}"
+        return json.loads(completed.output.rstrip().rsplit("\n", 1)[-1])
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Embedded:
+    build.ensure()
+    return Embedded()
