@@ -20,7 +20,7 @@ PACKET_BYTES = 1514
 """One full Ethernet frame: a queue below it can pass nothing."""
 
 _SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_LINK_NAME = re.compile(r"\s*(\S+)\s*(<->|->)\s*(\S+)\s*")
+_LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
 
 
 class TopologyError(ValueError):
