@@ -1,0 +1,55 @@
+"""Time as the agents see it: one monotonic clock, and how modelled compute time passes on it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Stamps events and lets the modelled duration of a computation pass."""
+
+    def now_ns(self) -> int: ...
+
+    async def compute(self, work: Callable[[], float]) -> None:
+        """Do the work; return when as much time has passed as it says it takes, in seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualClock:
+    """The embedded kernel's virtual clock: working takes no time, waiting takes what it says."""
+
+    epoch_ns: int
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self.epoch_ns
+
+    async def compute(self, work: Callable[[], float]) -> None:
+        await asyncio.sleep(work())
+
+
+@dataclass(frozen=True, slots=True)
+class RealClock:
+    """The host's clock: the work runs beside the event loop and counts towards its duration.
+
+    Work that takes longer than it is modelled to take makes the result wrong; `late` hears by how
+    many seconds.
+    """
+
+    epoch_ns: int
+    late: Callable[[float], None]
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self.epoch_ns
+
+    async def compute(self, work: Callable[[], float]) -> None:
+        start = time.monotonic()
+        modelled_s = await asyncio.to_thread(work)
+        left_s = start + modelled_s - time.monotonic()
+        if left_s < 0:
+            self.late(-left_s)
+        await asyncio.sleep(max(0.0, left_s))

@@ -1,0 +1,244 @@
+"""The controller: a thin shell around a policy and a plan builder.
+
+It hears who is ready, asks the policy who synchronizes, asks the plan builder how, tells every
+participant its part, and stops the run when the scenario says so. No model passes through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import policy as decisions
+from agents.link import Connection
+from agents.messages import (
+    Begin,
+    Bye,
+    ChunkHeader,
+    Evaluated,
+    Frame,
+    Left,
+    ProtocolError,
+    Released,
+    SiteReady,
+    StartTask,
+    Stop,
+    TaskFinished,
+    TaskOver,
+    describe,
+)
+from agents.part import part
+from agents.plan import Directed, Plan, PlanError, PlanRequest, check
+from agents.worker import AgentError, Log
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The run as the controller needs it; `seed` decides all that plans leave to chance.
+
+    `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
+    count their own rounds); `task_s` is the budget of one task.
+    """
+
+    sites: tuple[str, ...]
+    rates_mbps: Mapping[Directed, float]
+    delays_ms: Mapping[Directed, float]
+    model_bytes: int
+    chunk_bytes: int
+    seed: int
+    policy_name: str
+    plan_name: str
+    task_s: float
+    time_s: float | None = None
+    tasks: int | None = None
+    accuracy_percent: float | None = None
+
+
+@dataclass(slots=True)
+class _Running:
+    plan: Plan
+    missing: set[str]
+    budget: asyncio.TimerHandle
+
+
+@dataclass(slots=True)
+class Controller:
+    """`run` returns when all is done and everybody was told to leave."""
+
+    settings: ControllerSettings
+    policy: decisions.Policy
+    build: Callable[[PlanRequest], Plan]
+    now_ns: Callable[[], int]
+    log: Log
+    _state: Any = None
+    _links: dict[str, Connection] = field(default_factory=dict)
+    _running: dict[int, _Running] = field(default_factory=dict)
+    _working: set[str] = field(default_factory=set)
+    _started: int = 0
+    _stopping: bool = False
+    _ended: asyncio.Future[None] | None = None
+
+    async def run(self, workers: Mapping[str, socket.socket]) -> None:
+        """Run until a stop condition holds and nothing is left running.
+
+        Raises AgentError when a worker is lost, PlanError when the plan refuses a group.
+        """
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        self._state = self.policy.initial
+        self._working = set(self.settings.sites)
+        self._links = {
+            site: Connection(sock, site, self._heard, self._lost, _no_chunks, self.now_ns)
+            for site, sock in workers.items()
+        }
+        self._tell_all(Begin())
+        timer = None
+        if self.settings.time_s is not None:
+            reason = f"{self.settings.time_s:g} s are over"
+            timer = loop.call_later(self.settings.time_s, self._stop, reason)
+        try:
+            await self._ended
+            self._tell_all(Bye())
+            for link in self._links.values():
+                await link.drain()
+        finally:
+            if timer:
+                timer.cancel()
+            for running in self._running.values():
+                running.budget.cancel()
+            for link in self._links.values():
+                link.close()
+
+    def _heard(self, site: str, frame: Frame) -> None:
+        try:
+            match frame:
+                case SiteReady():
+                    self._decide(decisions.Ready(site, frame.iteration))
+                case TaskFinished():
+                    self._finished(site, frame.task)
+                case Evaluated():
+                    self._evaluated(frame.accuracy_percent)
+                case Left():
+                    self._working.discard(site)
+                    self._decide(decisions.Left(site))
+                case tuple():
+                    raise ProtocolError("a chunk sent to the controller")
+                case _:
+                    raise ProtocolError(f"not for the controller: {describe(frame)}")
+        except PlanError as error:
+            self._fail(error)
+        self._end_if_idle()
+
+    def _decide(self, event: decisions.Event) -> None:
+        if self._stopping:
+            return
+        self._state, made = self.policy.step(self._state, event)
+        for decision in made:
+            match decision:
+                case decisions.Start():
+                    self._start(decision)
+                case decisions.Release():
+                    self._links[decision.site].tell(Released())
+
+    def _start(self, start: decisions.Start) -> None:
+        settings = self.settings
+        task = self._started
+        self._started += 1
+        plan = self.build(
+            PlanRequest(
+                start.group,
+                settings.sites,
+                settings.rates_mbps,
+                settings.delays_ms,
+                -(-settings.model_bytes // settings.chunk_bytes),
+                random.Random(f"{settings.seed} {task}"),
+            )
+        )
+        check(plan, settings.rates_mbps.keys())
+        self.log(
+            "task_started",
+            task=task,
+            policy=settings.policy_name,
+            plan=settings.plan_name,
+            group=list(start.group),
+            weights=dict(start.weights),
+            scale=start.scale,
+            bytes=settings.model_bytes,
+            chunk_bytes=settings.chunk_bytes,
+            forest=plan.to_json(),
+        )
+        loop = asyncio.get_running_loop()
+        reason = f"exceeded its budget of {settings.task_s:g} s"
+        budget = loop.call_later(settings.task_s, self._abandon, task, reason)
+        self._running[task] = _Running(plan, set(plan.receivers), budget)
+        for site in plan.participants():
+            message = StartTask(
+                task=task,
+                weights=dict(start.weights),
+                scale=start.scale,
+                contributes=site in plan.contributors,
+                receives=site in plan.receivers,
+                evaluate=site == start.group[0],
+                parts=part(plan, site),
+            )
+            self._links[site].tell(message)
+        if self._started == settings.tasks:
+            self._stop(f"{settings.tasks} tasks are started")
+
+    def _finished(self, site: str, task: int) -> None:
+        running = self._running.get(task)
+        if running is None:
+            return
+        running.missing.discard(site)
+        if not running.missing:
+            self.log("task_completed", task=task)
+            self._over(task, TaskOver(task, completed=True, reason=""))
+
+    def _abandon(self, task: int, reason: str) -> None:
+        self.log("task_abandoned", task=task, reason=reason)
+        self._over(task, TaskOver(task, completed=False, reason=reason))
+        self._end_if_idle()
+
+    def _over(self, task: int, message: TaskOver) -> None:
+        running = self._running.pop(task)
+        running.budget.cancel()
+        for site in running.plan.participants():
+            self._links[site].tell(message)
+
+    def _evaluated(self, accuracy_percent: float) -> None:
+        target = self.settings.accuracy_percent
+        if target is not None and accuracy_percent >= target:
+            self._stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
+
+    def _stop(self, reason: str) -> None:
+        if not self._stopping:
+            self._stopping = True
+            self.log("stopping", reason=reason)
+            self._tell_all(Stop())
+
+    def _end_if_idle(self) -> None:
+        assert self._ended is not None
+        if self._working or self._running or self._ended.done():
+            return
+        if not self._stopping:
+            self._stop("every site has done its rounds")
+        self._ended.set_result(None)
+
+    def _tell_all(self, message: Begin | Stop | Bye) -> None:
+        for link in self._links.values():
+            link.tell(message)
+
+    def _lost(self, site: str, error: Exception) -> None:
+        self._fail(AgentError(f"lost the worker of {site}: {error}"))
+
+    def _fail(self, error: Exception) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+
+def _no_chunks(header: ChunkHeader) -> memoryview:
+    raise ProtocolError(f"a chunk sent to the controller: {header}")

@@ -1,0 +1,115 @@
+"""Connects the agents of a run: everybody listens first, then the lower rank dials the higher.
+
+Between two sites there is one connection, bound to the link's own interface at both ends, so that
+its bytes cross that link or nothing. The controller is reached at its site's address, over
+whatever path IP has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.messages import FrameReader, Hello, ProtocolError, encode
+from agents.worker import AgentError
+
+WORKER_PORT = 7400
+CONTROLLER_PORT = 7401
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where another agent listens; `device` is the interface to use, empty for any."""
+
+    site: str
+    address: str
+    port: int
+    device: str = ""
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A listening socket. Raises AgentError when the port is taken."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        raise AgentError(f"cannot listen on {address} port {port}: {error.strerror}") from error
+    sock.setblocking(False)
+    return sock
+
+
+async def dial(me: str, run: str, peer: Peer) -> socket.socket:
+    """Connect to a peer that listens already, and say hello."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        _bind(sock, peer)
+        await loop.sock_connect(sock, (peer.address, peer.port))
+        await loop.sock_sendall(sock, encode(Hello(run, me)))
+    except OSError as error:
+        sock.close()
+        raise AgentError(f"{me} cannot reach {peer.site} at {peer.address}: {error}") from error
+    return sock
+
+
+async def accept(
+    listener: socket.socket, run: str, expected: Sequence[Peer]
+) -> dict[str, socket.socket]:
+    """Accept one connection from each expected site; anybody else is turned away."""
+    loop = asyncio.get_running_loop()
+    missing = {peer.site: peer for peer in expected}
+    accepted: dict[str, socket.socket] = {}
+    while missing:
+        sock, _ = await loop.sock_accept(listener)
+        sock.setblocking(False)
+        try:
+            hello = await _hello(sock)
+            if hello.run != run or hello.site not in missing:
+                raise ProtocolError(f"{hello.site} of run {hello.run} is not expected")
+            _bind(sock, missing.pop(hello.site))
+        except (ProtocolError, OSError):
+            sock.close()
+        else:
+            accepted[hello.site] = sock
+    listener.close()
+    return accepted
+
+
+async def mesh(
+    me: str, run: str, listener: socket.socket, lower: Sequence[Peer], higher: Sequence[Peer]
+) -> dict[str, socket.socket]:
+    """Connections to all neighbours: those of lower rank call, those of higher rank are called."""
+    async with asyncio.TaskGroup() as group:
+        accepting = group.create_task(accept(listener, run, lower))
+        dialling = {peer.site: group.create_task(dial(me, run, peer)) for peer in higher}
+    return accepting.result() | {site: task.result() for site, task in dialling.items()}
+
+
+def _bind(sock: socket.socket, peer: Peer) -> None:
+    if peer.device:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, peer.device.encode())
+
+
+async def _hello(sock: socket.socket) -> Hello:
+    """Read exactly one frame, which must be a hello."""
+    loop = asyncio.get_running_loop()
+
+    def refuse(_: object) -> memoryview:
+        raise ProtocolError("a chunk before a hello")
+
+    reader = FrameReader(refuse)
+    frame = None
+    while frame is None:
+        count = await loop.sock_recv_into(sock, reader.buffer())
+        if not count:
+            raise ProtocolError("closed before a hello")
+        frame = reader.filled(count)
+    if not isinstance(frame, Hello):
+        raise ProtocolError("the first frame is no hello")
+    return frame

@@ -1,0 +1,196 @@
+"""One stream socket between two agents, and the one sender that owns its outgoing queue.
+
+Sockets are non-blocking and stay out of the way: bytes are received directly where they belong,
+and a woken receiver finds as much of a chunk as the kernel will hold, not one packet. What waits
+to be sent waits in the sender's queue, where a discipline can see it, not in the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.messages import ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
+
+NOTSENT_LOWAT_BYTES = 128 * 1024
+"""Unsent bytes that the kernel may hold: a wake-up every 64 KiB, and no deep hidden queue."""
+
+RECEIVE_LOWAT_BYTES = 256 * 1024
+"""A receiver that waits for a chunk is woken once per this many bytes, or at its end."""
+
+READS_PER_WAKE = 16
+"""Reads of one connection before others get their turn."""
+
+
+class ConnectionLostError(Exception):
+    """The peer is gone, or sent garbage; the message says which."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A frame to send: its header, its payload, and whom to tell when the socket has taken it.
+
+    `sent` gets the times, in nanoseconds of the agents' clock, at which the first byte was handed
+    to the socket and the last one taken by it.
+    """
+
+    header: bytes
+    payload: memoryview | None = None
+    task: int = -1
+    sent: Callable[[int, int], None] | None = None
+    dropped: Callable[[], None] | None = None
+
+
+class Connection:
+    """Frames in through callbacks, frames out through a queue, first come first served."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: str,
+        on_frame: Callable[[str, Frame], None],
+        on_lost: Callable[[str, Exception], None],
+        allocate: Callable[[ChunkHeader], memoryview],
+        now_ns: Callable[[], int],
+    ) -> None:
+        sock.setblocking(False)
+        if sock.family == socket.AF_INET:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES)
+        self.peer = peer
+        self._sock = sock
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._now_ns = now_ns
+        self._reader = FrameReader(allocate)
+        self._lowat = 1
+        self._queue: deque[Outgoing] = deque()
+        self._current: Outgoing | None = None
+        self._left: list[memoryview] = []
+        self._start_ns = 0
+        self._closed = False
+        self._writing = False
+        self._drained: asyncio.Event = asyncio.Event()
+        self._drained.set()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    def tell(self, message: Control) -> None:
+        """Queue a control message."""
+        self.put(Outgoing(encode(message)))
+
+    def put(self, frame: Outgoing) -> None:
+        """Queue a frame behind all others; on a lost connection it is dropped at once."""
+        if self._closed:
+            if frame.dropped:
+                frame.dropped()
+            return
+        self._queue.append(frame)
+        self._drained.clear()
+        if not self._writing:
+            self._writable()
+
+    def forget(self, task: int) -> None:
+        """Drop the queued frames of a task; one that is partly sent goes on to its end."""
+        dropped = [frame for frame in self._queue if frame.task == task]
+        if dropped:
+            self._queue = deque(frame for frame in self._queue if frame.task != task)
+            for frame in dropped:
+                if frame.dropped:
+                    frame.dropped()
+
+    async def drain(self) -> None:
+        """Return when everything queued is in the socket, or the connection is lost."""
+        await self._drained.wait()
+
+    def close(self) -> None:
+        """Close now; whatever is queued is dropped."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._sock.fileno())
+        self._loop.remove_writer(self._sock.fileno())
+        self._sock.close()
+        unsent = [*([self._current] if self._current and self._left else []), *self._queue]
+        self._queue.clear()
+        for frame in unsent:
+            if frame.dropped:
+                frame.dropped()
+        self._drained.set()
+
+    def _readable(self) -> None:
+        for _ in range(READS_PER_WAKE):
+            try:
+                count = self._sock.recv_into(self._reader.buffer())
+            except BlockingIOError:
+                self._await_bytes()
+                return
+            except OSError as error:
+                self._lose(error)
+                return
+            if not count:
+                self._lose(ConnectionLostError(f"{self.peer} closed the connection"))
+                return
+            try:
+                frame = self._reader.filled(count)
+                if frame is not None:
+                    self._on_frame(self.peer, frame)
+            except ProtocolError as error:
+                self._lose(ConnectionLostError(f"{self.peer} sent garbage: {error}"))
+            if self._closed:
+                return
+
+    def _await_bytes(self) -> None:
+        """Be woken when the rest of what is being read is there, not at every packet."""
+        lowat = min(len(self._reader.buffer()), RECEIVE_LOWAT_BYTES)
+        if lowat != self._lowat and self._sock.family == socket.AF_INET:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
+            self._lowat = lowat
+
+    def _writable(self) -> None:
+        """Send until the socket takes no more or the queue is empty."""
+        while self._next():
+            assert self._current is not None
+            try:
+                count = self._sock.sendmsg(self._left)
+            except BlockingIOError:
+                if not self._writing:
+                    self._writing = True
+                    self._loop.add_writer(self._sock.fileno(), self._writable)
+                return
+            except OSError as error:
+                self._lose(error)
+                return
+            while self._left and count >= len(self._left[0]):
+                count -= len(self._left.pop(0))
+            if self._left:
+                self._left[0] = self._left[0][count:]
+            elif self._current.sent:
+                self._current.sent(self._start_ns, self._now_ns())
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._sock.fileno())
+        self._drained.set()
+
+    def _next(self) -> bool:
+        """Make sure that there is something left to send of the current frame."""
+        if self._left:
+            return True
+        if not self._queue or self._closed:
+            self._current = None
+            return False
+        self._current = self._queue.popleft()
+        self._start_ns = self._now_ns()
+        self._left = [memoryview(self._current.header)]
+        if self._current.payload is not None:
+            self._left.append(self._current.payload)
+        return True
+
+    def _lose(self, error: Exception) -> None:
+        with contextlib.suppress(OSError):
+            self.close()
+        self._on_lost(self.peer, error)

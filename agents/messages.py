@@ -1,0 +1,278 @@
+"""What agents say to each other: typed messages and their framing, bytes in, bytes out (pure).
+
+Every frame starts with one fixed header. A control frame's body is JSON, checked strictly against
+the dataclasses below; a chunk frame's body is its remaining source route and then its bytes,
+which are received where they belong, without a copy.
+
+    magic 2 | version 1 | kind 1 | body length 4 | task 4 | block 4 | chunk 4 | source 2 | route 1 |
+    flags 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from agents.part import BlockPart
+
+MAGIC = 0x544C
+VERSION = 1
+HEADER = struct.Struct("!HBBIIIIHBB")
+CONTROL, CHUNK_IN, CHUNK_OUT = range(3)
+ORIGINAL = 1
+MAX_CONTROL_BYTES = 16 * 2**20
+MAX_CHUNK_BYTES = 64 * 2**20
+
+
+class ProtocolError(Exception):
+    """The peer sent something that is no valid frame; the connection cannot be trusted further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First message on every connection: who calls, and for which run."""
+
+    run: str
+    site: str
+    type: Literal["hello"] = "hello"
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Controller to worker: everybody is connected, start computing."""
+
+    type: Literal["begin"] = "begin"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReady:
+    """Worker to controller: an iteration's local work is done."""
+
+    iteration: int
+    type: Literal["ready"] = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class StartTask:
+    """Controller to every participant: its part of a task.
+
+    The result is `scale * sum(weights[site] * contribution[site])`. `evaluate` asks this site to
+    measure the result's accuracy.
+    """
+
+    task: int
+    weights: dict[str, float]
+    scale: float
+    contributes: bool
+    receives: bool
+    evaluate: bool
+    parts: tuple[BlockPart, ...]
+    type: Literal["start"] = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """Worker to controller: this receiver has the whole result."""
+
+    task: int
+    type: Literal["finished"] = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOver:
+    """Controller to every participant: forget the task; abandoned unless `completed`."""
+
+    task: int
+    completed: bool
+    reason: str
+    type: Literal["over"] = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Controller to worker: nobody is left to synchronize with, go on alone."""
+
+    type: Literal["released"] = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Worker to controller: the accuracy of a task's result, in percent."""
+
+    task: int
+    accuracy_percent: float
+    type: Literal["evaluated"] = "evaluated"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Worker to controller: no further rounds; still aggregates and forwards for others."""
+
+    rounds: int
+    type: Literal["left"] = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Controller to worker: no new rounds; a running task is still finished."""
+
+    type: Literal["stop"] = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """Controller to worker: nothing is running any more, exit."""
+
+    type: Literal["bye"] = "bye"
+
+
+Control = (
+    Hello
+    | Begin
+    | SiteReady
+    | StartTask
+    | TaskFinished
+    | TaskOver
+    | Released
+    | Evaluated
+    | Left
+    | Stop
+    | Bye
+)
+
+_CONTROL: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discriminator="type")])
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkHeader:
+    """A chunk on its way: sites are ranks, `route` is what remains after the next hop.
+
+    `source` is the tree node that sent it; `original` says that the bytes are that node's own
+    contribution, not yet weighted.
+    """
+
+    inward: bool
+    task: int
+    block: int
+    chunk: int
+    source: int
+    route: tuple[int, ...]
+    original: bool
+    size: int
+
+
+def encode(message: Control) -> bytes:
+    """One control frame."""
+    body = _CONTROL.dump_json(message)
+    return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0) + body
+
+
+def encode_chunk(header: ChunkHeader) -> bytes:
+    """All of a chunk frame but its payload of `header.size` bytes."""
+    route = struct.pack(f"!{len(header.route)}H", *header.route)
+    return (
+        HEADER.pack(
+            MAGIC,
+            VERSION,
+            CHUNK_IN if header.inward else CHUNK_OUT,
+            len(route) + header.size,
+            header.task,
+            header.block,
+            header.chunk,
+            header.source,
+            len(header.route),
+            ORIGINAL if header.original else 0,
+        )
+        + route
+    )
+
+
+Frame = Control | tuple[ChunkHeader, memoryview]
+"""A control message, or a chunk's header with its payload in the memory it was given."""
+
+
+class FrameReader:
+    """Cuts a byte stream into frames: fill `buffer()`, then tell how much with `filled(n)`.
+
+    `allocate` names the memory for a chunk's payload; it must have exactly `header.size` bytes.
+    """
+
+    def __init__(self, allocate: Callable[[ChunkHeader], memoryview]) -> None:
+        self._allocate = allocate
+        self._header = bytearray(HEADER.size)
+        self._chunk: ChunkHeader | None = None
+        self._fields: tuple[int, ...] = ()
+        self._expect(memoryview(self._header), self._got_header)
+
+    def buffer(self) -> memoryview:
+        """The memory that the next bytes belong in; never empty."""
+        return self._target[self._got :]
+
+    def filled(self, count: int) -> Frame | None:
+        """`count` bytes are in `buffer()`: a frame if it is complete now. Raises ProtocolError."""
+        self._got += count
+        if self._got < len(self._target):
+            return None
+        return self._complete()
+
+    def _expect(self, target: memoryview, complete: Callable[[], Frame | None]) -> None:
+        self._target, self._got, self._complete = target, 0, complete
+
+    def _got_header(self) -> Frame | None:
+        magic, version, kind, length, *fields, route, _ = self._fields = HEADER.unpack(self._header)
+        if magic != MAGIC or version != VERSION:
+            raise ProtocolError(f"not a version {VERSION} frame: magic {magic:#x}, {version}")
+        if kind == CONTROL:
+            if not 0 < length <= MAX_CONTROL_BYTES or any(fields):
+                raise ProtocolError(f"a control frame of {length} bytes, fields {fields}")
+            self._expect(memoryview(bytearray(length)), self._got_control)
+        elif kind in (CHUNK_IN, CHUNK_OUT):
+            if not 2 * route < length <= MAX_CHUNK_BYTES:
+                raise ProtocolError(f"a chunk frame of {length} bytes, {route} hops to go")
+            if not route:
+                return self._got_route()
+            self._expect(memoryview(bytearray(2 * route)), self._got_route)
+        else:
+            raise ProtocolError(f"a frame of unknown kind {kind}")
+        return None
+
+    def _got_route(self) -> Frame | None:
+        _, _, kind, length, task, block, chunk, source, hops, flags = self._fields
+        route = struct.unpack(f"!{hops}H", self._target) if hops else ()
+        self._chunk = ChunkHeader(
+            inward=kind == CHUNK_IN,
+            task=task,
+            block=block,
+            chunk=chunk,
+            source=source,
+            route=route,
+            original=bool(flags & ORIGINAL),
+            size=length - 2 * hops,
+        )
+        self._expect(self._allocate(self._chunk), self._got_payload)
+        return None
+
+    def _got_payload(self) -> Frame:
+        assert self._chunk is not None
+        frame = (self._chunk, self._target)
+        self._expect(memoryview(self._header), self._got_header)
+        return frame
+
+    def _got_control(self) -> Frame:
+        try:
+            message = _CONTROL.validate_json(bytes(self._target))
+        except ValidationError as error:
+            raise ProtocolError(f"no valid message: {error}") from None
+        self._expect(memoryview(self._header), self._got_header)
+        return message
+
+
+def describe(message: Control) -> str:
+    """A short form for error messages."""
+    fields = dataclasses.asdict(message)
+    return f"{fields.pop('type')} {fields}"[:200]

@@ -1,0 +1,275 @@
+"""Workers and controller in one event loop, over socket pairs: every plan gives the exact sums."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from agents import registry
+from agents.controller import Controller, ControllerSettings
+from agents.link import Connection
+from agents.messages import SiteReady, TaskFinished, encode
+from agents.plan import PlanError
+from agents.policies import preduce
+from agents.worker import AgentError, Worker, WorkerSettings
+from workloads.base import Evaluation, digest
+
+SITES = ("a", "b", "c", "d", "e")
+CHUNK_BYTES = 4096
+
+
+@dataclass
+class Integers:
+    """A workload of small integers; remembers what it contributed and what it got."""
+
+    rank: int
+    elements: int
+    accuracy: list[float] = field(default_factory=list)
+    installed: list[np.ndarray] = field(default_factory=list)
+    model: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def __post_init__(self):
+        self.compute(0)
+
+    def compute(self, iteration):
+        rng = np.random.default_rng([self.rank, iteration])
+        self.model = rng.integers(-50, 50, self.elements).astype(np.float32)
+        return 0.0
+
+    def contribution(self):
+        return self.model
+
+    def install(self, result):
+        self.installed.append(result.copy())
+
+    def evaluate(self):
+        return Evaluation(self.accuracy.pop(0), 0.0, 1) if self.accuracy else None
+
+
+@dataclass
+class Now:
+    def now_ns(self):
+        return time.monotonic_ns()
+
+    async def compute(self, work):
+        await asyncio.sleep(work())
+
+
+@dataclass
+class World:
+    """All agents of a small run and everything that they logged."""
+
+    rates: dict
+    elements: int = 5000
+    events: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.sites = tuple(sorted({site for link in self.rates for site in link}))
+        self.workloads = {s: Integers(r, self.elements) for r, s in enumerate(self.sites)}
+
+    def log(self, site):
+        return lambda event, **fields: self.events.append({"site": site, "event": event, **fields})
+
+    def of(self, event):
+        return [e for e in self.events if e["event"] == event]
+
+    def run(self, plan, policy, *, rounds=None, task_s=30.0, saboteur=None, **stop):
+        asyncio.run(asyncio.wait_for(self._run(plan, policy, rounds, task_s, stop, saboteur), 30))
+
+    async def _run(self, plan, policy, rounds, task_s, stop, saboteur):
+        peers = {site: {} for site in self.sites}
+        for a, b in self.rates:
+            if a < b:
+                peers[a][b], peers[b][a] = socket.socketpair()
+        ours, theirs = {}, {}
+        for site in self.sites:
+            ours[site], theirs[site] = socket.socketpair()
+        settings = ControllerSettings(
+            self.sites,
+            self.rates,
+            dict.fromkeys(self.rates, 1.0),
+            self.elements * 4,
+            CHUNK_BYTES,
+            7,
+            "policy",
+            plan,
+            task_s,
+            **stop,
+        )
+        controller = Controller(
+            settings, policy, registry.plans()[plan].build, Now().now_ns, self.log("controller")
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(controller.run(ours))
+                for site in self.sites:
+                    if saboteur and site == saboteur[0]:
+                        group.create_task(saboteur[1](peers[site], theirs[site]))
+                        continue
+                    own = WorkerSettings(site, self.sites, CHUNK_BYTES, rounds)
+                    worker = Worker(own, self.workloads[site], Now(), self.log(site))
+                    group.create_task(worker.run(peers[site], theirs[site]))
+        finally:
+            for sockets in (ours, theirs, *peers.values()):
+                for sock in sockets.values():
+                    sock.close()
+
+
+def mesh():
+    return {(a, b): 100.0 for a in SITES for b in SITES if a != b}
+
+
+def line():
+    pairs = list(zip(SITES, SITES[1:], strict=False))
+    return {link: 100.0 for a, b in pairs for link in ((a, b), (b, a))}
+
+
+def expected(world, task):
+    """What the task's result must be, from the logged group and iterations alone."""
+    contributed = {e["site"]: e["iteration"] for e in world.of("contributed") if e["task"] == task}
+    total = np.zeros(world.elements, np.float32)
+    for site, iteration in contributed.items():
+        probe = Integers(world.sites.index(site), world.elements)
+        probe.compute(iteration)
+        total += probe.model
+    return total * np.float32(1 / len(contributed))
+
+
+@pytest.mark.parametrize("overlay", [mesh, line])
+@pytest.mark.parametrize("name", sorted(registry.plans()))
+def test_every_plan_gives_every_member_the_exact_average(name, overlay):
+    world = World(overlay())
+    world.run(name, preduce.create(world.sites, p=3), tasks=4)
+    assert len(world.of("task_completed")) == 4
+    for started in world.of("task_started"):
+        task, group = started["task"], started["group"]
+        finished = [e for e in world.of("task_finished") if e["task"] == task]
+        assert sorted(e["site"] for e in finished) == sorted(group)
+        assert {e["digest"] for e in finished} == {digest(expected(world, task))}
+
+
+@pytest.mark.parametrize("name", sorted(registry.plans()))
+def test_what_is_sent_is_what_is_received(name):
+    world = World(line())
+    world.run(name, preduce.create(world.sites, p=2), tasks=3)
+
+    def book(event, peer):
+        flows = {}
+        for e in world.of(event):
+            link = (e["site"], e[peer]) if event == "sent" else (e[peer], e["site"])
+            key = (e["task"], link)
+            flows[key] = flows.get(key, 0) + e["bytes"]
+        return flows
+
+    assert book("sent", "dst") == book("received", "src") != {}
+
+
+def test_each_site_does_its_rounds_and_the_last_are_released():
+    world = World(mesh())
+    world.run("crew", preduce.create(world.sites, p=3), rounds=4)
+    assert {e["site"]: e["rounds"] for e in world.of("worker_finished")} == dict.fromkeys(SITES, 4)
+    assert world.of("stopping")[0]["reason"] == "every site has done its rounds"
+
+
+def test_the_run_stops_at_the_accuracy_asked_for():
+    world = World(mesh())
+    for workload in world.workloads.values():
+        workload.accuracy = [10.0, 50.0, 90.0, 90.0, 90.0]
+    world.run("ring", preduce.create(world.sites, p=5), accuracy_percent=80.0)
+    assert [e["accuracy_percent"] for e in world.of("evaluated")] == [10.0, 50.0, 90.0]
+    assert world.of("stopping")[0]["reason"] == "accuracy 90.00 % reached 80 %"
+
+
+def test_the_run_stops_when_its_time_is_over():
+    world = World(mesh())
+    world.run("a2a", preduce.create(world.sites, p=2), time_s=0.2)
+    assert world.of("stopping")[0]["reason"] == "0.2 s are over"
+    assert len(world.of("task_started")) == len(world.of("task_completed")) > 0
+
+
+def test_a_task_over_its_budget_is_dropped_and_leaves_the_models_alone():
+    world = World(mesh())
+    world.run("ps", preduce.create(world.sites, p=5), task_s=0.0, time_s=0.1)
+    assert world.of("task_abandoned") and not world.of("task_completed")
+    contributed = {(e["task"], e["site"]): e["digest"] for e in world.of("contributed")}
+    for dropped in world.of("task_dropped"):
+        assert dropped["digest"] == contributed[dropped["task"], dropped["site"]]
+    assert not any(workload.installed for workload in world.workloads.values())
+
+
+async def vanish(peers, controller):
+    for sock in (*peers.values(), controller):
+        sock.close()
+
+
+async def babble(peers, controller):
+    controller.sendall(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n")
+    await asyncio.sleep(0.2)
+
+
+def test_a_lost_worker_ends_the_run_and_is_named():
+    world = World(mesh())
+    with pytest.raises(ExceptionGroup) as caught:
+        world.run("crew", preduce.create(world.sites, p=2), rounds=50, saboteur=("c", vanish))
+    assert caught.group_contains(AgentError, match="c closed the connection|worker of c|to c")
+
+
+def test_garbage_from_a_worker_ends_the_run_and_is_named():
+    world = World(mesh())
+    with pytest.raises(ExceptionGroup) as caught:
+        world.run("crew", preduce.create(world.sites, p=5), rounds=2, saboteur=("c", babble))
+    assert caught.group_contains(AgentError, match="lost the worker of c: c sent garbage")
+
+
+def test_a_plan_that_refuses_ends_the_run_with_its_reason(monkeypatch):
+    def refuse(request):
+        raise PlanError("not on a Sunday")
+
+    monkeypatch.setattr(registry.plans()["ps"], "build", refuse)
+    with pytest.raises(ExceptionGroup) as caught:
+        World(mesh()).run("ps", preduce.create(SITES, p=2), rounds=1)
+    assert caught.group_contains(PlanError, match="not on a Sunday")
+
+
+def test_a_connection_sends_in_order_and_drains():
+    async def scene():
+        a, b = socket.socketpair()
+        heard, lost = [], []
+        callbacks = (lambda _, frame: heard.append(frame), lambda peer, e: lost.append(str(e)))
+        left = Connection(a, "b", *callbacks, memoryview, time.monotonic_ns)
+        right = Connection(b, "a", *callbacks, memoryview, time.monotonic_ns)
+        sent = [SiteReady(n) for n in range(20_000)] + [TaskFinished(1)]
+        for message in sent:
+            left.tell(message)
+        await left.drain()
+        left.close()
+        while not lost:
+            await asyncio.sleep(0)
+        right.close()
+        assert heard == sent
+        assert lost == ["a closed the connection"]
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_frame_is_the_same_however_the_stream_is_cut():
+    async def scene(cut):
+        a, b = socket.socketpair()
+        heard = []
+        Connection(b, "a", lambda _, f: heard.append(f), lambda *_: None, memoryview, lambda: 0)
+        stream = encode(SiteReady(3)) + encode(TaskFinished(9))
+        for start in range(0, len(stream), cut):
+            a.send(stream[start : start + cut])
+            await asyncio.sleep(0)
+        while len(heard) < 2:
+            await asyncio.sleep(0)
+        assert heard == [SiteReady(3), TaskFinished(9)]
+        a.close()
+
+    for cut in (1, 7, 24, 1000):
+        asyncio.run(asyncio.wait_for(scene(cut), 10))
