@@ -1,0 +1,14 @@
+"""What sites compute and what they send: one file per kind of workload, found by its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+
+def kinds() -> dict[str, ModuleType]:
+    """Return the module of every workload kind by name: each file here that defines `build`."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "build")}

@@ -1,0 +1,96 @@
+"""What every workload offers, and how a model's bytes are recognized again.
+
+A workload is what one site computes and what it sends. The agents see only the `Workload`
+protocol; the checks compare models by `digest` (equal or not) and by `fingerprint` (linear, so the
+fingerprint of a weighted sum is the weighted sum of the fingerprints).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float32]
+"""A flat, contiguous float32 array: a serialized model."""
+
+FINGERPRINT_BUCKETS = 16
+ELEMENT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How good a model is on `samples` held-out samples; `loss` is the mean over them."""
+
+    accuracy_percent: float
+    loss: float
+    samples: int
+
+
+class Workload(Protocol):
+    """What one site computes and contributes; one instance per worker process.
+
+    A module `workloads/NAME.py` is a workload kind when it defines
+
+    - `build(rank, sites, seed, *, <options>) -> Workload`,
+    - `model_bytes(*, <options>) -> int`, the bytes of one contribution,
+    - `problems(sites, *, <options>) -> list[OptionError]`, everything wrong with the options,
+    - `preload(*, <options>) -> None`, heavy imports and data, once before agents are forked,
+    - `EVALUATES: bool`, whether its models have an accuracy.
+
+    The keyword-only parameters of `build` are the options of the kind.
+    """
+
+    def compute(self, iteration: int) -> float:
+        """Do the work of one iteration and return its *modelled* duration in seconds."""
+
+    def contribution(self) -> Vector:
+        """The model that this site contributes, without a copy; valid until the next `compute`."""
+
+    def install(self, result: Vector) -> None:
+        """Take over the result of a synchronization as this site's model (copied)."""
+
+    def evaluate(self) -> Evaluation | None:
+        """Evaluate the model; None when the kind has no accuracy or none is due now."""
+
+
+def digest(array: Vector) -> str:
+    """Return BLAKE2b (16 bytes, hex) of the array's float32 buffer.
+
+    Raises TypeError unless the array is float32 and contiguous.
+    """
+    return hashlib.blake2b(_flat(array).data, digest_size=16).hexdigest()
+
+
+def fingerprint(array: Vector, chunk_bytes: int) -> tuple[float, ...]:
+    """Return 16 sums that are linear in the array and depend on where each chunk is.
+
+    Chunk l adds the sum of its elements times `1 + l // 16` to bucket `l % 16`. Sums are float64,
+    so they are exact for arrays of small integers. The last chunk may be short.
+    Raises TypeError unless the array is float32 and contiguous, ValueError unless `chunk_bytes`
+    is a positive multiple of 4.
+    """
+    if chunk_bytes <= 0 or chunk_bytes % ELEMENT_BYTES:
+        raise ValueError(f"chunk_bytes: {chunk_bytes}: a positive multiple of {ELEMENT_BYTES}")
+    sums = _chunk_sums(_flat(array), chunk_bytes // ELEMENT_BYTES)
+    chunks = np.arange(sums.size)
+    weighted = sums * (1 + chunks // FINGERPRINT_BUCKETS)
+    buckets = np.bincount(chunks % FINGERPRINT_BUCKETS, weighted, FINGERPRINT_BUCKETS)
+    return tuple(buckets.tolist())
+
+
+def _flat(array: Vector) -> Vector:
+    if array.dtype != np.float32 or not array.flags.c_contiguous:
+        raise TypeError(f"array: {array.dtype}, {array.shape}: must be contiguous float32")
+    return array.reshape(-1)
+
+
+def _chunk_sums(array: Vector, elements: int) -> NDArray[np.float64]:
+    whole = array.size // elements * elements
+    sums: NDArray[np.float64] = array[:whole].reshape(-1, elements).sum(axis=1, dtype=np.float64)
+    if whole == array.size:
+        return sums
+    return np.append(sums, array[whole:].sum(dtype=np.float64))

@@ -1,0 +1,204 @@
+"""How long one iteration takes at a site: distributions, drawn by name instead of in sequence.
+
+A distribution is its quantile function. The draw of an iteration is the quantile of a number in
+(0, 1) that is hashed from (seed, rank, iteration), so it does not depend on what was drawn before,
+on other sites, or on the machine.
+
+`t1` and `t2` stand for the two distributions of the CREW evaluation: an LSTM on UCF101 and a
+Transformer on WMT16, both rescaled to 0.05 .. 0.2 s. Its source (Li et al., "Taming unbalanced
+training workloads in deep learning with partial collective operations", PPoPP 2020) shows
+histograms, not tables, so they are *modelled*, as lognormals truncated to that range: `t1` broad
+and skewed to the right (the time of a batch follows the lengths of its videos), `t2` a narrow peak
+at the low end with a thin long tail. Their parameters are this project's choice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Protocol
+
+from workloads.options import OptionError, Sites, broken, positive
+
+ALLOWED = (
+    "a time (0.1 s), a range ([0.05 s, 0.2 s]), t1, t2, "
+    "or {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}} (low, high optional)"
+)
+
+
+class Distribution(Protocol):
+    """A distribution of durations, given by its quantile function."""
+
+    def quantile_s(self, probability: float) -> float:
+        """Return the duration in seconds that a share `probability` in (0, 1) stays below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always `time_s`."""
+
+    time_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.time_s < math.inf:
+            raise ValueError(f"{self.time_s} s is no duration")
+
+    def quantile_s(self, probability: float) -> float:
+        """Return `time_s`."""
+        return self.time_s
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every duration from `low_s` to `high_s` is as likely."""
+
+    low_s: float
+    high_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low_s <= self.high_s < math.inf:
+            raise ValueError(f"{self.low_s} .. {self.high_s} s is no range of durations")
+
+    def quantile_s(self, probability: float) -> float:
+        """Interpolate between the ends."""
+        return self.low_s + (self.high_s - self.low_s) * probability
+
+
+@dataclass(frozen=True, slots=True)
+class Lognormal:
+    """A lognormal with this mean and standard deviation, truncated to `low_s` .. `high_s`.
+
+    Mean and deviation are those before the truncation.
+    """
+
+    mean_s: float
+    deviation_s: float
+    low_s: float = 0.0
+    high_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (0 < self.mean_s < math.inf and 0 < self.deviation_s < math.inf):
+            raise ValueError("mean and deviation of a lognormal are above 0 s")
+        if not 0 <= self.low_s < self.high_s:
+            raise ValueError(f"{self.low_s} .. {self.high_s} s is no range of durations")
+        below, above = self._cut()
+        if above - below < 1e-6:
+            raise ValueError(f"no duration of it falls into {self.low_s} .. {self.high_s} s")
+
+    def quantile_s(self, probability: float) -> float:
+        """Invert the normal distribution of the logarithm within the truncated range."""
+        below, above = self._cut()
+        log_s = self._logarithm().inv_cdf(below + (above - below) * probability)
+        return min(max(math.exp(log_s), self.low_s), self.high_s)
+
+    def _logarithm(self) -> NormalDist:
+        variance = math.log1p((self.deviation_s / self.mean_s) ** 2)
+        return NormalDist(math.log(self.mean_s) - variance / 2, math.sqrt(variance))
+
+    def _cut(self) -> tuple[float, float]:
+        normal = self._logarithm()
+        below = normal.cdf(math.log(self.low_s)) if self.low_s > 0 else 0.0
+        return below, normal.cdf(math.log(self.high_s)) if self.high_s < math.inf else 1.0
+
+
+T1 = Lognormal(mean_s=0.10, deviation_s=0.04, low_s=0.05, high_s=0.2)
+T2 = Lognormal(mean_s=0.065, deviation_s=0.012, low_s=0.05, high_s=0.2)
+NAMED: Mapping[str, Distribution] = {"t1": T1, "t2": T2}
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeTime:
+    """The compute times of one site: a distribution times a factor."""
+
+    distribution: Distribution
+    seed: int
+    rank: int
+    factor: float = 1.0
+
+    def time_s(self, iteration: int) -> float:
+        """Return the duration of one iteration in seconds."""
+        probability = uniform(self.seed, self.rank, iteration)
+        return self.factor * self.distribution.quantile_s(probability)
+
+
+def uniform(seed: int, rank: int, iteration: int) -> float:
+    """Return a number in (0, 1) that is uniform over the triples and fixed for each."""
+    key = f"compute {seed} {rank} {iteration}".encode()
+    word = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+    return ((word >> 12) + 0.5) / 2**52
+
+
+def parse(compute_s: Any) -> Distribution:
+    """Return the distribution that the option `compute` describes, times in seconds.
+
+    Raises OptionError for anything but what `ALLOWED` lists.
+    """
+    try:
+        match compute_s:
+            case str() if compute_s in NAMED:
+                return NAMED[compute_s]
+            case bool():
+                raise ValueError("not a time")
+            case int() | float():
+                return Constant(float(compute_s))
+            case [int() | float() as low, int() | float() as high]:
+                return Uniform(float(low), float(high))
+            case {"lognormal": dict(parameters), **rest} if not rest:
+                return Lognormal(**{f"{key}_s": float(parameters[key]) for key in parameters})
+    except (TypeError, ValueError) as error:
+        raise OptionError("compute", compute_s, f"{ALLOWED} ({error})") from error
+    raise OptionError("compute", compute_s, ALLOWED)
+
+
+def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:
+    """Return how many times slower than the others the site `rank` is.
+
+    Keys of `slowdown` are site names or ranks; names need `sites` to be the names.
+    Raises OptionError for an unknown site, a site named twice, or a factor that is not above 0.
+    """
+    factors: dict[int, float] = {}
+    for key, factor in (slowdown or {}).items():
+        index = _rank(key, sites)
+        if index in factors:
+            raise OptionError(f"slowdown.{key}", factor, "each site once")
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
+            raise OptionError(f"slowdown.{key}", factor, "a number above 0")
+        factors[index] = float(factor)
+    return factors.get(rank, 1.0)
+
+
+def for_site(
+    rank: int, sites: Sites, seed: int, compute_s: Any, factor: float, slowdown: Any
+) -> ComputeTime:
+    """Return the compute times of the site `rank` from the options that all kinds share."""
+    return ComputeTime(
+        parse(compute_s), seed, rank, factor * slowdown_factor(slowdown, rank, sites)
+    )
+
+
+def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
+    """Return what is wrong with `compute_s`, `compute_factor` and `slowdown` where given."""
+    found = broken({"compute_factor": positive(1e6)}, options)
+    try:
+        parse(options.get("compute_s", 0.0))
+    except OptionError as error:
+        found.append(error)
+    try:
+        slowdown_factor(options.get("slowdown"), 0, sites)
+    except OptionError as error:
+        found.append(error)
+    return found
+
+
+def _rank(key: object, sites: Sites) -> int:
+    names = [] if isinstance(sites, int) else list(sites)
+    count = sites if isinstance(sites, int) else len(names)
+    if key in names:
+        return names.index(str(key))
+    if str(key).isdecimal() and int(str(key)) < count:
+        return int(str(key))
+    known = f"{', '.join(names)}, or " if names else ""
+    raise OptionError("slowdown", key, f"{known}a rank from 0 to {count - 1}")

@@ -1,0 +1,57 @@
+"""The network that sites train, and its parameters as one flat vector.
+
+Torch is imported when a function runs, not with this file: only scenarios that train need it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+KERNEL = 5
+SIDE = 14
+"""Height and width of a 28 x 28 image after the convolution's stride of 2."""
+
+CLASSES = 10
+
+
+def parameter_count(channels: int, hidden: int) -> int:
+    """Return how many parameters `cnn(channels, hidden, seed)` has."""
+    convolution = channels * (KERNEL * KERNEL + 1)
+    first = hidden * (channels * SIDE * SIDE + 1)
+    return convolution + first + CLASSES * (hidden + 1)
+
+
+def cnn(channels: int, hidden: int, seed: int) -> torch.nn.Module:
+    """Return a small CNN for 28 x 28 grey images, equal for equal seeds.
+
+    One convolution of stride 2 keeps it cheap; nearly all of its parameters are in the fully
+    connected layer, where a byte of model costs the least arithmetic.
+    """
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(1, channels, KERNEL, stride=2, padding=KERNEL // 2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(channels * SIDE * SIDE, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, CLASSES),
+        )
+
+
+def flatten(module: torch.nn.Module) -> torch.Tensor:
+    """Move the parameters into one flat float32 tensor, return it; they become views of it."""
+    import torch
+
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+    start = 0
+    for parameter in module.parameters():
+        parameter.data = flat[start : start + parameter.numel()].view_as(parameter)
+        start += parameter.numel()
+    return flat

@@ -1,0 +1,77 @@
+"""Rules for the options of workloads, and the error that says which one is broken and how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Sites: TypeAlias = int | Sequence[str]
+"""How many sites there are, or their names in rank order."""
+
+
+class OptionError(ValueError):
+    """An option has a value that is not allowed; `key` is its name in a scenario file."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        super().__init__(f"workload.{key}: {value!r}: {allowed}")
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition on one value, and the words for it."""
+
+    holds: Callable[[Any], bool]
+    allowed: str
+
+
+def whole(lowest: int, highest: int) -> Rule:
+    """Allow the whole numbers from `lowest` to `highest`."""
+    return Rule(
+        lambda value: type(value) is int and lowest <= value <= highest,
+        f"a whole number from {lowest} to {highest}",
+    )
+
+
+def number(lowest: float, below: float) -> Rule:
+    """Allow the numbers from `lowest` up to, but without, `below`."""
+    return Rule(
+        lambda value: _is_number(value) and lowest <= value < below,
+        f"a number from {lowest:g} to below {below:g}",
+    )
+
+
+def positive(highest: float) -> Rule:
+    """Allow the numbers above 0 up to `highest`."""
+    return Rule(
+        lambda value: _is_number(value) and 0 < value <= highest,
+        f"a number above 0, at most {highest:g}",
+    )
+
+
+def one_of(*values: str) -> Rule:
+    """Allow these words."""
+    return Rule(lambda value: value in values, " or ".join(values))
+
+
+def broken(rules: Mapping[str, Rule], options: Mapping[str, Any]) -> list[OptionError]:
+    """Return an error for each given option that breaks its rule."""
+    return [
+        OptionError(key, options[key], rule.allowed)
+        for key, rule in rules.items()
+        if key in options and not rule.holds(options[key])
+    ]
+
+
+def reject(problems: Sequence[OptionError]) -> None:
+    """Raise the first of the problems, if there is one."""
+    if problems:
+        raise problems[0]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)

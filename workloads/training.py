@@ -1,0 +1,219 @@
+"""A small CNN on Fashion-MNIST: local SGD at every site, models averaged between them.
+
+As in P-Reduce (Algorithm 2) a site takes SGD steps on its own shard and contributes the updated
+model; the result of the synchronization replaces it. Momentum stays local. The work is real, its
+duration is not measured but modelled (`compute_time`), so runs repeat exactly: batches are drawn
+from (seed, rank, iteration), the initial model from the seed, and torch uses one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workloads import compute_time, datasets, models
+from workloads.base import ELEMENT_BYTES, Evaluation, Vector
+from workloads.compute_time import ComputeTime
+from workloads.datasets import Bytes, Dataset
+from workloads.options import (
+    OptionError,
+    Rule,
+    Sites,
+    broken,
+    number,
+    one_of,
+    positive,
+    reject,
+    whole,
+)
+from workloads.shards import KINDS, Indexes, deal
+
+if TYPE_CHECKING:
+    import torch
+
+EVALUATES = True
+
+PIXEL_MEAN = 72.94
+PIXEL_DEVIATION = 90.02
+"""Mean and standard deviation of the training set's pixels (0 .. 255)."""
+
+EVALUATION_BATCH = 500
+SHARDS, BATCHES = 0, 1
+"""First words of the seeds of two independent streams of random numbers."""
+
+RULES: Mapping[str, Rule] = {
+    "channels": whole(1, 256),
+    "hidden": whole(1, 65_536),
+    "batch": whole(1, 4096),
+    "local_steps": whole(1, 10_000),
+    "learning_rate": positive(100),
+    "momentum": number(0, 1),
+    "weight_decay": number(0, 1),
+    "shards": one_of(*KINDS),
+    "alpha": positive(1e6),
+    "evaluate_every": whole(1, 1_000_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sgd:
+    """What one iteration does: `local_steps` steps, each on `batch` samples."""
+
+    batch: int
+    local_steps: int
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+
+
+class Training:
+    """One site's model, momentum and shard."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        data: Dataset,
+        shard: Indexes,
+        sgd: Sgd,
+        times: ComputeTime,
+        evaluate_every: int,
+    ) -> None:
+        self._module = module
+        self._flat: Vector = models.flatten(module).numpy()
+        self._parameters = list(module.parameters())
+        self._velocities = [parameter.detach() * 0 for parameter in self._parameters]
+        self._data = data
+        self._shard = shard
+        self._sgd = sgd
+        self._times = times
+        self._evaluate_every = evaluate_every
+        self._evaluations_asked = 0
+
+    def compute(self, iteration: int) -> float:
+        """Take `local_steps` steps of SGD on batches drawn from the shard."""
+        rng = np.random.default_rng((BATCHES, self._times.seed, self._times.rank, iteration))
+        size = (self._sgd.local_steps, self._sgd.batch)
+        for batch in self._shard[rng.integers(self._shard.size, size=size)]:
+            self._step(batch)
+        return self._times.time_s(iteration)
+
+    def contribution(self) -> Vector:
+        """Return the parameters themselves."""
+        return self._flat
+
+    def install(self, result: Vector) -> None:
+        """Overwrite the parameters; momentum stays."""
+        np.copyto(self._flat, result)
+
+    def evaluate(self) -> Evaluation | None:
+        """Return accuracy and loss on the whole test set at every `evaluate_every`-th call."""
+        self._evaluations_asked += 1
+        if self._evaluations_asked % self._evaluate_every:
+            return None
+        return evaluate(self._module, self._data.test_images, self._data.test_labels)
+
+    def _step(self, batch: Indexes) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        images, labels = _tensors(self._data.train_images[batch], self._data.train_labels[batch])
+        loss = cross_entropy(self._module(images), labels)
+        gradients = torch.autograd.grad(loss, self._parameters)
+        with torch.no_grad():
+            for parameter, velocity, gradient in zip(
+                self._parameters, self._velocities, gradients, strict=True
+            ):
+                velocity.mul_(self._sgd.momentum).add_(gradient)
+                velocity.add_(parameter, alpha=self._sgd.weight_decay)
+                parameter.sub_(velocity, alpha=self._sgd.learning_rate)
+
+
+def build(
+    rank: int,
+    sites: Sites,
+    seed: int,
+    *,
+    channels: int = 8,
+    hidden: int = 800,
+    batch: int = 32,
+    local_steps: int = 5,
+    learning_rate: float = 0.02,
+    momentum: float = 0.9,
+    weight_decay: float = 0.0,
+    shards: str = "iid",
+    alpha: float = 1.0,
+    evaluate_every: int = 1,
+    compute_s: float | list[float] | str | dict[str, Any] = 0.1,
+    compute_factor: float = 1.0,
+    slowdown: dict[str, float] | None = None,
+    data: str = datasets.FASHION_MNIST,
+) -> Training:
+    """Return the workload of the site `rank`.
+
+    `channels` and `hidden` size the CNN; one iteration is `local_steps` steps of SGD on batches
+    of `batch` samples; `shards` is `iid` or `dirichlet` (with `alpha`); every
+    `evaluate_every`-th evaluation that a worker asks for is done. `compute_s`, `compute_factor`
+    and `slowdown` model the time of an iteration; `data` is the folder of the data set.
+    Raises OptionError, DatasetError.
+    """
+    given = {
+        name: value for name, value in locals().items() if name not in ("rank", "sites", "seed")
+    }
+    reject(problems(sites, **given))
+    preload(data=data)
+    loaded = datasets.load(data)
+    count = sites if isinstance(sites, int) else len(sites)
+    rng = np.random.default_rng((SHARDS, seed))
+    dealt = deal(shards, loaded.train_labels, count, alpha, rng)
+    return Training(
+        models.cnn(channels, hidden, seed),
+        loaded,
+        dealt[rank],
+        Sgd(batch, local_steps, learning_rate, momentum, weight_decay),
+        compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown),
+        evaluate_every,
+    )
+
+
+def model_bytes(*, channels: int = 8, hidden: int = 800, **_: Any) -> int:
+    """Return the bytes of the flat float32 parameter vector, without torch."""
+    return ELEMENT_BYTES * models.parameter_count(channels, hidden)
+
+
+def problems(sites: Sites, **options: Any) -> list[OptionError]:
+    """Return everything that is wrong with the given options; absent ones have their defaults."""
+    return broken(RULES, options) + compute_time.problems(sites, options)
+
+
+def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:
+    """Import torch, with one thread, and read the data set, for forked workers to share."""
+    import torch
+
+    torch.set_num_threads(1)
+    datasets.load(data)
+
+
+def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluation:
+    """Return the model's accuracy and mean loss on uint8 images [samples, 28, 28]."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    correct, loss = 0, 0.0
+    with torch.inference_mode():
+        for start in range(0, len(labels), EVALUATION_BATCH):
+            part = slice(start, start + EVALUATION_BATCH)
+            pixels, classes = _tensors(images[part], labels[part])
+            scores = module(pixels)
+            correct += int((scores.argmax(dim=1) == classes).sum())
+            loss += float(cross_entropy(scores, classes, reduction="sum"))
+    return Evaluation(100 * correct / len(labels), loss / len(labels), len(labels))
+
+
+def _tensors(images: Bytes, labels: Bytes) -> tuple[torch.Tensor, torch.Tensor]:
+    import torch
+
+    pixels = (images[:, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION
+    return torch.from_numpy(pixels), torch.from_numpy(labels.astype(np.int64))
