@@ -1,0 +1,299 @@
+"""Starts the agents of a run, each in its site's namespace, and hears what they log.
+
+Agents are forked from this one process, which has imported everything already. Each has a pipe
+to write its events to and one to be told the epoch on: everybody listens before anybody dials.
+Only processes that were forked here are ever ended, by their ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agents import registry
+from agents.clock import Clock, RealClock, VirtualClock
+from agents.controller import Controller, ControllerSettings
+from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
+from agents.plan import PlanError
+from agents.worker import AgentError, Worker, WorkerSettings
+from harness.network import Network, NetworkError
+from harness.scenario import Scenario
+from workloads import kinds
+
+CONTROLLER = "controller"
+GRACE_S = 5.0
+"""What an agent gets to end after SIGTERM, in seconds of the agents' clock, before SIGKILL."""
+
+Event = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Agent:
+    """One forked agent; `code` is its exit code or minus the signal, None while it runs."""
+
+    name: str
+    pid: int
+    pidfd: int
+    events_fd: int
+    epoch_fd: int
+    buffer: bytearray = field(default_factory=bytearray)
+    listening: bool = False
+    code: int | None = None
+
+
+class Agency:
+    """All agents of one run. Use as a context manager: leaving it ends whatever still runs."""
+
+    def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
+        self._scenario = scenario
+        self._network = network
+        self._run_id = run_id
+        self._log_dir = log_dir
+        self._agents: list[Agent] = []
+        self._selector = selectors.DefaultSelector()
+        self.epoch_ns = 0
+
+    def __enter__(self) -> Agency:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._selector.close()
+
+    def start(self) -> None:
+        """Fork every agent. `events` then yields what they say."""
+        gc.collect()
+        gc.freeze()
+        self._fork(CONTROLLER, self._controller)
+        for site in self._scenario.topology.site_names:
+            self._fork(site, self._worker)
+
+    def events(self) -> Iterator[Event]:
+        """Everything the agents log, as it comes, until all have exited.
+
+        An `agent_exited` event is added when one ends. When everybody listens, the clock starts:
+        `epoch_ns` is set and they are told to connect. Raises TimeoutError when the run's budget
+        of the scenario is over.
+        """
+        deadline = time.monotonic() + self._scenario.limits.run_s
+        while self._selector.get_map():
+            ready = self._selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"the run exceeded its {self._scenario.limits.run_s:g} s")
+            for key, _ in ready:
+                agent, is_pipe = key.data
+                if is_pipe:
+                    yield from self._read(agent)
+                elif agent.code is None:
+                    yield self._reap(agent)
+
+    def end(self) -> None:
+        """End every agent that still runs and wait for it."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            running = [agent for agent in self._agents if agent.code is None]
+            for agent in running:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(agent.pidfd, number)
+            deadline = time.monotonic() + GRACE_S
+            while number == signal.SIGTERM and running and time.monotonic() < deadline:
+                with selectors.DefaultSelector() as waiting:
+                    waiting.register(running[0].pidfd, selectors.EVENT_READ)
+                    if waiting.select(deadline - time.monotonic()):
+                        self._wait(running.pop(0))
+        for agent in self._agents:
+            if agent.code is None:
+                self._wait(agent)
+            for fd in (agent.pidfd, agent.events_fd, agent.epoch_fd):
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self._agents.clear()
+
+    # -- this process -------------------------------------------------------------------------
+
+    def _fork(self, name: str, body: Callable[[_Child], Any]) -> None:
+        events_read, events_write = os.pipe()
+        epoch_read, epoch_write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            for agent in self._agents:
+                os.close(agent.events_fd)
+                os.close(agent.epoch_fd)
+            os.close(events_read)
+            os.close(epoch_write)
+            self._be(_Child(name, events_write, epoch_read), body)
+        os.close(events_write)
+        os.close(epoch_read)
+        agent = Agent(name, pid, os.pidfd_open(pid), events_read, epoch_write)
+        self._agents.append(agent)
+        self._selector.register(events_read, selectors.EVENT_READ, (agent, True))
+        self._selector.register(agent.pidfd, selectors.EVENT_READ, (agent, False))
+
+    def _read(self, agent: Agent) -> Iterator[Event]:
+        data = os.read(agent.events_fd, 1 << 20)
+        if not data:
+            self._selector.unregister(agent.events_fd)
+            return
+        agent.buffer += data
+        *lines, rest = bytes(agent.buffer).split(b"\n")
+        agent.buffer = bytearray(rest)
+        for line in lines:
+            event = json.loads(line)
+            if event["event"] == "listening":
+                agent.listening = True
+                self._begin_if_all_listen()
+            else:
+                yield event
+
+    def _begin_if_all_listen(self) -> None:
+        if all(agent.listening for agent in self._agents):
+            self.epoch_ns = time.monotonic_ns()
+            for agent in self._agents:
+                os.write(agent.epoch_fd, f"{self.epoch_ns}\n".encode())
+
+    def _reap(self, agent: Agent) -> Event:
+        self._selector.unregister(agent.pidfd)
+        self._wait(agent)
+        code = agent.code or 0
+        return {
+            "t_ns": time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0,
+            "site": "runner",
+            "event": "agent_exited",
+            "who": agent.name,
+            "code": max(code, 0),
+            "signal": max(-code, 0),
+        }
+
+    def _wait(self, agent: Agent) -> None:
+        agent.code = os.waitstatus_to_exitcode(os.waitpid(agent.pid, 0)[1])
+
+    # -- the forked process -------------------------------------------------------------------
+
+    def _be(self, child: _Child, body: Callable[[_Child], Any]) -> None:
+        """Be the agent; never returns. What goes wrong is logged as `agent_failed`."""
+        code = 70
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            errors = os.open(
+                self._log_dir / f"{child.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+            )
+            os.dup2(errors, 1)
+            os.dup2(errors, 2)
+            where = self._scenario.controller_site if child.name == CONTROLLER else child.name
+            self._network.enter(where)
+            asyncio.run(body(child))
+            code = 0
+        except (AgentError, NetworkError, PlanError) as error:
+            child.log("agent_failed", reason=str(error))
+            code = 1
+        except BaseExceptionGroup as group:
+            child.log("agent_failed", reason="; ".join(str(error) for error in group.exceptions))
+            traceback.print_exc()
+        except BaseException as error:
+            child.log("agent_failed", reason=f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    async def _worker(self, child: _Child) -> None:
+        scenario, network, site = self._scenario, self._network, child.name
+        topology = scenario.topology
+        kind = kinds()[scenario.workload.kind]
+        rank = topology.rank(site)
+        workload = kind.build(
+            rank, len(topology.sites), scenario.seed, **scenario.workload.options
+        )
+        listener = listen(network.address(site), WORKER_PORT)
+        clock = child.clock(scenario.clock)
+        peers = [
+            Peer(name, network.address(name), WORKER_PORT, network.device(site, name))
+            for name in topology.neighbours(site)
+        ]
+        sockets = await mesh(
+            site,
+            self._run_id,
+            listener,
+            [peer for peer in peers if topology.rank(peer.site) < rank],
+            [peer for peer in peers if topology.rank(peer.site) > rank],
+        )
+        where = network.address(scenario.controller_site)
+        controller = await dial(site, self._run_id, Peer(CONTROLLER, where, CONTROLLER_PORT))
+        settings = WorkerSettings(
+            site, topology.site_names, scenario.scheme.chunk_bytes, scenario.stop.rounds
+        )
+        await Worker(settings, workload, clock, child.log).run(sockets, controller)
+
+    async def _controller(self, child: _Child) -> None:
+        scenario = self._scenario
+        topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
+        sites = topology.site_names
+        settings = ControllerSettings(
+            sites=sites,
+            rates_mbps=topology.rates_mbps(),
+            delays_ms=topology.delays_ms(),
+            model_bytes=kinds()[scenario.workload.kind].model_bytes(**scenario.workload.options),
+            chunk_bytes=scheme.chunk_bytes,
+            seed=scenario.seed,
+            policy_name=scheme.policy.kind,
+            plan_name=scheme.plan.kind,
+            task_s=scenario.limits.task_s,
+            time_s=stop.time_s,
+            tasks=stop.tasks,
+            accuracy_percent=stop.accuracy_percent,
+        )
+        policy = registry.policies()[scheme.policy.kind].create(sites, **scheme.policy.options)
+        build = registry.plans()[scheme.plan.kind].build
+        listener = listen(self._network.address(scenario.controller_site), CONTROLLER_PORT)
+        clock = child.clock(scenario.clock)
+        workers = await accept(listener, self._run_id, [Peer(site, "", 0) for site in sites])
+        controller = Controller(
+            settings,
+            policy,
+            lambda request: build(request, **scheme.plan.options),
+            clock.now_ns,
+            child.log,
+        )
+        await controller.run(workers)
+
+
+@dataclass(slots=True)
+class _Child:
+    """The forked side of an agent: its name, and how it logs and learns the time."""
+
+    name: str
+    events_fd: int
+    epoch_fd: int
+    epoch_ns: int = 0
+
+    def log(self, event: str, **fields: Any) -> None:
+        """One event, stamped now."""
+        t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+        line = json.dumps({"t_ns": t_ns, "site": self.name, "event": event, **fields})
+        data = memoryview(line.encode() + b"\n")
+        while data:
+            data = data[os.write(self.events_fd, data) :]
+
+    def clock(self, kind: str) -> Clock:
+        """Say that this agent listens, wait until all do, and start the clock."""
+        self.log("listening")
+        told = b""
+        while not told.endswith(b"\n"):
+            part = os.read(self.epoch_fd, 64)
+            if not part:
+                raise AgentError("the runner is gone")
+            told += part
+        self.epoch_ns = int(told)
+        if kind == "virtual":
+            return VirtualClock(self.epoch_ns)
+        return RealClock(self.epoch_ns, lambda late_s: self.log("late", seconds=late_s))

@@ -1,0 +1,198 @@
+"""One run, from inside the kernel that carries it: `python -m harness.session RUN_DIR`.
+
+Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
+whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`.
+It judges nothing; that is done from the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.agency import Agency, Event
+from harness.mininet_net import MininetNetwork
+from harness.network import Network, NetworkError
+from harness.scenario import Scenario, load
+from workloads import kinds
+from workloads.options import OptionError
+
+FAILED = 1
+
+
+def main(run_dir: Path) -> int:
+    """Run the folder's `resolved.yaml`; 0 when all agents ended well."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        scenario = load(run_dir / "resolved.yaml")
+        reason, failed = run(scenario, run_dir)
+    except (NetworkError, OptionError, OSError, TimeoutError) as error:
+        _print({"error": str(error)})
+        return FAILED
+    _print({"error" if failed else "ended": reason})
+    return FAILED if failed else 0
+
+
+def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
+    """Carry out the scenario; returns why it ended, and whether that was a failure."""
+    kind = kinds()[scenario.workload.kind]
+    options = scenario.workload.options
+    with EventLog(run_dir / "events.jsonl") as log:
+        log.add(
+            "run_started",
+            scenario=scenario.name,
+            seed=scenario.seed,
+            backend=scenario.backend,
+            clock=scenario.clock,
+            sites=list(scenario.topology.site_names),
+            model_bytes=kind.model_bytes(**options),
+            chunk_bytes=scenario.scheme.chunk_bytes,
+            policy=scenario.scheme.policy.kind,
+            plan=scenario.scheme.plan.kind,
+        )
+        _print({"message": "loading the workload"})
+        kind.preload(**options)
+        network = MininetNetwork(
+            scenario.topology, scenario.network, scenario.seed, scenario.clock
+        )
+        _print({"message": "building the network"})
+        try:
+            network.start()
+            log.add("network_ready")
+            _print({"message": "starting the agents"})
+            return _agents(scenario, network, run_dir, log)
+        finally:
+            network.stop()
+
+
+def _agents(
+    scenario: Scenario, network: Network, run_dir: Path, log: EventLog
+) -> tuple[str, bool]:
+    progress = Progress()
+    reason, failures = "", []
+    try:
+        with Agency(scenario, network, run_dir.name, run_dir / "log") as agency:
+            agency.start()
+            for event in agency.events():
+                log.write(event)
+                log.epoch_ns = agency.epoch_ns
+                if event["event"] == "stopping":
+                    reason = event["reason"]
+                elif event["event"] == "agent_failed":
+                    failures.append(f"{event['site']}: {event['reason']}")
+                elif event["event"] == "agent_exited" and (event["code"] or event["signal"]):
+                    failures.append(_exit_text(event))
+                    break
+                if progress.update(event):
+                    _print({"progress": progress.fields()})
+    except TimeoutError as error:
+        failures.append(str(error))
+    except BaseException as error:
+        failures.append(f"ended by {type(error).__name__}")
+        raise
+    finally:
+        reason = "; ".join(failures) or reason
+        carried = network.counters()
+        links = [
+            {
+                "src": src,
+                "dst": dst,
+                "bytes": counters.bytes,
+                "packets": counters.packets,
+                "drops": counters.drops,
+            }
+            for (src, dst), counters in carried.items()
+        ]
+        log.add("run_finished", reason=reason, links=links)
+    return reason, bool(failures)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the run has come, from the events alone."""
+
+    virtual_s: float = 0.0
+    rounds: int = 0
+    tasks: int = 0
+    bytes_moved: int = 0
+    accuracy_percent: float | None = None
+
+    def update(self, event: Event) -> bool:
+        """Take in one event; True if there is something new to show."""
+        self.virtual_s = max(self.virtual_s, event["t_ns"] / 1e9)
+        match event["event"]:
+            case "round_finished":
+                self.rounds += 1
+            case "task_completed":
+                self.tasks += 1
+            case "sent":
+                self.bytes_moved += event["bytes"]
+                return False
+            case "evaluated":
+                self.accuracy_percent = event["accuracy_percent"]
+            case _:
+                return False
+        return True
+
+    def fields(self) -> dict[str, Any]:
+        """As the keyword arguments of `harness.progress.Progress`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class EventLog:
+    """`events.jsonl`: written as events come, put in order of time when the run is over."""
+
+    path: Path
+    epoch_ns: int = 0
+    _fd: int = -1
+    _events: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> EventLog:
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+        self._events.sort(key=lambda stamped: stamped[0])
+        ordered = self.path.with_suffix(".tmp")
+        ordered.write_bytes(b"".join(line for _, line in self._events))
+        ordered.replace(self.path)
+
+    def add(self, event: str, **fields: Any) -> None:
+        """An event of the runner itself, stamped now; 0 before the agents' clock starts."""
+        t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+        self.write({"t_ns": t_ns, "site": "runner", "event": event, **fields})
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        line = json.dumps(event).encode() + b"\n"
+        self._events.append((event["t_ns"], line))
+        data = memoryview(line)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+def _exit_text(event: Event) -> str:
+    if event["signal"]:
+        return f"the agent of {event['who']} was killed by signal {event['signal']}"
+    return f"the agent of {event['who']} exited with code {event['code']}"
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _print(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
