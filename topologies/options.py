@@ -40,9 +40,10 @@ def parse_sites(sites: Sites) -> tuple[Site, ...]:
 
     A region in a list also names its site: `aws:us-east-1` becomes `aws-us-east-1`.
     """
+    count = sites if isinstance(sites, int) else len(sites)
+    if not 2 <= count <= MAX_SITES:
+        raise TopologyError(f"sites: {count}: allowed are 2 to {MAX_SITES}", key="sites")
     if isinstance(sites, int):
-        if not 2 <= sites <= MAX_SITES:
-            raise TopologyError(f"sites: {sites}: allowed are 2 to {MAX_SITES}", key="sites")
         return tuple(Site(f"n{number}") for number in range(1, sites + 1))
     if isinstance(sites, dict):
         return tuple(Site(name, region) for name, region in sites.items())
