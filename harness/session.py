@@ -58,9 +58,7 @@ def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
         )
         _print({"message": "loading the workload"})
         kind.preload(**options)
-        network = MininetNetwork(
-            scenario.topology, scenario.network, scenario.seed, scenario.clock
-        )
+        network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
         _print({"message": "building the network"})
         try:
             network.start()
@@ -71,9 +69,7 @@ def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
             network.stop()
 
 
-def _agents(
-    scenario: Scenario, network: Network, run_dir: Path, log: EventLog
-) -> tuple[str, bool]:
+def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) -> tuple[str, bool]:
     progress = Progress()
     reason, failures = "", []
     try:
