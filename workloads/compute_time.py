@@ -19,9 +19,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from workloads.options import OptionError, Sites, broken, positive
+
+Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
+"""One time in seconds, a uniform range, a named distribution, or a lognormal of one's own."""
+
+Slowdown: TypeAlias = dict[str, float]
+"""Site (name or rank) -> how many times longer its iterations take."""
 
 ALLOWED = (
     "a time (0.1 s), a range ([0.05 s, 0.2 s]), t1, t2, "

@@ -7,7 +7,6 @@ then share its pages.
 from __future__ import annotations
 
 import functools
-import gzip
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,8 +72,14 @@ def _pair(folder: Path, part: str) -> tuple[Bytes, Bytes]:
 
 def _read(path: Path, dimensions: int) -> Bytes:
     try:
-        return parse_idx(gzip.decompress(path.read_bytes()), dimensions)
+        return parse_idx(_gunzip(path.read_bytes()), dimensions)
     except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}: {REMEDY}") from error
-    except (EOFError, ValueError, zlib.error) as error:
+        raise DatasetError(f"{path}: {error.strerror}: {REMEDY}") from error
+    except (ValueError, zlib.error) as error:
         raise DatasetError(f"{path}: {error}: {REMEDY}") from error
+
+
+def _gunzip(data: bytes) -> bytes:
+    """Decompress into one buffer of the right size: pages are dear in the embedded kernel."""
+    size = int.from_bytes(data[-4:], "little")
+    return zlib.decompress(data, wbits=31, bufsize=max(size, 1))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 Indexes = NDArray[np.int64]
-KINDS = ("iid", "dirichlet")
+Kind = Literal["iid", "dirichlet"]
 
 
 def deal(
-    kind: str, labels: NDArray[np.uint8], sites: int, alpha: float, rng: np.random.Generator
+    kind: Kind, labels: NDArray[np.uint8], sites: int, alpha: float, rng: np.random.Generator
 ) -> list[Indexes]:
     """Return the indexes of each site's samples; `alpha` is for `dirichlet` only."""
     if kind == "dirichlet":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from workloads import compute_time
 from workloads.base import ELEMENT_BYTES, Vector
-from workloads.compute_time import ComputeTime
+from workloads.compute_time import Compute, ComputeTime, Slowdown
 from workloads.options import OptionError, Sites, reject
 
 EVALUATES = False
@@ -69,9 +69,9 @@ def build(
     seed: int,
     *,
     model_bytes: int = 50_000_000,
-    compute_s: float | list[float] | str | dict[str, Any] = 0.1,
+    compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
-    slowdown: dict[str, float] | None = None,
+    slowdown: Slowdown | None = None,
 ) -> Synthetic:
     """Return the workload of the site `rank`.
 

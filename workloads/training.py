@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from workloads import compute_time, datasets, models
 from workloads.base import ELEMENT_BYTES, Evaluation, Vector
-from workloads.compute_time import ComputeTime
+from workloads.compute_time import Compute, ComputeTime, Slowdown
 from workloads.datasets import Bytes, Dataset
 from workloads.options import (
     OptionError,
@@ -29,7 +29,7 @@ from workloads.options import (
     reject,
     whole,
 )
-from workloads.shards import KINDS, Indexes, deal
+from workloads.shards import Indexes, Kind, deal
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ RULES: Mapping[str, Rule] = {
     "learning_rate": positive(100),
     "momentum": number(0, 1),
     "weight_decay": number(0, 1),
-    "shards": one_of(*KINDS),
+    "shards": one_of(*get_args(Kind)),
     "alpha": positive(1e6),
     "evaluate_every": whole(1, 1_000_000),
 }
@@ -90,7 +90,7 @@ class Training:
         self._sgd = sgd
         self._times = times
         self._evaluate_every = evaluate_every
-        self._evaluations_asked = 0
+        self._evaluations_asked = times.rank
 
     def compute(self, iteration: int) -> float:
         """Take `local_steps` steps of SGD on batches drawn from the shard."""
@@ -109,7 +109,10 @@ class Training:
         np.copyto(self._flat, result)
 
     def evaluate(self) -> Evaluation | None:
-        """Return accuracy and loss on the whole test set at every `evaluate_every`-th call."""
+        """Return accuracy and loss on the whole test set at every `evaluate_every`-th call.
+
+        Sites start at different calls, so that some evaluate while others skip.
+        """
         self._evaluations_asked += 1
         if self._evaluations_asked % self._evaluate_every:
             return None
@@ -127,7 +130,8 @@ class Training:
                 self._parameters, self._velocities, gradients, strict=True
             ):
                 velocity.mul_(self._sgd.momentum).add_(gradient)
-                velocity.add_(parameter, alpha=self._sgd.weight_decay)
+                if self._sgd.weight_decay:
+                    velocity.add_(parameter, alpha=self._sgd.weight_decay)
                 parameter.sub_(velocity, alpha=self._sgd.learning_rate)
 
 
@@ -137,18 +141,18 @@ def build(
     seed: int,
     *,
     channels: int = 8,
-    hidden: int = 800,
+    hidden: int = 640,
     batch: int = 32,
-    local_steps: int = 5,
-    learning_rate: float = 0.02,
+    local_steps: int = 10,
+    learning_rate: float = 0.05,
     momentum: float = 0.9,
     weight_decay: float = 0.0,
-    shards: str = "iid",
+    shards: Kind = "iid",
     alpha: float = 1.0,
     evaluate_every: int = 1,
-    compute_s: float | list[float] | str | dict[str, Any] = 0.1,
+    compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
-    slowdown: dict[str, float] | None = None,
+    slowdown: Slowdown | None = None,
     data: str = datasets.FASHION_MNIST,
 ) -> Training:
     """Return the workload of the site `rank`.
@@ -178,7 +182,7 @@ def build(
     )
 
 
-def model_bytes(*, channels: int = 8, hidden: int = 800, **_: Any) -> int:
+def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
     """Return the bytes of the flat float32 parameter vector, without torch."""
     return ELEMENT_BYTES * models.parameter_count(channels, hidden)
 
