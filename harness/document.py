@@ -1,0 +1,276 @@
+"""A YAML file as plain data that remembers its lines, and the problems found in it (pure).
+
+The YAML is strict: a key given twice is an error, `on`, `no` and `1:30` are text, keys are always
+text; anchors, tags and second documents are refused. `--set key.path=value` writes into the same
+data, and a problem there names the option instead of a line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+KeyPath = tuple[str | int, ...]
+"""Where a value is: ("topology", "overrides", 0, "rate")."""
+
+MAX_CHARACTERS = 10_000_000
+MAX_SHOWN = 60
+
+NO_TAGS = "allowed is the value without a tag (!name)"
+NO_ALIASES = "anchors (&name) and aliases (*name) are not allowed: write the value out"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: `file:line: key.path: value: what is allowed`.
+
+    `file` is the option's text for a problem that comes from the command line. What a problem
+    does not have (line, key path, value) is None or empty, and left out of its text.
+    """
+
+    file: str
+    line: int | None
+    key_path: str
+    value: str
+    allowed: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return ": ".join(part for part in (place, self.key_path, self.value, self.allowed) if part)
+
+
+class ScenarioErrors(Exception):  # noqa: N818 (it is many errors)
+    """Every problem of a scenario, in the order of its lines."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line or 0))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+"""What `Document.get` finds where there is nothing."""
+
+
+@dataclass(slots=True)
+class Document:
+    """The data of one file, the place (file, line) of every key path, the problems so far."""
+
+    file: str
+    data: Any = None
+    places: dict[KeyPath, tuple[str, int | None]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def get(self, path: KeyPath) -> Any:
+        """The value at a path, or MISSING."""
+        return _get(self.data, path)
+
+    def refuse(self, path: KeyPath, allowed: str, value: str | None = None) -> None:
+        """Note a problem; `value` is what stands at the path unless given."""
+        ancestors = (path[:length] for length in range(len(path), -1, -1))
+        file, line = next(
+            (self.places[known] for known in ancestors if known in self.places), (self.file, None)
+        )
+        shown = show(self.get(path)) if value is None else value
+        self.problems.append(Problem(file, line, show_path(path), shown, allowed))
+
+    def is_sound(self, *sections: str) -> bool:
+        """Whether none of these top-level sections has a problem so far."""
+        return not any(re.split(r"[.\[]", p.key_path)[0] in sections for p in self.problems)
+
+    def set(self, assignment: str) -> None:
+        """Apply one `key.path=value`; the value is YAML."""
+        option = f"--set {assignment}"
+        keys, equals, text = assignment.partition("=")
+        path = parse_path(keys.strip())
+        if not equals or path is None:
+            form = "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"
+            self.problems.append(Problem(option, None, "", "", form))
+            return
+        value = read(text, option)
+        if value.problems:
+            self.problems.extend(
+                Problem(option, None, "", p.value, p.allowed) for p in value.problems
+            )
+        elif not _put(self.data, path, value.data):
+            form = "allowed is a path through the mappings and lists of the file"
+            self.problems.append(Problem(option, None, show_path(path), "", form))
+        else:
+            for known in [known for known in self.places if known[: len(path)] == path]:
+                del self.places[known]
+            self.places[path] = (option, None)
+
+
+def read(text: str, file: str) -> Document:
+    """Read one YAML value; whatever is wrong with it is in the document's problems."""
+    document = Document(file, places={(): (file, 1)})
+    try:
+        if len(text) > MAX_CHARACTERS:
+            document.refuse((), f"allowed are {MAX_CHARACTERS} characters or fewer", "too long")
+            return document
+        root = yaml.compose(text, Loader=_StrictLoader)
+        if root is not None:
+            document.data = _build(root, (), document)
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        words = ", ".join(part for part in (error.context, error.problem) if part)
+        document.problems.append(Problem(file, line, "", "not YAML", words))
+    except yaml.YAMLError as error:  # a character that YAML forbids
+        words = str(error).partition("\n")[0]
+        document.problems.append(Problem(file, None, "", "not YAML", words))
+    except RecursionError:
+        document.refuse((), "allowed is less nesting", "too deep")
+    return document
+
+
+def write(data: Mapping[str, Any]) -> str:
+    """YAML that `read` reads back as the same data; innermost lists and mappings in one line."""
+    return yaml.dump(
+        data, Dumper=_StrictDumper, sort_keys=False, default_flow_style=None, width=1000
+    )
+
+
+def parse_path(text: str) -> KeyPath | None:
+    """The inverse of `show_path`; None if the text is no key path."""
+    if not re.fullmatch(r"[\w-]+(\[\d{1,6}\]|\.[\w-]+)*", text):
+        return None
+    parts = re.findall(r"\[(\d+)\]|([\w-]+)", text)
+    return tuple(int(index) if index else key for index, key in parts)
+
+
+def show_path(path: KeyPath) -> str:
+    """("overrides", 0, "rate") as `overrides[0].rate`."""
+    return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path).lstrip(".")
+
+
+def show(value: Any) -> str:
+    """A value in one short line, as a file would spell it."""
+    if value is MISSING:
+        return "missing"
+    if isinstance(value, str) and value.isprintable() and not _SPECIAL.fullmatch(value):
+        line = value
+    else:
+        text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+        line = text.removesuffix("...\n").strip()
+    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 3]}..."
+
+
+def one_of(names: Iterable[str], value: Any = None) -> str:
+    """`allowed is one of a, b`, after a hint if the value looks like a misspelt name."""
+    known = list(names)
+    if not known:
+        return "allowed is nothing here"
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{hint}allowed is {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML 1.2's core types only, and no anchors."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (as in the class it replaces)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "anchor", None) is not None:
+            raise yaml.composer.ComposerError(None, None, NO_ALIASES, event.start_mark)
+        return super().compose_node(parent, index)
+
+
+class _StrictDumper(yaml.SafeDumper):
+    """Quotes what either YAML 1.1 or the strict loader would take for something else than text."""
+
+
+_EXPONENT = "[eE][-+]?[0-9]{1,3}"
+_DIGITS = [*"-0123456789"]
+_SCALARS: Mapping[str, tuple[str, list[str], Callable[[str], Any]]] = {
+    "null": ("~|null|", ["~", "n", ""], lambda text: None),
+    "bool": ("true|false", ["t", "f"], lambda text: text == "true"),
+    "int": ("-?(0|[1-9][0-9]{0,18})", _DIGITS, int),
+    "float": (
+        rf"-?[0-9]{{1,30}}(\.[0-9]{{1,30}}({_EXPONENT})?|{_EXPONENT})",
+        _DIGITS,
+        float,
+    ),
+    "str": (".*", [], str),
+}
+"""Type -> (pattern, possible first characters, conversion) of the text of a scalar."""
+
+_SPECIAL = re.compile("|".join(_SCALARS[kind][0] for kind in ("null", "bool", "int", "float")))
+"""The texts that are not text unless they are quoted."""
+
+for _name, (_pattern, _first, _) in _SCALARS.items():
+    for _class in (_StrictLoader, _StrictDumper):
+        _class.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_name}", re.compile(f"^({_pattern})$"), _first
+        )
+
+
+def _build(node: yaml.Node, path: KeyPath, document: Document) -> Any:
+    """A node as plain data; notes the line of every path and every odd or second key."""
+    document.places.setdefault(path, (document.file, node.start_mark.line + 1))
+    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+        return [_build(item, (*path, i), document) for i, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode) and kind == "map":
+        return _build_mapping(node, path, document)
+    pattern, _, convert = _SCALARS.get(kind, ("", "", str))
+    if isinstance(node, yaml.ScalarNode) and re.fullmatch(pattern, node.value, re.DOTALL):
+        return convert(node.value)
+    document.refuse(path, NO_TAGS, node.tag.replace("tag:yaml.org,2002:", "!!"))
+    return None
+
+
+def _build_mapping(node: yaml.MappingNode, path: KeyPath, document: Document) -> dict[str, Any]:
+    mapping: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
+            where = show_path(path)
+            document.problems.append(
+                Problem(document.file, line, where, "not a key", "allowed is text before the colon")
+            )
+            continue
+        inner = (*path, key_node.value)
+        if key_node.value in mapping:
+            allowed = f"allowed is once (first in line {document.places[inner][1]})"
+            document.problems.append(
+                Problem(document.file, line, show_path(inner), "given again", allowed)
+            )
+            continue
+        document.places[inner] = (document.file, line)
+        mapping[key_node.value] = _build(value_node, inner, document)
+    return mapping
+
+
+def _get(data: Any, path: KeyPath) -> Any:
+    for key in path:
+        in_mapping = isinstance(data, dict) and key in data
+        in_list = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        if not in_mapping and not in_list:
+            return MISSING
+        data = data[key]
+    return data
+
+
+def _put(data: Any, path: KeyPath, value: Any) -> bool:
+    """Set the value at a path, making mappings on the way; False if the way is blocked."""
+    for key, following in itertools.pairwise(path):
+        if isinstance(data, dict) and isinstance(key, str) and isinstance(following, str):
+            data.setdefault(key, {})
+        data = _get(data, (key,))
+    *_, last = path
+    if (isinstance(data, dict) and isinstance(last, str)) or _get(data, (last,)) is not MISSING:
+        data[last] = value
+        return True
+    return False

@@ -1,0 +1,267 @@
+"""Reads a scenario's data section by section and notes everything that is wrong with it (pure)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+from harness import units
+from harness.document import MISSING, Document, KeyPath, one_of
+from harness.extensions import Extensions
+from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
+from harness.settings import Basics, Component, Scenario, Scheme, Stop
+from topologies import explicit
+from topologies.model import LinkOverride, Topology, TopologyError
+
+SCHEMES: Mapping[str, tuple[str, str]] = {
+    "crew": ("preduce", "crew"),
+    "opr": ("preduce", "opr"),
+    "p-reduce": ("preduce", "ring"),
+    "allreduce": ("bsp", "ring"),
+}
+"""Name -> (policy, plan), as the papers pair them: `scheme: crew` in a file."""
+
+KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
+"""The top-level keys of a file."""
+
+MIN_CHUNK_BYTES = 1024
+MAX_CHUNK_BYTES = 64 * 2**20
+ELEMENT_BYTES = 4
+FRAME_BYTES = 14
+"""The Ethernet header around a packet of `mtu` bytes."""
+
+DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
+
+OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
+"""What every topology takes besides its builder's options."""
+
+CHUNK = Option("chunk_bytes", "chunk", units.SIZE_BYTES, int, 256 * 1024)
+"""What every scheme takes besides its policy's and plan's options."""
+
+
+def named(key: str, name: str, default: Any = REQUIRED) -> Option:
+    """The option that chooses an extension, once it has been chosen."""
+    return Option(key, key, None, Literal[name], default)
+
+
+def merged(*options: Option) -> tuple[Option, ...]:
+    """Of options with the same name the first: one key serves a policy and a plan."""
+    return tuple({option.name: option for option in reversed(options)}.values())[::-1]
+
+
+class Reader:
+    """Reads one document section by section, so that each problem hides as few as possible."""
+
+    def __init__(self, source: Document, extensions: Extensions) -> None:
+        self._source = source
+        self._data: dict[str, Any] = source.data
+        self._extensions = extensions
+
+    def scenario(self) -> Scenario | None:
+        """The scenario, or None after noting why not."""
+        basics = self._basics()
+        topology = self._topology(basics["seed"])
+        sites = topology.site_names if topology else ()
+        workload = self._workload(sites)
+        scheme = self._scheme(sites)
+        self._check_controller(sites)
+        self._check_together(basics, topology, workload, scheme)
+        if self._source.problems or not (topology and workload and scheme):
+            return None
+        clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
+        controller = basics.pop("controller")
+        return Scenario(
+            **basics | {"clock": clock},
+            topology=topology,
+            workload=workload,
+            scheme=scheme,
+            controller_site=controller.site or sites[0],
+        )
+
+    def _basics(self) -> dict[str, Any]:
+        """Every key of `Basics`; the default where the file is wrong."""
+        options = options_of(Basics)
+        for key in self._data.keys() - set(KEYS):
+            self._source.refuse((key,), f"unknown key: {one_of(KEYS, key)}")
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
+        given = {"name": stem or "scenario", "stop": {}} | self._data
+        values = {}
+        for option in options:
+            values[option.key] = option.default
+            if option.key in given:
+                value = self._read((option.key,), typed(option.annotation), given[option.key])
+                values[option.key] = option.default if value is None else value
+        return values
+
+    def _topology(self, seed: int) -> Topology | None:
+        """Build it, with overrides, and make every queue explicit."""
+        builders = self._extensions.topologies
+        module, options = self._component("topology", "builder", builders, "build")
+        if module is None or options is None:
+            return None
+        overrides = options.pop("overrides")
+        try:
+            topology: Topology = module.build(random.Random(seed), **options)
+        except TopologyError as error:
+            self._refuse_option("topology", error.key, str(error), options)
+            return None
+        for index, override in enumerate(overrides):
+            try:
+                topology = topology.with_overrides([override])
+            except TopologyError as error:
+                self._refuse_override(index, error)
+        return explicit.build(random.Random(seed), **explicit.options(topology))
+
+    def _workload(self, sites: Sequence[str]) -> Component | None:
+        kinds = self._extensions.workloads
+        module, options = self._component("workload", "kind", kinds, "build")
+        if module is None or options is None:
+            return None
+        if sites:
+            for problem in module.problems(sites, **options):
+                path: KeyPath = ("workload", *problem.key.split("."))
+                self._source.refuse(path, f"allowed is {problem.allowed}")
+        return Component(self._data["workload"]["kind"], options)
+
+    def _component(
+        self, section: str, key: str, modules: Mapping[str, Any], entry: str
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """The module that a section names and the options it gives; None where it is wrong."""
+        given = self._data.get(section)
+        name = given.get(key) if isinstance(given, dict) else None
+        if not isinstance(given, dict):
+            allowed = f"{one_of(modules, given)}, or a mapping with {key}: and its options"
+            self._source.refuse((section,), allowed)
+            return None, None
+        if not isinstance(name, str) or name not in modules:
+            self._source.refuse((section, key), one_of(modules, name))
+            return None, None
+        options = options_of(getattr(modules[name], entry))
+        options += (OVERRIDES,) if section == "topology" else ()
+        model = self._read((section,), model_of(name, (named(key, name), *options)), given)
+        return modules[name], None if model is None else values_of(model, options)
+
+    def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
+        """Two components in one mapping: every other key is an option of either, or of both."""
+        given = self._data.get("scheme", {})
+        if not isinstance(given, dict):
+            allowed = f"{one_of(SCHEMES, given)}, or a mapping with policy:, plan: and options"
+            self._source.refuse(("scheme",), allowed)
+            return None
+        names = {**DEFAULT_SCHEME, **given}
+        choices = {"policy": self._extensions.policies, "plan": self._extensions.plans}
+        for key, modules in choices.items():
+            if not isinstance(names[key], str) or names[key] not in modules:
+                self._source.refuse(("scheme", key), one_of(modules, names[key]))
+        if not self._source.is_sound("scheme"):
+            return None
+        policy = self._extensions.policies[names["policy"]]
+        plan = self._extensions.plans[names["plan"]]
+        policy_options, plan_options = options_of(policy.create), options_of(plan.build)
+        choice = named("policy", names["policy"]), named("plan", names["plan"])
+        options = merged(CHUNK, *policy_options, *plan_options)
+        model = self._read(("scheme",), model_of("scheme", (*choice, *options)), names)
+        if model is None:
+            return None
+        values = values_of(model, options)
+        chosen = Scheme(
+            Component(names["policy"], {each.name: values[each.name] for each in policy_options}),
+            Component(names["plan"], {each.name: values[each.name] for each in plan_options}),
+            values["chunk_bytes"],
+        )
+        self._check_policy(policy.create, chosen.policy.options, sites)
+        return chosen
+
+    def _check_policy(
+        self, create: Callable[..., Any], options: Mapping[str, Any], sites: tuple[str, ...]
+    ) -> None:
+        if not sites:
+            return
+        try:
+            create(sites, **options)
+        except ValueError as error:
+            first_word = re.split(r"\W", str(error), maxsplit=1)[0]
+            self._refuse_option("scheme", first_word, str(error), options)
+
+    def _check_controller(self, sites: Sequence[str]) -> None:
+        site = self._source.get(("controller", "site"))
+        if sites and isinstance(site, str) and site not in sites:
+            self._source.refuse(("controller", "site"), one_of(sites, site))
+
+    def _check_together(
+        self,
+        basics: Mapping[str, Any],
+        topology: Topology | None,
+        workload: Component | None,
+        scheme: Scheme | None,
+    ) -> None:
+        """What no section can know alone."""
+        refuse, limits, stop = self._source.refuse, basics["limits"], basics["stop"]
+        if basics["backend"] == "host" and basics["clock"] == "virtual":
+            refuse(("clock",), "allowed with backend host is real; virtual needs embedded")
+        if limits.task_s > limits.run_s:
+            run = units.render(limits.run_s, units.TIME_S)
+            refuse(("limits", "task"), f"allowed is up to limits.run, {run}")
+        if isinstance(stop, Stop) and stop.time_s and stop.time_s > limits.run_s:
+            run = units.render(limits.run_s, units.TIME_S)
+            refuse(("stop", "time"), f"allowed is up to limits.run, {run}")
+        if workload and isinstance(stop, Stop) and stop.accuracy_percent is not None:
+            kinds = self._extensions.workloads
+            if not kinds[workload.kind].EVALUATES:
+                able = [name for name, module in kinds.items() if module.EVALUATES]
+                allowed = (
+                    f"allowed with workload {', '.join(able)}; {workload.kind} has no accuracy"
+                )
+                refuse(("stop", "accuracy"), allowed)
+        if topology:
+            self._check_mtu(basics["network"].mtu, topology)
+        if scheme:
+            self._check_chunk(scheme.chunk_bytes, workload)
+
+    def _check_mtu(self, mtu: int, topology: Topology) -> None:
+        tightest = min(topology.links, key=topology.queue_bytes)
+        room = topology.queue_bytes(tightest) - FRAME_BYTES
+        if mtu > room:
+            where = f"the queue of {tightest.src} -> {tightest.dst}"
+            self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
+
+    def _check_chunk(self, chunk_bytes: int, workload: Component | None) -> None:
+        path = ("scheme", "chunk")
+        low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
+        if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
+            allowed = f"allowed is {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
+            self._source.refuse(path, allowed)
+        elif workload and self._source.is_sound("workload"):
+            module = self._extensions.workloads[workload.kind]
+            size = module.model_bytes(**workload.options)
+            if chunk_bytes > size:
+                whole = units.render(size, units.SIZE_BYTES)
+                self._source.refuse(path, f"allowed is up to the whole model, {whole}")
+
+    def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
+        """The value as this type, or None after noting each refusal."""
+        result, refusals = check(annotation, value)
+        for refusal in refusals:
+            self._source.refuse((*path, *refusal.path), refusal.text)
+        return result
+
+    def _refuse_option(
+        self, section: str, name: str, text: str, options: Mapping[str, Any]
+    ) -> None:
+        """Note an extension's own complaint at the option that it names."""
+        key, _ = units.of_name(name)
+        if name in options:
+            text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")
+            self._source.refuse((section, key), text)
+        else:
+            self._source.refuse((section,), text, value="")
+
+    def _refuse_override(self, index: int, error: TopologyError) -> None:
+        path: KeyPath = ("topology", "overrides", index)
+        key, _ = units.of_name(error.key)
+        named = self._source.get((*path, key)) is not MISSING
+        self._source.refuse((*path, key if named else "link"), str(error))

@@ -1,0 +1,132 @@
+"""A scenario: what a YAML file describes, parsed strictly and completely before anything starts.
+
+`load` either returns a `Scenario` in which every value is valid and every default is filled in,
+or raises `ScenarioErrors` with everything that is wrong with the file at once. `resolve` writes
+a scenario so that `load` gives an equal one. The values are in `harness.settings`, the rules in
+`harness.reader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import document, units
+from harness.document import Problem, ScenarioErrors
+from harness.extensions import Extensions, discover
+from harness.options import render
+from harness.reader import SCHEMES, Reader
+from harness.schema import json_schema
+from harness.settings import (
+    Component,
+    Limits,
+    NetworkOptions,
+    Outputs,
+    Scenario,
+    Scheme,
+    Stop,
+)
+from topologies import explicit
+
+__all__ = [
+    "SCHEMES",
+    "Component",
+    "Limits",
+    "NetworkOptions",
+    "Outputs",
+    "Problem",
+    "Scenario",
+    "ScenarioErrors",
+    "Scheme",
+    "Stop",
+    "json_schema",
+    "load",
+    "parse",
+    "resolve",
+]
+
+
+def load(path: str | Path, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
+    """Read a scenario file, apply `key.path=value` overrides, then the seed.
+
+    Raises ScenarioErrors with every problem found.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
+    except UnicodeDecodeError:
+        raise ScenarioErrors([Problem(str(path), None, "", "", "allowed is UTF-8 text")]) from None
+    return parse(text, str(path), overrides, seed)
+
+
+def parse(
+    text: str,
+    file: str,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    extensions: Extensions | None = None,
+) -> Scenario:
+    """`load` for a text; `file` is what problems call it, its stem is the default name."""
+    source = document.read(text, file)
+    if not source.problems and not isinstance(source.data, dict):
+        source.refuse((), "allowed is a mapping (key: value lines)")
+    if source.problems:
+        raise ScenarioErrors(source.problems)
+    _expand_names(source.data)
+    for assignment in overrides:
+        source.set(assignment)
+        _expand_names(source.data)
+    if seed is not None:
+        source.data["seed"] = seed
+        source.places["seed",] = (f"--seed {seed}", None)
+    scenario = Reader(source, extensions or discover()).scenario()
+    if scenario is None or source.problems:
+        raise ScenarioErrors(source.problems)
+    return scenario
+
+
+def resolve(scenario: Scenario) -> str:
+    """YAML with every default, draw and lookup spelled out; `load` makes it this scenario again."""
+    topology = {"builder": "explicit", **explicit.options(scenario.topology)}
+    scheme = scenario.scheme
+    return document.write(
+        {
+            "name": scenario.name,
+            "description": scenario.description,
+            "seed": scenario.seed,
+            "backend": scenario.backend,
+            "clock": scenario.clock,
+            "topology": render(topology, None),
+            "network": render(scenario.network, None),
+            "workload": {"kind": scenario.workload.kind, **_rendered(scenario.workload)},
+            "scheme": {
+                "policy": scheme.policy.kind,
+                "plan": scheme.plan.kind,
+                "chunk": units.render(scheme.chunk_bytes, units.SIZE_BYTES),
+                **_rendered(scheme.policy),
+                **_rendered(scheme.plan),
+            },
+            "controller": {"site": scenario.controller_site},
+            "stop": render(scenario.stop, None),
+            "limits": render(scenario.limits, None),
+            "outputs": render(scenario.outputs, None),
+        }
+    )
+
+
+def _expand_names(data: dict[str, Any]) -> None:
+    """A bare name stands for a component without options: `topology: internet2`."""
+    for section, key in (("topology", "builder"), ("workload", "kind")):
+        if isinstance(data.get(section), str):
+            data[section] = {key: data[section]}
+    if isinstance(scheme := data.get("scheme"), str) and scheme in SCHEMES:
+        data["scheme"] = dict(zip(("policy", "plan"), SCHEMES[scheme], strict=True))
+
+
+def _rendered(component: Component) -> dict[str, Any]:
+    """A component's options as a file spells them."""
+    named = ((units.of_name(name), value) for name, value in component.options.items())
+    return {key: render(value, dimension) for (key, dimension), value in named}

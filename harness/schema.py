@@ -1,0 +1,78 @@
+"""The JSON Schema of scenario files, for editors: completion, hover texts, red underlines (pure).
+
+It knows the form of a file and the options of every extension. What depends on more than one key
+(a group larger than the number of sites) only `harness.scenario.load` finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Union
+
+from harness.extensions import Extensions, discover, summary
+from harness.options import REQUIRED, Option, model_of, options_of
+from harness.reader import CHUNK, DEFAULT_SCHEME, OVERRIDES, SCHEMES, merged, named
+from harness.settings import Basics
+
+
+def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
+    """The schema, of draft 2020-12."""
+    known = extensions or discover()
+    options = (
+        *options_of(Basics),
+        Option("topology", "topology", None, _topology(known), REQUIRED),
+        Option("workload", "workload", None, _workload(known), REQUIRED),
+        Option("scheme", "scheme", None, _scheme(known), {}),
+    )
+    model = model_of("Trunkline scenario", options)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+
+
+def _topology(known: Extensions) -> Any:
+    return _either(
+        {
+            name: model_of(
+                f"topology {name}",
+                (named("builder", name), *options_of(module.build), OVERRIDES),
+                summary(module),
+            )
+            for name, module in known.topologies.items()
+        }
+    )
+
+
+def _workload(known: Extensions) -> Any:
+    return _either(
+        {
+            name: model_of(
+                f"workload {name}",
+                (named("kind", name), *options_of(module.build)),
+                summary(module),
+            )
+            for name, module in known.workloads.items()
+        }
+    )
+
+
+def _scheme(known: Extensions) -> Any:
+    """One model for each pair, because either's options may be given."""
+    pairs = {}
+    for policy, policy_module in known.policies.items():
+        for plan, plan_module in known.plans.items():
+            options = (
+                named("policy", policy, _default("policy", policy)),
+                named("plan", plan, _default("plan", plan)),
+                *merged(CHUNK, *options_of(policy_module.create), *options_of(plan_module.build)),
+            )
+            text = f"{summary(policy_module)}. {summary(plan_module)}"
+            pairs[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
+    return Union[(Literal[tuple(SCHEMES)], *pairs.values())]
+
+
+def _default(key: str, name: str) -> Any:
+    return name if DEFAULT_SCHEME[key] == name else REQUIRED
+
+
+def _either(models: Mapping[str, Any]) -> Any:
+    """A component by its bare name, or as a mapping."""
+    return Union[(Literal[tuple(models)], *models.values())]

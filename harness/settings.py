@@ -1,0 +1,137 @@
+"""What a scenario says, as values that are valid by type, with the defaults of a file (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from topologies.model import Topology
+
+NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+
+def _folder_name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ValueError(
+            "allowed is 1 to 64 of letters, digits, '.', '_' and '-', the first a letter or digit"
+        )
+    return name
+
+
+Name = Annotated[
+    str,
+    AfterValidator(_folder_name),
+    Field(json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
+]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Backend = Literal["embedded", "host"]
+Clock = Literal["virtual", "real"]
+Count = Annotated[int, Field(ge=1)]
+Duration = Annotated[float, Field(gt=0)]
+CongestionControl = Literal["cubic", "reno", "bbr"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """How every site's kernel treats TCP. `initial_window` is in segments, `mtu` in bytes."""
+
+    congestion_control: CongestionControl = "cubic"
+    offloads: bool = False
+    mtu: Annotated[int, Field(ge=576, le=9000)] = 1500
+    slow_start_after_idle: bool = False
+    initial_window: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An extension by the name of its file, with all of its options by their Python names."""
+
+    kind: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Who synchronizes with whom (policy), how the bytes move (plan) and in what pieces."""
+
+    policy: Component
+    plan: Component
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When a run ends: at the first of these that is reached; None never is.
+
+    `rounds` counts those of the slowest worker, `tasks` the completed ones of the whole run.
+    """
+
+    rounds: Count | None = None
+    time_s: Duration | None = None
+    tasks: Count | None = None
+    accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, field.name) is None for field in fields(self)):
+            raise ValueError("allowed is at least one of rounds, time, tasks, accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Budgets in the scenario's clock: a task that exceeds its own is abandoned, a run ends."""
+
+    task_s: Duration = 600.0
+    run_s: Duration = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a run leaves behind besides its events and tables."""
+
+    plots: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything that a run needs to know."""
+
+    name: str
+    description: str
+    seed: int
+    backend: Backend
+    clock: Clock
+    topology: Topology
+    network: NetworkOptions
+    workload: Component
+    scheme: Scheme
+    controller_site: str
+    stop: Stop
+    limits: Limits
+    outputs: Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Where the controller runs; None is the first site."""
+
+    site: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Basics:
+    """The keys of a file that mean the same for every component; `clock` None is the backend's."""
+
+    stop: Stop
+    name: Name = "scenario"
+    description: str = ""
+    seed: Seed = 1
+    backend: Backend = "embedded"
+    clock: Clock | None = None
+    network: NetworkOptions = NetworkOptions()
+    controller: Controller = Controller()
+    limits: Limits = Limits()
+    outputs: Outputs = Outputs()
