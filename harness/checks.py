@@ -1,0 +1,263 @@
+"""The judgement of a run, from its event log alone (pure).
+
+The checks here are of what the agents promise; `harness.fidelity` has those of the network. Each
+reads the whole history and stands alone: one may repeat what another found, none relies on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from harness import fidelity
+from harness.events import (
+    CONTROLLER,
+    AgentExited,
+    AgentFailed,
+    ComputeFinished,
+    Contributed,
+    Evaluated,
+    Ready,
+    RoundFinished,
+    RunFinished,
+    TaskDropped,
+    TaskFinished,
+    WorkerFinished,
+)
+from harness.history import History, Task
+from harness.verdict import Check, Checker, Finding, Rules, Verdict, failed, seen, unsure
+
+SUM_TOLERANCE = 256 * 2.0**-24
+"""Allowed error of a result's fingerprint, as a share of its terms' sizes, per term.
+
+Float32 rounds each addition by at most 2**-24 of its elements; a sum over many elements of either
+sign is smaller than they are, for which 256 makes room: of two contributions, one in 100 000 would
+need more. One chunk that is lost, or summed twice, is off by hundreds of times more.
+"""
+
+BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
+"""Giving a task up takes a few messages after its budget is spent."""
+
+
+def judge(history: History, rules: Rules) -> Verdict:
+    """Every check on one run."""
+    return Verdict.of(Check.of(name, check(history, rules)) for name, check in CHECKS.items())
+
+
+def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
+    """The run started as the scenario says, ended, and completed at least one task."""
+    if history.run is None:
+        yield failed("the log does not say run_started")
+    elif set(history.run.sites) != set(rules.topology.site_names):
+        yield failed(f"the run's sites are {', '.join(history.run.sites)}, not the scenario's")
+    if not history.all(RunFinished):
+        yield failed("the log does not say run_finished")
+    for event in history.strays:
+        yield failed(f"{event.site} at {_at(event.t_ns)}: {event} is of no task or starts it again")
+    if not history.completed:
+        yield unsure("no task was completed, so nothing is shown to work")
+    yield seen(f"{len(history.events)} events, {len(history.tasks)} tasks")
+
+
+def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
+    """The controller and every worker ended once, with exit code 0."""
+    agents = (CONTROLLER, *rules.topology.site_names)
+    exits = Counter(event.who for event in history.all(AgentExited))
+    for who in agents:
+        if exits[who] != 1:
+            yield failed(f"{who} exited {exits[who]} times")
+    for event in history.all(AgentExited):
+        if event.signal:
+            yield failed(f"{event.who} was ended by signal {event.signal}")
+        elif event.code != 0:
+            yield failed(f"{event.who} exited with code {event.code}")
+    for failure in history.all(AgentFailed):
+        yield failed(f"{failure.site} gave up: {failure.reason}")
+    yield seen(f"{len(agents)} agents, each with code 0")
+
+
+def tasks_ended_once(history: History, rules: Rules) -> Iterator[Finding]:
+    """The controller either completed or abandoned each task, once."""
+    for task in history.tasks:
+        completed, abandoned = len(task.completed), len(task.abandoned)
+        if completed + abandoned == 0:
+            yield failed(f"{_named(task)} was neither completed nor abandoned")
+        elif completed + abandoned > 1:
+            yield failed(
+                f"{_named(task)} was completed {completed} and abandoned {abandoned} times"
+            )
+    counts = Counter(task.outcome for task in history.tasks)
+    yield seen(f"{counts['completed']} completed, {counts['abandoned']} abandoned")
+
+
+def members_agree(history: History, rules: Rules) -> Iterator[Finding]:
+    """All members of a completed task, and nobody else, hold byte-identical results."""
+    for task in history.completed:
+        finished = Counter(event.site for event in task.finished)
+        yield from _once_each(task, "finished", finished, Counter(task.started.group))
+        digests = {event.digest for event in task.finished}
+        if len(digests) > 1:
+            yield failed(f"{_named(task)}: members hold {len(digests)} different results")
+    yield seen(f"{len(history.completed)} results, byte-identical at all members")
+
+
+def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
+    """A completed task's result is the weighted sum of exactly its contributors' inputs."""
+    for task in history.completed:
+        if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
+            yield failed(f"{_named(task)}: the sum cannot be recomputed from its contributions")
+            continue
+        yield from _sum_findings(task)
+        if rules.expected_digest is not None:
+            expected = rules.expected_digest(task)
+            if any(event.digest != expected for event in task.finished):
+                yield failed(f"{_named(task)}: the result is not the exact sum, {expected}")
+    how = "by fingerprint" if rules.expected_digest is None else "to the byte"
+    yield seen(f"{len(history.completed)} results recomputed {how}")
+
+
+def abandoned_changed_nothing(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever contributed to an abandoned task holds the model that it contributed."""
+    abandoned = [task for task in history.tasks if task.outcome == "abandoned"]
+    for task in abandoned:
+        for site in sorted({event.site for event in task.finished}):
+            yield failed(f"{_named(task)}: {site} installed a result")
+        kept = {event.site: event.digest for event in task.dropped}
+        for event in task.contributed:
+            if event.site not in kept:
+                yield failed(f"{_named(task)}: {event.site} never said what it holds")
+            elif kept[event.site] != event.digest:
+                yield failed(f"{_named(task)}: the model of {event.site} changed")
+    yield seen(f"{len(abandoned)} tasks abandoned")
+
+
+def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each contributor is in its task once, with its weight; no iteration is in two tasks."""
+    computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
+    uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for task in history.completed:
+        weights = task.started.weights
+        sites = Counter(event.site for event in task.inputs)
+        yield from _once_each(task, "contributed", sites, Counter(list(weights)))
+        for event in task.inputs:
+            uses[event.site, event.iteration].append(task.number)
+            asked = weights.get(event.site, event.weight)
+            if event.weight != asked:
+                yield failed(f"{_named(task)}: {event.site} weighs {event.weight}, not {asked}")
+    for (site, iteration), tasks in uses.items():
+        if len(tasks) > 1:
+            where = ", ".join(map(str, tasks))
+            yield failed(f"iteration {iteration} of {site} is in tasks {where}")
+        if (site, iteration) not in computed:
+            yield failed(f"{site} contributed iteration {iteration}, which it did not compute")
+    yield seen(f"{sum(map(len, uses.values()))} contributions in completed tasks")
+
+
+def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each ready worker joins a task or goes on; each contributor hears how its task ended."""
+    waiting: dict[str, Ready | Contributed] = {}
+    for event in history.events:
+        match event:
+            case Ready() | Contributed():
+                before = waiting.get(event.site)
+                joined = isinstance(before, Ready) and isinstance(event, Contributed)
+                if before is not None and not joined:
+                    yield failed(f"{_waits(before)} in vain, then again")
+                waiting[event.site] = event
+            case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished():
+                waiting.pop(event.site, None)
+    for left in waiting.values():
+        yield failed(f"{_waits(left)} to the end of the log")
+    yield seen(f"{len(history.all(Ready))} times ready, each answered")
+
+
+def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No task took longer than a task may."""
+    allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
+    for task in history.tasks:
+        end_ns = history.end_ns if task.end_ns is None else task.end_ns
+        took_s = (end_ns - task.started.t_ns) / 1e9
+        if took_s > allowed_s:
+            yield failed(f"{_named(task)} took {took_s:.3f} s of {rules.task_s:g} s")
+    yield seen(f"{len(history.tasks)} tasks, each within {rules.task_s:g} s")
+
+
+def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
+    """Some evaluation reached the accuracy at which the scenario wants to stop."""
+    asked = rules.accuracy_percent
+    best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
+    if asked is None:
+        yield seen("not asked for")
+    elif best is None:
+        yield failed(f"{asked:g} % asked for, nothing was evaluated")
+    elif best < asked:
+        yield failed(f"{asked:g} % asked for, the best was {best:.2f} %")
+    else:
+        yield seen(f"{asked:g} % asked for, the best was {best:.2f} %")
+
+
+CHECKS: Mapping[str, Checker] = {
+    "the log is whole": log_is_whole,
+    "every agent exited cleanly": agents_exited,
+    "every task ended once": tasks_ended_once,
+    "all members hold one result": members_agree,
+    "every result is the weighted sum": results_are_sums,
+    "abandoned tasks changed nothing": abandoned_changed_nothing,
+    "every contribution counts once": contributions_count_once,
+    "nobody waited for ever": nobody_waits,
+    "every task kept its budget": budgets_kept,
+    "every byte arrived": fidelity.bytes_arrived,
+    "links kept their rates": fidelity.rates_kept,
+    "links kept their delays": fidelity.delays_kept,
+    "interfaces saw the bytes": fidelity.interfaces_agree,
+    "the host kept up": fidelity.host_kept_up,
+    "the accuracy was reached": accuracy_reached,
+}
+"""Every check by what holds when it passes, in the order of the verdict."""
+
+
+def _sum_findings(task: Task) -> Iterator[Finding]:
+    """Compare fingerprints: linear, so the result's is the weighted sum of the inputs'."""
+    started = task.started
+    terms = [
+        [started.scale * started.weights[event.site] * value for value in event.fingerprint]
+        for event in task.inputs
+    ]
+    expected = [math.fsum(bucket) for bucket in zip(*terms, strict=False)]
+    sizes = [math.fsum(map(abs, bucket)) for bucket in zip(*terms, strict=False)]
+    if not all(map(math.isfinite, sizes)):
+        yield unsure(f"{_named(task)}: the contributions are not finite numbers")
+        return
+    allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
+    for event in task.finished:
+        if len(event.fingerprint) != len(expected):
+            yield failed(f"{_named(task)}: fingerprints differ in length")
+            continue
+        errors = [abs(got - right) for got, right in zip(event.fingerprint, expected, strict=True)]
+        if not all(error <= allowed for error in errors):
+            yield failed(
+                f"{_named(task)}: the fingerprint at {event.site} is off by {max(errors):.3g},"
+                f" rounding explains {allowed:.3g}"
+            )
+
+
+def _once_each(
+    task: Task, what: str, sites: Counter[str], wanted: Counter[str]
+) -> Iterator[Finding]:
+    for site in sorted((sites | wanted).keys()):
+        if sites[site] != wanted[site]:
+            yield failed(f"{_named(task)}: {site} {what} {sites[site]} times, not {wanted[site]}")
+
+
+def _waits(event: Ready | Contributed) -> str:
+    what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
+    return f"{event.site} waited, {what} iteration {event.iteration} at {_at(event.t_ns)},"
+
+
+def _named(task: Task) -> str:
+    return f"task {task.number}"
+
+
+def _at(t_ns: int) -> str:
+    return f"{t_ns / 1e9:.3f} s"

@@ -1,0 +1,164 @@
+"""Checks of the network: did links carry what the agents say, as fast as the scenario says (pure).
+
+Bytes that do not add up are a failure. A link that outran its rate or its delay makes the run
+prove nothing, whoever is to blame: the verdict is `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from agents.plan import Directed, Plan
+from harness.events import Late, RunFinished
+from harness.history import History, Task, Transfer, phases, transfers
+from harness.verdict import Finding, Rules, failed, seen, unsure
+from topologies.model import Link
+
+RATE_TOLERANCE = 0.02
+"""A shaper may be off by so much before a run proves nothing."""
+
+BURST_BYTES, BURST_S = 64 * 1024, 0.004
+"""A token bucket lets one super-packet and 4 ms of its rate pass at once."""
+
+DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
+"""Delays are whole microseconds, kept by timers that are good to about 0.1 ms."""
+
+LATE_TOLERANCE = 0.01
+"""Of all computing time; more means that the host was too busy to say anything about time."""
+
+
+def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
+    """In a completed task every link carried what the plan says, no more and no less."""
+    total = 0
+    for task in history.completed:
+        planned, sent, received = _planned_bytes(task), Counter[Directed](), Counter[Directed]()
+        for out in task.sent:
+            sent[out.site, out.dst] += out.bytes
+        for into in task.received:
+            received[into.src, into.site] += into.bytes
+        for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
+            counts = planned[src, dst], sent[src, dst], received[src, dst]
+            if len(set(counts)) > 1:
+                yield failed(
+                    f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
+                    f" {counts[1]} sent, {counts[2]} received"
+                )
+        total += planned.total()
+    yield seen(f"{total} bytes planned, sent and received")
+
+
+def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No payload, and no stretch of time in which payloads overlap, outran its link."""
+    topology = rules.topology
+    by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
+    for transfer in transfers(history.tasks, topology.delays_ms()):
+        by_link[transfer.src, transfer.dst].append(transfer)
+    links = {(link.src, link.dst): link for link in topology.links}
+    for ends, moved in sorted(by_link.items()):
+        if ends not in links:
+            yield failed(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
+            continue
+        spans = [(t.bytes, t.start_ns, t.end_ns) for t in moved]
+        spans += _stretches(moved)
+        fast = [span for span in spans if _too_fast(links[ends], *span)]
+        if fast:
+            size, start_ns, end_ns = max(fast)
+            yield unsure(
+                f"{' -> '.join(ends)}: {size} bytes from {start_ns / 1e9:.3f} s to"
+                f" {end_ns / 1e9:.3f} s are more than {links[ends].rate_mbps:g} Mbit/s"
+            )
+    yield seen(f"{len(by_link)} links in use, none faster than set")
+
+
+def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No payload's first byte arrived before its link's delay had passed."""
+    quickest_s: dict[Directed, float] = {}
+    for task in history.tasks:
+        starts = {(sent.site, sent.dst, sent.phase): sent.start_ns for sent in task.sent}
+        for got in task.received:
+            start_ns = starts.get((got.src, got.site, got.phase))
+            if start_ns is not None:
+                ends, took_s = (got.src, got.site), (got.start_ns - start_ns) / 1e9
+                quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
+    for link in rules.topology.links:
+        took_s = quickest_s.get((link.src, link.dst), math.inf)
+        least_s = (link.delay_ms - link.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
+        if took_s < least_s - DELAY_TOLERANCE_S:
+            yield unsure(
+                f"{link.src} -> {link.dst}: a first byte took {took_s * 1e3:.3f} ms,"
+                f" set to {link.delay_ms:g} ms"
+            )
+    yield seen(f"{len(quickest_s)} links in use, none shorter than set")
+
+
+def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
+    """The interfaces saw the payload of completed tasks, and kept to the rate all in all."""
+    counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
+    payload = Counter[Directed]()
+    for task in history.completed:
+        for sent in task.sent:
+            payload[sent.site, sent.dst] += sent.bytes
+    for link in rules.topology.links:
+        ends, arrow = (link.src, link.dst), f"{link.src} -> {link.dst}"
+        if ends not in counted:
+            yield failed(f"{arrow}: no interface counters")
+            continue
+        size = counted[ends].bytes
+        if size < payload[ends]:
+            yield failed(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
+        if _too_fast(link, size, 0, history.end_ns):
+            yield unsure(
+                f"{arrow}: {size} bytes in {history.end_ns / 1e9:.3f} s are more than"
+                f" {link.rate_mbps:g} Mbit/s"
+            )
+    yield seen(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+
+
+def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
+    """Work on a real clock took the time that it is modelled to take."""
+    late_s = sum(event.seconds for event in history.all(Late))
+    spent_s = sum(
+        (phase.end_ns - phase.start_ns) / 1e9
+        for done in phases(history).values()
+        for phase in done
+        if phase.doing == "compute"
+    )
+    if late_s > LATE_TOLERANCE * spent_s:
+        yield unsure(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
+    yield seen(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
+
+
+def _planned_bytes(task: Task) -> Counter[Directed]:
+    """What the task's plan puts on each link: a block's bytes on every hop of both its trees."""
+    size, chunk = task.started.bytes, task.started.chunk_bytes
+    planned = Counter[Directed]()
+    for block in Plan.from_json(task.started.forest).blocks:
+        moved = sum(min(stop * chunk, size) - start * chunk for start, stop in block.chunks)
+        for edge in (*block.in_edges, *block.out_edges):
+            for hop in pairwise(edge):
+                planned[hop] += moved
+    return planned
+
+
+def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
+    """(bytes, start_ns, end_ns) of every maximal time in which transfers overlap."""
+    ordered = sorted(moved, key=lambda transfer: transfer.start_ns)
+    size, start_ns, end_ns = 0, 0, -1
+    for transfer in ordered:
+        if transfer.start_ns > end_ns:
+            if size:
+                yield size, start_ns, end_ns
+            size, start_ns, end_ns = 0, transfer.start_ns, transfer.end_ns
+        size, end_ns = size + transfer.bytes, max(end_ns, transfer.end_ns)
+    if size:
+        yield size, start_ns, end_ns
+
+
+def _too_fast(link: Link, size: int, start_ns: int, end_ns: int) -> bool:
+    rate = link.rate_mbps * 1e6 / 8
+    burst = BURST_BYTES + rate * BURST_S
+    took_s = (end_ns - start_ns) / 1e9 + link.jitter_ms / 1e3
+    return size > rate * (1 + RATE_TOLERANCE) * took_s + burst

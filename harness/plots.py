@@ -1,0 +1,362 @@
+"""The figures of a run, drawn for print: no colour alone carries a meaning (pure).
+
+Every function returns a matplotlib figure that belongs to nobody else; `render` turns it into the
+bytes of a file, the same bytes every time. Colours are those of Okabe and Ito, which colour-blind
+readers can tell apart and which differ in grey.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from harness.events import Received, Sent
+from harness.history import History, Interval, Task, phases, union
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.5,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.06,
+    "svg.hashsalt": "trunkline",
+}
+BLUE, SKY, ORANGE, GREEN, RED, BLACK = (
+    "#0072b2",
+    "#56b4e9",
+    "#e69f00",
+    "#009e73",
+    "#d55e00",
+    "#222222",
+)
+PALE, GREY = "#e6e6e6", "#8c8c8c"
+
+TOLERANCE = 0.15
+"""How far a measured task time may be from estimate plus latency without being explained."""
+
+VECTORS = 4000
+"""More bars than these are drawn as pixels in an SVG too."""
+
+FEW_SITES = 20
+"""Up to so many rows of a Gantt chart are tall."""
+
+CELLS_WITH_NUMBERS = 12
+BARS = 48
+"""Sites up to which a matrix shows its numbers; links up to which a sparse overlay has bars."""
+
+STEMS = 100
+"""Tasks up to which each has a line from its bound to its measured time."""
+
+
+def gantt(
+    history: History, sites: Sequence[str], window_s: tuple[float, float] | None = None
+) -> Figure:
+    """What every site did when, a row per site in the given order; `window_s` shows a part.
+
+    Of a synchronization, the upper half shows when contributions moved and were added, the lower
+    half when results moved; where they overlap in time, chunks were pipelined. Work for tasks
+    that the site is no member of is the line under its row.
+    """
+    window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
+    bars = _gantt_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
+    with mpl.rc_context(STYLE):
+        row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
+        figure = Figure(figsize=(10, 1.1 + row_in * len(sites)), layout="constrained")
+        axes = figure.add_subplot()
+        raster = sum(map(len, bars.values())) > VECTORS
+        for name, colour in _GANTT.items():
+            corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
+            axes.add_collection(
+                PolyCollection(corners, facecolors=colour, label=name, rasterized=raster, lw=0)
+            )
+        axes.set(xlim=window_s, ylim=(len(sites) - 0.45, -0.55), xlabel=_time_label(history))
+        axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        _task_numbers(axes, history, sites, window_s)
+        used = [name for name in _GANTT if bars[name]]
+        figure.legend(
+            handles=[Patch(color=_GANTT[name], label=name) for name in used],
+            loc="outside upper left",
+            ncols=len(used),
+            handlelength=1.2,
+        )
+    return figure
+
+
+def task_times(tasks: pd.DataFrame) -> Figure:
+    """Each task's measured time against its estimate and bound, and their ratio below."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8, 4.6), layout="constrained")
+        upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
+        order = np.arange(len(tasks))
+        size = float(np.clip(300 / max(len(tasks), 1), 1.5, 6))
+        expected = tasks["estimate_s"] + tasks["latency_s"]
+        if len(tasks) <= STEMS:
+            upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=size / 2)
+        upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound (cut)")
+        upper.plot(
+            order, expected, "D", color=ORANGE, ms=size, mfc="none", label="estimate + latency"
+        )
+        for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
+            rows = (tasks["outcome"] == outcome).to_numpy()
+            if rows.any():
+                label = "measured" if outcome == "completed" else "until abandoned"
+                upper.plot(
+                    order[rows],
+                    tasks["duration_s"][rows],
+                    marker,
+                    color=colour,
+                    ms=0.7 * size,
+                    ls="",
+                    label=label,
+                )
+        upper.set(ylabel="task time (s)")
+        upper.set_ylim(bottom=0)
+        upper.grid(axis="y")
+        figure.legend(
+            *upper.get_legend_handles_labels(),
+            loc="outside upper left",
+            ncols=4,
+            markerscale=6 / size,
+        )
+        _ratios(lower, tasks, 0.7 * size)
+    return figure
+
+
+def link_utilisation(links: pd.DataFrame, sites: Sequence[str]) -> Figure:
+    """Goodput over rate while busy, and payload, per directed link.
+
+    A matrix of sources and destinations, or bars where the overlay is sparse and small.
+    """
+    pairs = len(sites) * (len(sites) - 1)
+    with mpl.rc_context(STYLE):
+        if len(links) < pairs and len(links) <= BARS:
+            return _link_bars(links)
+        return _link_matrices(links, sites)
+
+
+def accuracy(table: pd.DataFrame, target_percent: float | None = None, clock: str = "") -> Figure:
+    """Every evaluation's accuracy and loss over time, and the best accuracy so far."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
+        times, values = table["t_s"], table["accuracy_percent"]
+        upper.plot(times, values, "o", color=SKY, ms=3, label="one evaluation", mew=0)
+        upper.step(times, values.cummax(), where="post", color=BLUE, lw=1.4, label="best so far")
+        upper.set(ylabel="test accuracy (%)")
+        if target_percent is not None:
+            reached = table[values >= target_percent]
+            when = f", after {reached['t_s'].iloc[0]:.2f} s" if len(reached) else ", not reached"
+            upper.axhline(
+                target_percent,
+                color=RED,
+                lw=1,
+                ls=(0, (5, 3)),
+                label=f"target {target_percent:g} %{when}",
+            )
+        upper.legend(loc="lower right")
+        upper.grid()
+        lower.plot(times, table["loss"], "o", color=ORANGE, ms=3, mew=0)
+        lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
+        lower.set_xlim(left=0)
+        lower.grid()
+    return figure
+
+
+def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    """The figure as the content of a file: the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
+    return buffer.getvalue()
+
+
+Bar = tuple[float, float, float, float]
+"""(start_s, end_s, y, height) in a Gantt chart whose rows are one high and count downwards."""
+
+_GANTT: Mapping[str, str] = {
+    "compute": "#a9d3ee",
+    "wait for a group": PALE,
+    "in a task": "#f7e6c4",
+    "scatter and reduce": ORANGE,
+    "multicast": GREEN,
+    "help with other tasks": BLACK,
+}
+"""What a bar shows and its colour, in the order of drawing."""
+
+
+def _gantt_bars(
+    history: History, rows: Mapping[str, int], window_s: tuple[float, float]
+) -> dict[str, list[Bar]]:
+    bars: dict[str, list[Bar]] = {name: [] for name in _GANTT}
+
+    def add(name: str, site: str, spans: Iterable[Interval], y: float, height: float) -> None:
+        for start_ns, end_ns in spans:
+            start_s, end_s = max(start_ns / 1e9, window_s[0]), min(end_ns / 1e9, window_s[1])
+            if site in rows and start_s < end_s:
+                bars[name].append((start_s, end_s, rows[site] + y, height))
+
+    names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
+    for site, done in phases(history).items():
+        for phase in done:
+            add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
+    helped: defaultdict[str, list[Interval]] = defaultdict(list)
+    for task in history.tasks:
+        for (site, flow), span in _task_spans(task).items():
+            if site not in task.started.group:
+                helped[site].append(span)
+            elif flow == "in":
+                add("scatter and reduce", site, [span], -0.32, 0.29)
+            elif flow == "out":
+                add("multicast", site, [span], -0.03, 0.29)
+    for site, intervals in helped.items():
+        add("help with other tasks", site, union(intervals), 0.31, 0.09)
+    return bars
+
+
+def _task_spans(task: Task) -> dict[tuple[str, str], Interval]:
+    """(site, phase) -> from the first byte that the site sent or received to the last."""
+    spans: dict[tuple[str, str], Interval] = {}
+    moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)
+    for event in moved:
+        key = (event.site, event.phase)
+        start_ns, end_ns = spans.get(key, (event.start_ns, event.end_ns))
+        spans[key] = min(start_ns, event.start_ns), max(end_ns, event.end_ns)
+    return spans
+
+
+def _task_numbers(
+    axes: Axes, history: History, sites: Sequence[str], window_s: tuple[float, float]
+) -> None:
+    """Each task's number on its members' bars, unless most bars are too short to hold it."""
+    size = 6.5 if len(sites) <= FEW_SITES else 5
+    room_s = (window_s[1] - window_s[0]) * size / 850
+    labels, tried = [], 0
+    for site, done in phases(history).items():
+        for phase in done:
+            start_s, end_s = (np.clip(t / 1e9, *window_s) for t in (phase.start_ns, phase.end_ns))
+            if phase.task is not None and site in sites and start_s < end_s:
+                tried += 1
+                if end_s - start_s > room_s * len(str(phase.task)):
+                    labels.append(((start_s + end_s) / 2, sites.index(site), str(phase.task)))
+    outline = [withStroke(linewidth=1.4, foreground="white")]
+    for x, row, text in labels if len(labels) > tried / 2 else ():
+        axes.text(
+            x,
+            row - 0.04,
+            text,
+            size=size,
+            color=BLACK,
+            ha="center",
+            va="center",
+            path_effects=outline,
+        )
+
+
+def _time_label(history: History) -> str:
+    clock = "" if history.run is None else history.run.clock
+    return f"{clock} time (s)".strip()
+
+
+def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
+    """Measured over expected time of completed tasks, in a band of what needs no explanation."""
+    done = (tasks["outcome"] == "completed").to_numpy()
+    ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
+    axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
+    axes.axhline(1, color=GREY, lw=0.8)
+    axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
+    axes.set(xlabel="task, in order of start", ylabel="ratio")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
+    axes.set_ylim(0.95 * low, 1.05 * high)
+    if len(ratio):
+        inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
+        words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
+        axes.set_title(f"measured / (estimate + latency): median {ratio.median():.3f}, {words}")
+
+
+def _link_bars(links: pd.DataFrame) -> Figure:
+    figure = Figure(figsize=(7, 1.0 + 0.2 * len(links)), layout="constrained")
+    axes = figure.add_subplot()
+    y = np.arange(len(links))
+    axes.barh(y, links["rate_mbps"], 0.78, fc="none", ec=GREY, lw=0.8, label="link rate")
+    axes.barh(y, links["goodput_mbps"].fillna(0), 0.5, color=BLUE, label="goodput while busy")
+    most = links["rate_mbps"].max()
+    columns = (links["rate_mbps"], links["utilisation_percent"], links["bytes"])
+    for row, (rate, percent, size) in enumerate(zip(*columns, strict=True)):
+        text = f"{percent:.0f} %, {_short(size / 1e6)} MB" if size else "not used"
+        axes.text(rate + 0.01 * most, row, text, va="center", size=7)
+    names = [f"{src} → {dst}" for src, dst in zip(links["src"], links["dst"], strict=True)]
+    axes.set_yticks(y, names)
+    axes.set(xlabel="Mbit/s", xlim=(0, 1.2 * most), ylim=(len(links) - 0.4, -0.6))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def _link_matrices(links: pd.DataFrame, sites: Sequence[str]) -> Figure:
+    side = float(np.clip(0.42 * len(sites), 3.2, 7.5))
+    figure = Figure(figsize=(2 * side + 1.6, side + 0.9), layout="constrained")
+    panels = (
+        ("utilisation_percent", 1.0, "goodput while busy, % of link rate", 100.0),
+        ("bytes", 1e-6, "payload, MB", None),
+    )
+    row = {site: number for number, site in enumerate(sites)}
+    places = links["src"].map(row), links["dst"].map(row)
+    idle = np.full((len(sites), len(sites)), np.nan)
+    idle[places] = 0.08
+    for axes, (column, factor, title, top) in zip(figure.subplots(1, 2), panels, strict=True):
+        cells = np.full((len(sites), len(sites)), np.nan)
+        cells[places] = (links[column] * factor).where(links["bytes"] > 0)
+        axes.imshow(idle, cmap="Greys", vmin=0, vmax=1)
+        image = axes.imshow(cells, cmap="viridis", vmin=0, vmax=top)
+        figure.colorbar(image, ax=axes, shrink=0.8)
+        _matrix_axes(axes, sites, title)
+        if len(sites) <= CELLS_WITH_NUMBERS:
+            _matrix_numbers(axes, cells, image.get_clim()[1])
+    return figure
+
+
+def _matrix_axes(axes: Axes, sites: Sequence[str], title: str) -> None:
+    step = 1 if len(sites) <= 30 else 2
+    ticks, names = range(0, len(sites), step), sites[::step]
+    axes.set_xticks(ticks, names, rotation=90, size=7 if step == 1 else 6)
+    axes.set_yticks(ticks, names, size=7 if step == 1 else 6)
+    axes.set(xlabel="to", ylabel="from", title=title, facecolor="white")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
+    for (row, column), value in np.ndenumerate(cells):
+        if not np.isnan(value):
+            colour = "white" if value < 0.55 * top else BLACK
+            text = _short(value)
+            axes.text(column, row, text, ha="center", va="center", size=6.5, color=colour)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"

@@ -1,0 +1,130 @@
+"""From a finished run's folder to its tables, figures and verdict.
+
+Only `events.jsonl` and `resolved.yaml` are read, so a report can be made again at any time, by a
+later version, and a verdict never depends on what the run's own processes believed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from agents.fluid import bound, estimate
+from agents.plan import Plan
+from harness import checks, events, plots, tables
+from harness.events import EventError, TaskStarted
+from harness.history import History, Task
+from harness.scenario import Scenario, load
+from harness.store import RunFolder
+from harness.tables import Forecast
+from harness.verdict import Check, Rules, Verdict
+from workloads.base import ELEMENT_BYTES, digest
+
+CLOSE_UP_TASKS = 24
+"""A run of more tasks than twice these gets a second Gantt chart, of its first so many tasks."""
+
+
+def build(run_dir: Path) -> Verdict:
+    """Make `tables/`, `plots/` and `verdict.json` of a run folder again, and return the verdict.
+
+    A log with a line that is no event makes the verdict `fail` and nothing else.
+    Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
+    """
+    folder = RunFolder(run_dir)
+    text = folder.read_text("events.jsonl")
+    folder.read_text("resolved.yaml")
+    scenario = load(run_dir / "resolved.yaml")
+    try:
+        history = History.of(events.read(io.StringIO(text)))
+    except EventError as error:
+        verdict = Verdict.of([Check("the log is readable", "fail", str(error))])
+    else:
+        verdict = checks.judge(history, rules(scenario))
+        _write_tables(folder, scenario, history)
+    folder.write_json("verdict.json", verdict.to_json())
+    return verdict
+
+
+def rules(scenario: Scenario) -> Rules:
+    """What the scenario promises, as the checks want it."""
+    return Rules(
+        topology=scenario.topology,
+        task_s=scenario.limits.task_s,
+        accuracy_percent=scenario.stop.accuracy_percent,
+        expected_digest=_expected_digest(scenario),
+    )
+
+
+def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
+    """What a task should take on the scenario's overlay, by its plan; equal plans are one job."""
+    topology = scenario.topology
+    rates_mbps, delays_ms = topology.rates_mbps(), topology.delays_ms()
+
+    def control_s(site: str) -> float:
+        path = topology.path(scenario.controller_site, site)
+        return sum(delays_ms[hop] for hop in pairwise(path)) / 1e3
+
+    @functools.lru_cache(maxsize=4096)
+    def of_plan(forest: str, chunk_bytes: int, model_bytes: int) -> Forecast:
+        plan = Plan.from_json(json.loads(forest))
+        fluid_s = estimate(plan, rates_mbps, chunk_bytes, model_bytes)
+        delayed_s = estimate(plan, rates_mbps, chunk_bytes, model_bytes, delays_ms)
+        told_s = max(map(control_s, plan.participants()))
+        return Forecast(
+            estimate_s=fluid_s,
+            bound_s=bound(plan, rates_mbps, model_bytes),
+            latency_s=delayed_s - fluid_s + told_s,
+        )
+
+    def forecast(started: TaskStarted) -> Forecast:
+        return of_plan(json.dumps(started.forest), started.chunk_bytes, started.bytes)
+
+    return forecast
+
+
+def _expected_digest(scenario: Scenario) -> Callable[[Task], str] | None:
+    """For a workload whose contributions have a closed form (`expected`), its exact results."""
+    expected = getattr(
+        importlib.import_module(f"workloads.{scenario.workload.kind}"), "expected", None
+    )
+    if expected is None:
+        return None
+
+    def of_task(task: Task) -> str:
+        weights = task.started.weights
+        terms = [
+            (scenario.topology.rank(event.site), event.iteration, weights[event.site])
+            for event in task.inputs
+        ]
+        elements = task.started.bytes // ELEMENT_BYTES
+        return digest(expected(scenario.seed, terms, task.started.scale, elements))
+
+    return of_task
+
+
+def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> None:
+    topology = scenario.topology
+    sites = topology.site_names
+    tasks = tables.tasks(history, forecaster(scenario))
+    links = tables.links(history, topology)
+    accuracy = tables.accuracy(history)
+    folder.write_table("tasks", tasks)
+    folder.write_table("workers", tables.workers(history, sites))
+    folder.write_table("links", links)
+    folder.write_table("accuracy", accuracy)
+    if not scenario.outputs.plots:
+        return
+    folder.write_figure("gantt", plots.gantt(history, sites))
+    if len(tasks) > 2 * CLOSE_UP_TASKS:
+        until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
+        folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
+    folder.write_figure("tasks", plots.task_times(tasks))
+    folder.write_figure("links", plots.link_utilisation(links, sites))
+    if len(accuracy):
+        target = scenario.stop.accuracy_percent
+        folder.write_figure("accuracy", plots.accuracy(accuracy, target, scenario.clock))

@@ -1,0 +1,199 @@
+"""The numbers of a run as tables, one row per task, worker, link or evaluation (pure).
+
+Times are seconds since the run's start on the run's clock; what is unknown is left empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from agents.plan import Directed
+from harness.events import Evaluated, RoundFinished, RunFinished, TaskStarted
+from harness.history import History, Task, Transfer, phases, transfers, union
+from topologies.model import Topology
+
+TASKS = {
+    "task": "int64",
+    "plan": "str",
+    "policy": "str",
+    "group": "str",
+    "bytes": "int64",
+    "bytes_sent": "int64",
+    "start_s": "float64",
+    "end_s": "float64",
+    "duration_s": "float64",
+    "estimate_s": "float64",
+    "latency_s": "float64",
+    "bound_s": "float64",
+    "outcome": "str",
+}
+WORKERS = {
+    "site": "str",
+    "rounds": "int64",
+    "compute_s": "float64",
+    "wait_s": "float64",
+    "sync_s": "float64",
+    "bytes_sent": "int64",
+    "bytes_received": "int64",
+}
+LINKS = {
+    "src": "str",
+    "dst": "str",
+    "rate_mbps": "float64",
+    "delay_ms": "float64",
+    "bytes": "int64",
+    "interface_bytes": "Int64",
+    "drops": "Int64",
+    "busy_s": "float64",
+    "goodput_mbps": "float64",
+    "utilisation_percent": "float64",
+}
+ACCURACY = {
+    "t_s": "float64",
+    "task": "int64",
+    "site": "str",
+    "accuracy_percent": "float64",
+    "loss": "float64",
+    "samples": "int64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a task should take: the fluid estimate of its plan, and no less than the bound.
+
+    `latency_s` is what propagation adds to the estimate: to every hop of every chunk, and to the
+    controller's message that starts the task.
+    """
+
+    estimate_s: float
+    bound_s: float
+    latency_s: float
+
+
+def tasks(history: History, forecast: Callable[[TaskStarted], Forecast]) -> pd.DataFrame:
+    """One row per task, in order of start.
+
+    `bytes` is the model's size, `bytes_sent` the payload that crossed all links together. A task
+    ends when its last member has installed the result, or when it is abandoned.
+    """
+    return _table(TASKS, (_task_row(task, forecast(task.started)) for task in history.tasks))
+
+
+def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
+    """One row per site, in the given order.
+
+    A worker computes, waits (ready until it contributes or goes on) and synchronizes (contributed
+    until it has the result or gives it up). Bytes include what it did for others' tasks.
+    """
+    spent_ns: Counter[tuple[str, str]] = Counter()
+    for site, spans in phases(history).items():
+        for span in spans:
+            spent_ns[site, span.doing] += span.end_ns - span.start_ns
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    for task in history.tasks:
+        for out in task.sent:
+            sent[out.site] += out.bytes
+        for into in task.received:
+            received[into.site] += into.bytes
+    rounds = Counter(event.site for event in history.all(RoundFinished))
+    return _table(
+        WORKERS,
+        (
+            {
+                "site": site,
+                "rounds": rounds[site],
+                "compute_s": spent_ns[site, "compute"] / 1e9,
+                "wait_s": spent_ns[site, "wait"] / 1e9,
+                "sync_s": spent_ns[site, "sync"] / 1e9,
+                "bytes_sent": sent[site],
+                "bytes_received": received[site],
+            }
+            for site in sites
+        ),
+    )
+
+
+def links(history: History, topology: Topology) -> pd.DataFrame:
+    """One row per directed link, in the topology's order.
+
+    `bytes` is payload; `interface_bytes` and `drops` are what the interface counted. A link is
+    busy from a payload's first byte handed to it to the last one off it; `goodput_mbps` is payload
+    over busy time, `utilisation_percent` goodput over the link's rate. Both are empty for a link
+    that carried nothing.
+    """
+    moved: defaultdict[Directed, list[Transfer]] = defaultdict(list)
+    for transfer in transfers(history.tasks, topology.delays_ms()):
+        moved[transfer.src, transfer.dst].append(transfer)
+    counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
+    rows = []
+    for link in topology.links:
+        ends = (link.src, link.dst)
+        spans = union((transfer.start_ns, transfer.end_ns) for transfer in moved[ends])
+        busy_s = sum(end - start for start, end in spans) / 1e9
+        size = sum(transfer.bytes for transfer in moved[ends])
+        goodput_mbps = size * 8 / 1e6 / busy_s if busy_s else None
+        counters = counted.get(ends)
+        rows.append(
+            {
+                "src": link.src,
+                "dst": link.dst,
+                "rate_mbps": link.rate_mbps,
+                "delay_ms": link.delay_ms,
+                "bytes": size,
+                "interface_bytes": counters.bytes if counters else None,
+                "drops": counters.drops if counters else None,
+                "busy_s": busy_s,
+                "goodput_mbps": goodput_mbps,
+                "utilisation_percent": goodput_mbps and 100 * goodput_mbps / link.rate_mbps,
+            }
+        )
+    return _table(LINKS, rows)
+
+
+def accuracy(history: History) -> pd.DataFrame:
+    """One row per evaluation, in order of time."""
+    return _table(
+        ACCURACY,
+        (
+            {
+                "t_s": event.t_ns / 1e9,
+                "task": event.task,
+                "site": event.site,
+                "accuracy_percent": event.accuracy_percent,
+                "loss": event.loss,
+                "samples": event.samples,
+            }
+            for event in history.all(Evaluated)
+        ),
+    )
+
+
+def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
+    started = task.started
+    return {
+        "task": started.task,
+        "plan": started.plan,
+        "policy": started.policy,
+        "group": " ".join(started.group),
+        "bytes": started.bytes,
+        "bytes_sent": sum(sent.bytes for sent in task.sent),
+        "start_s": started.t_ns / 1e9,
+        "end_s": None if task.end_ns is None else task.end_ns / 1e9,
+        "duration_s": task.duration_s,
+        "estimate_s": forecast.estimate_s,
+        "latency_s": forecast.latency_s,
+        "bound_s": forecast.bound_s,
+        "outcome": task.outcome,
+    }
+
+
+def _table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Columns have the same order and type whether or not there are rows."""
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))

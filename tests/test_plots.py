@@ -1,0 +1,179 @@
+"""The figures show what the tables and the log say, and come out the same every time."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from three_sites import SITES, TOPOLOGY, added, history
+
+from harness import plots, tables
+from harness.history import History
+from harness.tables import Forecast
+from topologies.model import Link, Site, Topology
+
+
+def bars(axes: Axes, name: str) -> list[tuple[float, float, int]]:
+    """(start, end, row) of every bar with this label."""
+    found = [c for c in axes.collections if c.get_label() == name]
+    assert len(found) == 1
+    assert isinstance(found[0], PolyCollection)
+    corners = [path.vertices for path in found[0].get_paths()]
+    return [(float(v[0, 0]), float(v[1, 0]), round(float(v[0, 1]))) for v in corners]
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def labels(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def tasks() -> pd.DataFrame:
+    return tables.tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1))
+
+
+def test_the_gantt_chart_has_a_row_per_site_and_a_bar_per_phase() -> None:
+    figure = plots.gantt(history(), SITES)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["oslo", "rome", "kyiv"]
+    assert axes.get_xlabel() == "virtual time (s)"
+    assert axes.get_xlim() == (0.0, 4.6)
+    assert bars(axes, "compute") == [
+        (0.0, 0.1, 0), (1.48, 1.58, 0),
+        (0.0, 0.2, 1), (1.22, 1.5, 1), (2.29, 2.39, 1),
+        (0.0, 0.9, 2), (2.29, 2.39, 2),
+    ]  # fmt: skip
+    assert sorted(bars(axes, "in a task")) == [
+        (0.21, 1.48, 0), (0.22, 1.22, 1), (1.52, 2.29, 1), (1.52, 2.29, 2),
+        (2.4, 4.4, 0), (2.41, 4.41, 1),
+    ]  # fmt: skip
+    assert len(bars(axes, "wait for a group")) == 9
+
+
+def test_the_gantt_chart_shows_when_contributions_and_results_moved() -> None:
+    (axes,) = plots.gantt(history(), SITES).axes
+    assert sorted(bars(axes, "scatter and reduce"))[:2] == [(0.21, 1.15, 0), (0.47, 1.22, 1)]
+    assert sorted(bars(axes, "multicast"))[:2] == [(0.47, 1.42, 1), (0.73, 1.48, 0)]
+
+
+def test_help_with_a_task_that_a_site_is_no_member_of_is_a_line_of_its_own() -> None:
+    (axes,) = plots.gantt(history(), SITES).axes
+    assert bars(axes, "help with other tasks") == [(1.78, 2.23, 0)]
+
+
+def test_members_bars_carry_the_tasks_number() -> None:
+    (axes,) = plots.gantt(history(), SITES).axes
+    assert texts(axes) == ["0", "2", "0", "1", "2", "1"]
+
+
+def test_a_window_cuts_bars_at_its_edges_and_leaves_out_the_rest() -> None:
+    (axes,) = plots.gantt(history(), SITES, (1.0, 2.0)).axes
+    assert axes.get_xlim() == (1.0, 2.0)
+    assert bars(axes, "compute") == [(1.48, 1.58, 0), (1.22, 1.5, 1)]
+    assert (1.0, 1.48, 0) in bars(axes, "in a task")
+
+
+def test_bars_too_short_for_their_numbers_have_none() -> None:
+    long = history(added(10**6, "runner", "network_ready"))
+    (axes,) = plots.gantt(long, SITES).axes
+    assert len(bars(axes, "in a task")) == 6
+    assert texts(axes) == []
+
+
+def test_task_times_stand_beside_estimate_and_bound() -> None:
+    figure = plots.task_times(tasks())
+    upper, lower = figure.axes
+    assert upper.get_ylabel() == "task time (s)"
+    assert lower.get_xlabel() == "task, in order of start"
+    lines = {line.get_label(): list(line.get_ydata()) for line in upper.lines}
+    assert lines == {
+        "lower bound (cut)": [0.5, 0.5, 0.5],
+        "estimate + latency": [1.1, 1.1, 1.1],
+        "measured": [1.27, 0.78],
+        "until abandoned": [2.0],
+    }
+    assert labels(figure) == list(lines)
+    assert list(lower.lines[-1].get_ydata()) == pytest.approx([1.27 / 1.1, 0.78 / 1.1])
+    assert lower.get_title(loc="left") == (
+        "measured / (estimate + latency): median 0.932, 0 of 2 within ±15 %"
+    )
+
+
+def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
+    figure = plots.link_utilisation(tables.links(history(), TOPOLOGY), SITES)
+    goodput, payload, *_ = figure.axes
+    assert goodput.get_title(loc="left") == "goodput while busy, % of link rate"
+    assert payload.get_title(loc="left") == "payload, MB"
+    for axes in (goodput, payload):
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("to", "from")
+        assert [label.get_text() for label in axes.get_xticklabels()] == list(SITES)
+    np.testing.assert_allclose(
+        np.ma.filled(payload.images[1].get_array(), np.nan),
+        [[np.nan, 1.75, 0.5], [1.5, np.nan, 0.5], [0.5, 0.5, np.nan]],
+    )
+    assert texts(goodput) == ["100"] * 6
+
+
+def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:
+    links = tuple(link for link in TOPOLOGY.links if {link.src, link.dst} != {"oslo", "kyiv"})
+    sparse = Topology("line", TOPOLOGY.sites, links)
+    figure = plots.link_utilisation(tables.links(history(), sparse), SITES)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "oslo → rome", "rome → oslo", "rome → kyiv", "kyiv → rome",
+    ]  # fmt: skip
+    assert axes.get_xlabel() == "Mbit/s"
+    assert texts(axes) == ["100 %, 1.8 MB", "100 %, 1.5 MB", "100 %, 0.5 MB", "100 %, 0.5 MB"]
+
+
+def test_links_that_carried_nothing_say_so() -> None:
+    links = (Link("oslo", "rome", 8.0), Link("rome", "oslo", 8.0))
+    links += (Link("rome", "kyiv", 8.0), Link("kyiv", "rome", 8.0))
+    table = tables.links(History.of([]), Topology("t", TOPOLOGY.sites, links))
+    (axes,) = plots.link_utilisation(table, SITES).axes
+    assert texts(axes) == ["not used"] * 4
+
+
+def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
+    figure = plots.accuracy(tables.accuracy(history()), 80.0, "virtual")
+    upper, lower = figure.axes
+    assert lower.get_xlabel() == "virtual time (s)"
+    assert upper.get_ylabel() == "test accuracy (%)"
+    assert list(upper.lines[0].get_ydata()) == [41.5, 81.5]
+    legend = upper.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "one evaluation", "best so far", "target 80 %, after 2.29 s",
+    ]  # fmt: skip
+    missed = plots.accuracy(tables.accuracy(history()), 90.0).axes[0].get_legend()
+    assert missed is not None
+    assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_the_same_run_gives_the_same_bytes(kind: str) -> None:
+    first, second = (plots.render(plots.gantt(history(), SITES), kind) for _ in range(2))
+    assert first == second
+    assert first.startswith(b"\x89PNG" if kind == "png" else b"<?xml")
+
+
+def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
+    empty = History.of([])
+    table = tables.tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0))
+    for figure in (plots.gantt(empty, SITES), plots.task_times(table)):
+        assert plots.render(figure, "png")
+
+
+def test_sixty_sites_have_their_names_and_no_numbers_in_cells() -> None:
+    sites = tuple(f"site-{number:02d}" for number in range(60))
+    links = tuple(Link(a, b, 8.0) for a in sites for b in sites if a != b)
+    topology = Topology("sixty", tuple(map(Site, sites)), links)
+    table = tables.links(History.of([]), topology)
+    axes = plots.link_utilisation(table, sites).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == list(sites[::2])
+    assert texts(axes) == []
+    (rows,) = plots.gantt(History.of([]), sites).axes
+    assert [label.get_text() for label in rows.get_yticklabels()] == list(sites)

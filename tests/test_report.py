@@ -1,0 +1,120 @@
+"""A run folder's tables, figures and verdict are made from its log and its scenario alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+from three_sites import LOG, SCENARIO, altered, history
+
+from harness import checks, report
+from harness.history import Task
+from harness.scenario import Scenario, load
+from harness.store import StoreError
+from workloads import synthetic
+from workloads.base import digest
+
+FILES = [
+    "events.jsonl",
+    "plots/accuracy.png",
+    "plots/accuracy.svg",
+    "plots/gantt.png",
+    "plots/gantt.svg",
+    "plots/links.png",
+    "plots/links.svg",
+    "plots/tasks.png",
+    "plots/tasks.svg",
+    "resolved.yaml",
+    "tables/accuracy.csv",
+    "tables/links.csv",
+    "tables/tasks.csv",
+    "tables/workers.csv",
+    "verdict.json",
+]
+
+
+def run_folder(path: Path, log: str) -> Path:
+    (path / "resolved.yaml").write_text(SCENARIO.read_text())
+    (path / "events.jsonl").write_text(log)
+    return path
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    files = (file for file in path.rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def test_a_report_is_built_from_the_log_and_the_scenario_and_again_the_same(
+    tmp_path: Path,
+) -> None:
+    verdict = report.build(run_folder(tmp_path, LOG.read_text()))
+    assert verdict.outcome == "pass"
+    first = contents(tmp_path)
+    assert sorted(first) == FILES
+    assert json.loads(first["verdict.json"]) == verdict.to_json()
+    for name in FILES:
+        if name not in ("events.jsonl", "resolved.yaml"):
+            (tmp_path / name).unlink()
+    report.build(tmp_path)
+    assert contents(tmp_path) == first
+
+
+def test_a_report_can_do_without_figures(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, LOG.read_text())
+    (folder / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
+    report.build(folder)
+    assert sorted(contents(folder)) == [name for name in FILES if not name.startswith("plots")]
+
+
+def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_path: Path) -> None:
+    report.build(run_folder(tmp_path, LOG.read_text()))
+    assert (tmp_path / "tables/tasks.csv").read_text().splitlines() == [
+        "task,plan,policy,group,bytes,bytes_sent,start_s,end_s,duration_s,estimate_s,latency_s,"
+        "bound_s,outcome",
+        "0,ps,preduce,oslo rome,1000000,2000000,0.210000,1.480000,1.270000,1.250000,0.030000,"
+        "0.500000,completed",
+        "1,crew,preduce,kyiv rome,1000000,3000000,1.510000,2.290000,0.780000,0.750000,0.030000,"
+        "0.500000,completed",
+        "2,ps,preduce,oslo rome,1000000,250000,2.400000,4.400000,2.000000,1.250000,0.030000,"
+        "0.500000,abandoned",
+    ]
+
+
+def test_a_log_that_is_cut_off_fails_the_run_and_says_where(tmp_path: Path) -> None:
+    verdict = report.build(run_folder(tmp_path, LOG.read_text()[:-50]))
+    assert verdict.outcome == "fail"
+    assert verdict.problems[0].startswith("the log is readable: events.jsonl:83: cut off at")
+    assert json.loads((tmp_path / "verdict.json").read_text()) == verdict.to_json()
+
+
+def test_a_folder_without_a_log_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"events\.jsonl: is missing"):
+        report.build(tmp_path)
+
+
+def synthetic_scenario(tmp_path: Path) -> Scenario:
+    path = tmp_path / "scenario.yaml"
+    text = SCENARIO.read_text().replace("kind: training", "kind: synthetic, model: 1 MB")
+    path.write_text(text.replace("accuracy: 80 %, ", ""))
+    return load(path)
+
+
+def exact(task: Task, names: tuple[str, ...]) -> str:
+    terms = [(names.index(event.site), event.iteration, 1.0) for event in task.inputs]
+    return digest(synthetic.expected(1, terms, 0.5, 250_000))
+
+
+def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
+    scenario = synthetic_scenario(tmp_path)
+    names = scenario.topology.site_names
+    right = [
+        altered("task_finished", {"digest": exact(task, names)}, task=task.number)
+        for task in history().tasks[:2]
+    ]
+    rules = report.rules(scenario)
+    found = {check.name: check for check in checks.judge(history(*right), rules).checks}
+    check = found["every result is the weighted sum"]
+    assert (check.outcome, check.detail) == ("pass", "2 results recomputed to the byte")
+
+    wrong = altered("contributed", {"iteration": 1}, task=1, site="kyiv")
+    found = {check.name: check for check in checks.judge(history(*right, wrong), rules).checks}
+    assert found["every result is the weighted sum"].outcome == "fail"
