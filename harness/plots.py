@@ -20,7 +20,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from harness.events import Received, Sent
@@ -63,6 +63,9 @@ FEW_SITES = 20
 CELLS_WITH_NUMBERS = 12
 BARS = 48
 """Sites up to which a matrix shows its numbers; links up to which a sparse overlay has bars."""
+
+LINEAR_RATIO = 3
+"""Ratios above need a logarithmic axis, on which the band around 1 can still be seen."""
 
 STEMS = 100
 """Tasks up to which each has a line from its bound to its measured time."""
@@ -290,7 +293,12 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
     axes.set(xlabel="task, in order of start", ylabel="ratio")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
-    axes.set_ylim(0.95 * low, 1.05 * high)
+    if high > LINEAR_RATIO:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(0.95 * low, 1.05 * high if axes.get_yscale() == "linear" else 1.3 * high)
     if len(ratio):
         inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
         words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
@@ -334,7 +342,8 @@ def _link_matrices(links: pd.DataFrame, sites: Sequence[str]) -> Figure:
         axes.imshow(idle, cmap="Greys", vmin=0, vmax=1)
         image = axes.imshow(cells, cmap="viridis", vmin=0, vmax=top)
         figure.colorbar(image, ax=axes, shrink=0.8)
-        _matrix_axes(axes, sites, title)
+        unused = "" if links["bytes"].all() else "; grey: not used"
+        _matrix_axes(axes, sites, title + unused)
         if len(sites) <= CELLS_WITH_NUMBERS:
             _matrix_numbers(axes, cells, image.get_clim()[1])
     return figure

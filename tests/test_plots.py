@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from three_sites import SITES, TOPOLOGY, added, history
+from three_sites import SITES, TOPOLOGY, added, history, without
 
 from harness import plots, tables
 from harness.history import History
@@ -102,6 +102,12 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     )
 
 
+def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
+    slow = tables.tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0))
+    assert plots.task_times(slow).axes[1].get_yscale() == "log"
+    assert plots.task_times(tasks()).axes[1].get_yscale() == "linear"
+
+
 def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
     figure = plots.link_utilisation(tables.links(history(), TOPOLOGY), SITES)
     goodput, payload, *_ = figure.axes
@@ -115,6 +121,18 @@ def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
         [[np.nan, 1.75, 0.5], [1.5, np.nan, 0.5], [0.5, 0.5, np.nan]],
     )
     assert texts(goodput) == ["100"] * 6
+
+
+def test_a_matrix_tells_links_that_carried_nothing_from_links_that_do_not_exist() -> None:
+    unused = history(
+        without("sent", site="kyiv", dst="rome"), without("received", site="rome", src="kyiv")
+    )
+    goodput = plots.link_utilisation(tables.links(unused, TOPOLOGY), SITES).axes[0]
+    assert goodput.get_title(loc="left").endswith("; grey: not used")
+    np.testing.assert_allclose(
+        np.ma.filled(goodput.images[0].get_array(), np.nan) > 0, ~np.eye(3, dtype=bool)
+    )
+    assert texts(goodput) == ["100"] * 5
 
 
 def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:

@@ -118,3 +118,11 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
     wrong = altered("contributed", {"iteration": 1}, task=1, site="kyiv")
     found = {check.name: check for check in checks.judge(history(*right, wrong), rules).checks}
     assert found["every result is the weighted sum"].outcome == "fail"
+
+
+def test_a_run_that_never_began_fails_and_has_empty_tables(tmp_path: Path) -> None:
+    verdict = report.build(run_folder(tmp_path, ""))
+    assert verdict.outcome == "fail"
+    assert verdict.problems[0].startswith("the log is whole: the log does not say run_started;")
+    assert (tmp_path / "tables/tasks.csv").read_text().count("\n") == 1
+    assert (tmp_path / "plots/links.png").exists()
