@@ -12,6 +12,7 @@ from typing import Any, Literal
 from harness import units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
+from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
 from harness.settings import Basics, Component, Scenario, Scheme, Stop
 from topologies import explicit
@@ -31,8 +32,12 @@ KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
 MIN_CHUNK_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
 ELEMENT_BYTES = 4
-FRAME_BYTES = 14
-"""The Ethernet header around a packet of `mtu` bytes."""
+
+CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
+"""What the embedded kernel has."""
+
+MTU_BYTES = range(576, 9001)
+INITIAL_WINDOW_PACKETS = range(1, 1001)
 
 DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 
@@ -217,17 +222,28 @@ class Reader:
                     f"allowed with workload {', '.join(able)}; {workload.kind} has no accuracy"
                 )
                 refuse(("stop", "accuracy"), allowed)
-        if topology:
-            self._check_mtu(basics["network"].mtu, topology)
+        self._check_network(basics["network"], topology)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, workload)
 
-    def _check_mtu(self, mtu: int, topology: Topology) -> None:
-        tightest = min(topology.links, key=topology.queue_bytes)
-        room = topology.queue_bytes(tightest) - FRAME_BYTES
-        if mtu > room:
-            where = f"the queue of {tightest.src} -> {tightest.dst}"
-            self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
+    def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
+        algorithm = network.congestion_control
+        if algorithm not in CONGESTION_CONTROLS:
+            allowed = one_of(CONGESTION_CONTROLS, algorithm)
+            self._source.refuse(("network", "congestion_control"), allowed)
+        for key, value, limits in (
+            ("mtu", network.mtu, MTU_BYTES),
+            ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
+        ):
+            if value not in limits:
+                allowed = f"allowed is {limits[0]} to {limits[-1]}"
+                self._source.refuse(("network", key), allowed)
+        if topology and network.mtu in MTU_BYTES:
+            tightest = min(topology.links, key=topology.queue_bytes)
+            room = topology.queue_bytes(tightest) - ETHERNET_HEADER_BYTES
+            if network.mtu > room:
+                where = f"the queue of {tightest.src} -> {tightest.dst}"
+                self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
 
     def _check_chunk(self, chunk_bytes: int, workload: Component | None) -> None:
         path = ("scheme", "chunk")

@@ -9,7 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from harness.network import NetworkOptions
 from topologies.model import Topology
+
+__all__ = [
+    "Basics",
+    "Component",
+    "Controller",
+    "Limits",
+    "NetworkOptions",
+    "Outputs",
+    "Scenario",
+    "Scheme",
+    "Stop",
+]
 
 NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
@@ -32,18 +45,6 @@ Backend = Literal["embedded", "host"]
 Clock = Literal["virtual", "real"]
 Count = Annotated[int, Field(ge=1)]
 Duration = Annotated[float, Field(gt=0)]
-CongestionControl = Literal["cubic", "reno", "bbr"]
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkOptions:
-    """How every site's kernel treats TCP. `initial_window` is in segments, `mtu` in bytes."""
-
-    congestion_control: CongestionControl = "cubic"
-    offloads: bool = False
-    mtu: Annotated[int, Field(ge=576, le=9000)] = 1500
-    slow_start_after_idle: bool = False
-    initial_window: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Scheme:
 class Stop:
     """When a run ends: at the first of these that is reached; None never is.
 
-    `rounds` counts those of the slowest worker, `tasks` the completed ones of the whole run.
+    `rounds` counts those of every worker, `tasks` the completed ones of the whole run.
     """
 
     rounds: Count | None = None
@@ -121,6 +122,9 @@ class Controller:
     site: str | None = None
 
 
+_NETWORK = NetworkOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Basics:
     """The keys of a file that mean the same for every component; `clock` None is the backend's."""
@@ -131,7 +135,7 @@ class Basics:
     seed: Seed = 1
     backend: Backend = "embedded"
     clock: Clock | None = None
-    network: NetworkOptions = NetworkOptions()
+    network: NetworkOptions = _NETWORK
     controller: Controller = Controller()
     limits: Limits = Limits()
     outputs: Outputs = Outputs()

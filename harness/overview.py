@@ -1,0 +1,133 @@
+"""What `trunkline show` and `trunkline list` tell: a scenario in tables, things in lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+
+from harness import document, units
+from harness.extensions import discover, summary
+from harness.options import render
+from harness.progress import short
+from harness.settings import Component, Scenario
+from harness.units import RATE_MBPS, SHARE_PERCENT, SIZE_BYTES, TIME_MS, Dimension, of_name
+from topologies.model import Link, Topology
+
+Line = tuple[str, str]
+"""A name and what it is."""
+
+
+def facts(scenario: Scenario) -> Table:
+    """Everything but the network, one line per section."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    scheme = scenario.scheme
+    module = discover().workloads[scenario.workload.kind]
+    model_bytes = module.model_bytes(**scenario.workload.options)
+    chunks = -(-model_bytes // scheme.chunk_bytes)
+    rows = {
+        "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
+        "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
+        "workload": _component(scenario.workload),
+        "model": f"{short(model_bytes, SIZE_BYTES)} in {chunks} chunks of "
+        f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
+        "policy": _component(scheme.policy),
+        "plan": _component(scheme.plan),
+        "controller": f"at {scenario.controller_site}",
+        "network": _pairs(render(scenario.network, None)),
+        "stop": _pairs(render(scenario.stop, None)),
+        "limits": _pairs(render(scenario.limits, None)),
+    }
+    for name, text in rows.items():
+        table.add_row(name, text.replace("[", r"\["))
+    return table
+
+
+def sites(topology: Topology) -> Table:
+    """One row per site: what it can send and receive over all its links at once."""
+    table = Table("rank", "site", "region", "links", "out", "in", title=f"{topology.name}: sites")
+    for rank, site in enumerate(topology.sites):
+        near = topology.neighbours(site.name)
+        out = sum(topology.link(site.name, other).rate_mbps for other in near)
+        into = sum(topology.link(other, site.name).rate_mbps for other in near)
+        table.add_row(
+            str(rank),
+            site.name,
+            site.region,
+            str(len(near)),
+            short(out, RATE_MBPS),
+            short(into, RATE_MBPS),
+        )
+    return table
+
+
+def links(topology: Topology) -> Table:
+    """One row per pair of neighbours, the values of both directions beside each other."""
+    columns = ("a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue")
+    table = Table(*columns, title=f"{topology.name}: links")
+    for link in topology.links:
+        if topology.rank(link.src) < topology.rank(link.dst):
+            table.add_row(*_link(link, topology.link(link.dst, link.src)))
+    return table
+
+
+def extensions(kind: str) -> Iterator[Line]:
+    """The topologies, plans, policies or workloads with the first line of their files."""
+    for name, module in getattr(discover(), kind).items():
+        yield name, summary(module)
+
+
+def scenarios(folder: Path) -> Iterator[Line]:
+    """The scenario files of a folder with their descriptions."""
+    for path in sorted(folder.glob("*.yaml")):
+        data = document.read(path.read_text(encoding="utf-8"), str(path)).data
+        yield str(path), str(data.get("description", "")) if isinstance(data, dict) else ""
+
+
+def runs(folder: Path) -> Iterator[Line]:
+    """Every run in the folder of all runs, oldest first, with its verdict."""
+    found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
+    for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
+        yield str(path), _verdict(path / "verdict.json")
+
+
+def _verdict(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
+    except (OSError, ValueError, KeyError):
+        return "no verdict"
+
+
+def _component(component: Component) -> str:
+    options = {}
+    for name, value in component.options.items():
+        key, dimension = of_name(name)
+        options[key] = render(value, dimension)
+    return f"{component.kind}  {_pairs(options)}".rstrip()
+
+
+def _pairs(values: dict[str, object]) -> str:
+    """Key and value of everything that is set."""
+    shown = (f"{k}: {document.show(v)}" for k, v in values.items() if v is not None)
+    return ", ".join(shown)
+
+
+def _link(link: Link, back: Link) -> list[str]:
+    def both(there: float, here: float, dimension: Dimension) -> str:
+        texts = [short(value, dimension) for value in (there, here)]
+        return texts[0] if texts[0] == texts[1] else " / ".join(texts)
+
+    return [
+        link.src,
+        link.dst,
+        short(link.rate_mbps, RATE_MBPS),
+        short(back.rate_mbps, RATE_MBPS),
+        both(link.delay_ms, back.delay_ms, TIME_MS),
+        both(link.jitter_ms, back.jitter_ms, TIME_MS),
+        both(link.loss_percent, back.loss_percent, SHARE_PERCENT),
+        both(link.queue_bytes or 0, back.queue_bytes or 0, SIZE_BYTES),
+    ]
