@@ -29,8 +29,14 @@ ENVIRONMENT: Mapping[str, str] = {
     "TMPDIR": "/run/tmp",
 }
 
+# Where the guest's memory may lie, best first.
+MEMORY_FOLDERS = (Path("/dev/shm"), Path(tempfile.gettempdir()))
+
 # Host folders that the guest covers with file systems of its own.
 COVERED = (Path("/run"), Path("/dev"))
+
+# The guest's calendar clock begins here when its clock is virtual: 2026-01-01 00:00 UTC.
+VIRTUAL_EPOCH_S = 1_767_225_600
 
 GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -41,7 +47,8 @@ def run(
     clock: Literal["virtual", "real"] = "virtual",
     cwd: Path | None = None,
     env: Mapping[str, str] = {},
-    visible: Iterable[Path] = (),
+    visible: Sequence[Path] = (),
+    seed: int = 0,
     memory_mb: int = 6144,
     on_output: Callable[[bytes], None] | None = None,
     stall_timeout_s: float = 60.0,
@@ -56,15 +63,18 @@ def run(
 
     Args:
         argv: the program and its arguments; the program is looked up in PATH.
-        clock: "virtual" stops while any process computes and skips what all sleep through.
+        clock: "virtual" stops while any process computes, skips what all sleep through, and begins
+            at VIRTUAL_EPOCH_S; "real" is the host's.
         cwd: working folder; ours by default.
         env: additional environment variables.
-        visible: host folders that must exist in the guest.
+        visible: host folders that must stay in sight in the guest.
+        seed: of everything that the guest's kernel draws at random (ports, hash keys,
+            `/dev/urandom`); with the virtual clock, the same seed gives the same run.
         memory_mb: the guest's memory; only what it touches is taken from the host.
         on_output: gets what the program prints, as soon as it does; by default it goes to our
             standard output. While a slow callee leaves more than PIPE_BYTES unread the program
             waits, and virtual time goes on.
-        stall_timeout_s: processor seconds that the guest may burn while its virtual clock stands
+        stall_timeout_s: processor seconds that one process may burn while the virtual clock stands
             still, before it counts as spinning. A long computation of one process also looks like
             that: choose more than the longest one takes. Unused with the real clock.
         timeout_s: real seconds that the whole run may take.
@@ -80,6 +90,9 @@ def run(
         raise KernelError("the embedded kernel is not built; remedy: trunkline kernel build")
     memory_folder = _memory_folder(memory_mb)
     where = (cwd or Path.cwd()).absolute()
+    for needed in (where, *visible):
+        if not needed.is_dir():
+            raise KernelError(f"{needed}: the guest needs this folder, and it does not exist")
     request = {
         "argv": list(argv),
         "cwd": str(where),
@@ -94,7 +107,7 @@ def run(
         ) as folder,
     ):
         Path(folder, "request.json").write_text(json.dumps(request))
-        with Guest(kernel, _arguments(clock, memory_mb, folder), memory_folder) as guest:
+        with Guest(kernel, _arguments(clock, seed, memory_mb, folder), memory_folder) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
             while guest.serve(on_output or _to_stdout):
                 signals.pass_on_to(guest)
@@ -104,12 +117,13 @@ def run(
         return guest.result()
 
 
-def _arguments(clock: str, memory_mb: int, folder: str) -> list[str]:
+def _arguments(clock: str, seed: int, memory_mb: int, folder: str) -> list[str]:
     interpreter = os.path.realpath(sys.executable)
     program = Path(__file__).with_name("guest.py")
     for word in (interpreter, str(program), folder):
         if '"' in word:
             raise KernelError(f"{word}: the embedded kernel takes no path with a quotation mark")
+    virtual = ("time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_S * 10**9}")
     return [
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -119,7 +133,8 @@ def _arguments(clock: str, memory_mb: int, folder: str) -> list[str]:
         f"mem={memory_mb}M",
         # IPv6 announces itself at random times, which is enough to make no two runs equal.
         "ipv6.disable=1",
-        *(["time-travel=inf-cpu"] if clock == "virtual" else []),
+        f"random_seed={seed % 2**64}",
+        *(virtual if clock == "virtual" else ()),
         f"uml_dir={folder}/uml",
         "umid=guest",
         f'init="{interpreter}"',
@@ -147,14 +162,13 @@ def _in_sight(wanted: Iterable[Path]) -> list[str]:
 
 
 def _memory_folder(memory_mb: int) -> Path:
-    """A folder for the guest's memory: on tmpfs if possible, executable, with room for all of it.
+    """The first of MEMORY_FOLDERS that is executable and has room for all of the guest's memory.
 
     Raises:
         KernelError: there is none; the message lists what was tried.
     """
-    candidates = [Path("/dev/shm"), Path(tempfile.gettempdir())]
     tried = []
-    for folder in dict.fromkeys(candidates):
+    for folder in dict.fromkeys(MEMORY_FOLDERS):
         if not os.access(folder, os.W_OK | os.X_OK):
             tried.append(f"{folder} is not writable")
             continue

@@ -1,9 +1,9 @@
 """Builds the embedded kernel once from the distribution's kernel source and caches it per user.
 
 The key of the cache is a hash of everything that decides what comes out: the options in
-`um.config`, the source's name and the make arguments. A build happens in a temporary folder beside
-its destination and is moved there in one step, under a lock, so that a half-built kernel is never
-seen and two builders do not collide.
+`um.config`, the patch, the source's name and the make arguments. A build happens in a temporary
+folder beside its destination and is moved there in one step, under a lock, so that a half-built
+kernel is never seen and two builders do not collide.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from pathlib import Path
 from harness.kernel import KernelError
 
 CONFIG = Path(__file__).with_name("um.config")
+PATCH = Path(__file__).with_name("seeded-random.patch")
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
 
@@ -32,6 +33,7 @@ TOOLS: Mapping[str, str] = {
     "flex": "flex",
     "gcc": "gcc",
     "make": "make",
+    "patch": "patch",
     "tar": "tar",
     "xz": "xz-utils",
 }
@@ -51,7 +53,7 @@ MAKE_ARGUMENTS = (
 
 # Parts of the source that no User-Mode Linux build reads; leaving them packed saves half the time.
 NOT_UNPACKED = (
-    "*/Documentation/*",
+    "*/Documentation/*/*",
     "*/drivers/gpu/*.[ch]",
     "*/drivers/net/ethernet/*.[ch]",
     "*/drivers/net/wireless/*.[ch]",
@@ -80,7 +82,7 @@ class Status:
 
 def path() -> Path:
     """Where this user's kernel for the present options is or will be."""
-    recipe = "\n".join((CONFIG.read_text(), SOURCE.name, *MAKE_ARGUMENTS))
+    recipe = "\n".join((CONFIG.read_text(), PATCH.read_text(), SOURCE.name, *MAKE_ARGUMENTS))
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "trunkline" / "kernel" / key / "linux"
@@ -142,7 +144,7 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
     missing = missing_packages()
     if missing:
         raise KernelError(
-            f"cannot build the embedded kernel: missing {', '.join(missing)}; "
+            f"cannot build the embedded kernel: missing {' '.join(missing)}; "
             f"remedy: sudo apt-get install {' '.join(missing)}"
         )
     for abandoned in kernel.parent.glob("build-*"):  # we hold the lock: nobody builds there
@@ -153,8 +155,10 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
         excludes = [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
         _run(["tar", "-xf", str(SOURCE), "--strip-components=1", *excludes], tree)
         report(Progress(5, "configuring"))
+        _run(["patch", "--strip=1", f"--input={PATCH}"], tree)
         configuration = f"KCONFIG_ALLCONFIG={CONFIG}"
         _run(["make", *MAKE_ARGUMENTS, "allnoconfig", configuration], tree)
+        _check_options(tree / ".config")
         jobs = f"-j{len(os.sched_getaffinity(0))}"
         done = 0
 
@@ -169,6 +173,13 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
         _run(["strip", "linux"], tree)
         (tree / "linux").rename(kernel)
     report(Progress(100, "done"))
+
+
+def _check_options(configured: Path) -> None:
+    """The kernel's configuration drops options that it does not know or whose needs are not met."""
+    dropped = set(CONFIG.read_text().split()) - set(configured.read_text().split("\n"))
+    if dropped:
+        raise KernelError(f"the kernel source does not take {', '.join(sorted(dropped))}")
 
 
 def _run(command: list[str], folder: Path, on_line: Callable[[str], None] | None = None) -> None:

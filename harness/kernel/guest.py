@@ -118,7 +118,7 @@ def _start(request: dict[str, Any], output: int) -> int:
         os.chdir(folder)
         os.execvpe(argv[0], argv, request["env"])
     except OSError as error:
-        os.write(2, f"cannot run {argv[0]} in {folder}: {error}\n".encode())
+        os.write(2, f"cannot run {argv[0]} in {folder}: {error.strerror}\n".encode())
         os._exit(127)
 
 

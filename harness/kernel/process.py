@@ -78,7 +78,7 @@ class Guest:
 
     def __exit__(self, *_: object) -> None:
         deadline_s = time.monotonic() + END_TIMEOUT_S
-        while any(_living(self._process.pid)) and time.monotonic() < deadline_s:
+        while _living(self._process.pid) and time.monotonic() < deadline_s:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -110,22 +110,28 @@ class Guest:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._commands, INTERRUPT)
 
-    def cpu_s(self) -> float:
-        """Processor seconds used so far by all host processes of the guest."""
-        fields = _living(self._process.pid)
-        return sum(int(ticks) for stat in fields for ticks in stat[11:15]) / CLOCK_TICKS_PER_S
+    def cpu_s(self) -> dict[int, float]:
+        """Processor seconds used so far by each host process of the guest.
+
+        One of them is the kernel; each of the others does the computing of one guest process.
+        """
+        stats = _living(self._process.pid)
+        return {pid: (int(f[11]) + int(f[12])) / CLOCK_TICKS_PER_S for pid, f in stats.items()}
 
     def result(self) -> int:
         """The program's exit code.
 
         Raises:
-            KernelError: the guest ended without one; the message has the kernel's last words.
+            KernelError: the guest ended without one, or it ran out of memory; the message has the
+                kernel's last words.
         """
+        last_words = self._log.decode(errors="replace").strip()
         if self._exit_code is None:
-            last_words = self._log.decode(errors="replace").strip()
-            raise KernelError(
-                "the embedded kernel ended before its program did; its last words:\n" + last_words
-            )
+            how = f"(exit status {self._process.wait()})"
+            what = f"the embedded kernel ended before its program did {how}; its last words:"
+            raise KernelError(f"{what}\n{last_words}")
+        if self._exit_code != 0 and "Out of memory" in last_words:
+            raise KernelError(f"the guest ran out of memory; its last words:\n{last_words}")
         return self._exit_code
 
     def _keep_messages(self, data: bytes) -> None:
@@ -142,7 +148,7 @@ class Guest:
 
 
 class StallWatch:
-    """Ends a run whose virtual clock stands still while its guest burns processor time."""
+    """Ends a run whose virtual clock stands still while one process burns processor time."""
 
     def __init__(self, guest: Guest, timeout_s: float) -> None:
         self._guest = guest
@@ -150,13 +156,13 @@ class StallWatch:
         self._period_s = min(5.0, timeout_s / 10)
         self._next_s = 0.0
         self._seen_ns = -1
-        self._seen_cpu_s = 0.0
+        self._seen_cpu_s: dict[int, float] = {}
 
     def check(self) -> None:
         """To be called often.
 
         Raises:
-            KernelError: the guest has used `timeout_s` of processor time since its clock moved.
+            KernelError: a process has used `timeout_s` of processor time since the clock moved.
         """
         now_s = time.monotonic()
         if now_s < self._next_s:
@@ -166,11 +172,11 @@ class StallWatch:
         if self._guest.virtual_time_ns != self._seen_ns:
             self._seen_ns = self._guest.virtual_time_ns
             self._seen_cpu_s = cpu_s
-        elif cpu_s - self._seen_cpu_s > self._timeout_s:
+        elif any(s - self._seen_cpu_s.get(pid, 0.0) > self._timeout_s for pid, s in cpu_s.items()):
             raise KernelError(
-                f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while the guest "
-                f"used {self._timeout_s:g} s of processor time: a process spins without waiting, "
-                "or computes for longer than the stall timeout allows"
+                f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
+                f"used {self._timeout_s:g} s of processor time: it spins without waiting, or "
+                "computes for longer than the stall timeout allows"
             )
 
 
@@ -242,12 +248,13 @@ def _available(handle: int) -> Iterator[bytes]:
         yield data
 
 
-def _living(session: int) -> Iterator[list[str]]:
-    """The /proc/PID/stat fields, from the state on, of a session's processes but zombies."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                stat = Path(entry.path, "stat").read_text()
-                fields = stat[stat.rindex(")") + 2 :].split()
-                if int(fields[3]) == session and fields[0] not in "ZX":
-                    yield fields
+def _living(session: int) -> dict[int, list[str]]:
+    """/proc/PID/stat, from the state on, of each process of a session but zombies."""
+    stats = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = (process / "stat").read_text()
+            fields = stat[stat.rindex(")") + 2 :].split()
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                stats[int(process.name)] = fields
+    return stats

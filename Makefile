@@ -1,0 +1,73 @@
+# `make demo` and `make test` each work as the first command after cloning: they install what is
+# missing (Debian packages, with sudo when not root; a virtual environment; the embedded kernel,
+# built once per user), show what they do, and start at once the next time.
+#
+#   make demo PYTHON=python3.12       chooses the Python of the virtual environment
+#   make demo PIP_FLAGS="..."         adds flags to `pip install`, such as an index with CPU-only
+#                                     wheels of torch, which are much smaller
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
+PIP_FLAGS ?=
+PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
+INSTALLED := .venv/.installed
+APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends
+
+.PHONY: help
+help: ## say what can be made
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand --tabs=10
+
+.PHONY: demo
+demo: system kernel ## nine sites train a model over an emulated WAN
+	.venv/bin/trunkline run scenarios/quickstart.yaml
+
+.PHONY: test
+test: system kernel ## run the tests
+	.venv/bin/python -m pytest
+
+.PHONY: lint
+lint: $(INSTALLED) ## check style, and the types of the pure modules
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+.PHONY: system
+system: ## install missing Debian packages
+	@command -v dpkg-query >/dev/null || { \
+	    echo "This is no Debian: please install the equivalents of debian-packages.txt by hand." >&2; \
+	    exit 1; \
+	}
+	@missing="$$(comm -23 <(printf '%s\n' $(PACKAGES) | sort) \
+	    <(dpkg-query --show --showformat='$${Package} $${db:Status-Status}\n' $(PACKAGES) 2>/dev/null \
+	        | sed -n 's/ installed$$//p' | sort) | xargs)"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	echo "Installing Debian packages: $$missing"; \
+	if [ "$$(id -u)" = 0 ]; then as_root=(); \
+	elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo); \
+	else \
+	    echo "This needs root. Please ask an administrator of this machine to run:" >&2; \
+	    echo "    apt-get install --no-install-recommends $$missing" >&2; \
+	    exit 1; \
+	fi; \
+	"$${as_root[@]}" apt-get update; \
+	"$${as_root[@]}" env $(APT_INSTALL) $$missing
+
+.PHONY: venv
+venv: $(INSTALLED) ## make the virtual environment
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[dev]'
+	@touch $@
+
+.PHONY: kernel
+kernel: system $(INSTALLED) ## build the embedded kernel, once per user
+	@.venv/bin/trunkline kernel build
+
+.PHONY: clean
+clean: ## remove what was made here; keeps runs/ and the kernel's cache
+	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
