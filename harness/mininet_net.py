@@ -1,0 +1,356 @@
+"""The network out of Mininet's hosts, with links of our own: the only importer of Mininet.
+
+`Topo`, `Mininet` and `Host` are Mininet's, so its CLI, `net["tokyo"].cmd("ping ...")`, `pingall`
+and `iperf` work on it. What Mininet does link by link through a shell, we do for all links at once
+over netlink: see `wiring` for how they are made and `shaping` for how they are shaped.
+"""
+
+# ruff: noqa: N802, N815 (Mininet's names)
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mininet.link import Intf  # type: ignore[import-untyped]
+from mininet.link import Link as MininetLink
+from mininet.net import Mininet  # type: ignore[import-untyped]
+from mininet.node import Host  # type: ignore[import-untyped]
+from mininet.topo import Topo  # type: ignore[import-untyped]
+
+from harness import shaping, wiring
+from harness.namespace import Namespace
+from harness.netlink import RefusedError
+from harness.network import (
+    Directed,
+    LinkCounters,
+    NetworkError,
+    NetworkOptions,
+    changed_link,
+    device_index,
+    device_name,
+    hardware_address,
+    site_address,
+)
+from topologies.model import Link, Topology
+
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+_SOCKET_BUFFER_BYTES = 64 << 20
+"""TCP may have so much in flight: 4 Gbit/s x 125 ms."""
+
+
+class MininetNetwork:
+    """A `Network` in the kernel that this process runs in, under that kernel's clock."""
+
+    def __init__(
+        self, topology: Topology, options: NetworkOptions | None = None, seed: int = 0
+    ) -> None:
+        self.topology = topology
+        self.mininet: Mininet | None = None
+        self._options = options or NetworkOptions()
+        self._seed = seed
+        self._namespaces: dict[str, Namespace] = {}
+        self._shaper: shaping.Shaper = shaping.RouterAndWire()
+        self._routed_algorithm: str | None = None
+        self._links: dict[Directed, Link] = {
+            (link.src, link.dst): replace(link, queue_bytes=topology.queue_bytes(link))
+            for link in topology.links
+        }
+
+    def start(self) -> None:
+        """Builds everything; leaves nothing behind if it fails halfway."""
+        _check_machine()
+        try:
+            self._start_hosts()
+            self._configure_sites()
+            self._make_links()
+            for site, namespace in self._namespaces.items():
+                namespace.channel.perform(wiring.raise_links(self.topology.rank(site)))
+            # Giving a raised interface its shape also opens it for traffic at once. The kernel
+            # by itself opens some 100 interfaces a second.
+            self._shape_links()
+            for site, namespace in self._namespaces.items():
+                requests = wiring.connect(
+                    self.topology, site, self._options.initial_window, self._routed_algorithm
+                )
+                namespace.channel.perform(requests)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Removes every interface, shell and namespace that `start` made; again, it does nothing.
+
+        A namespace that somebody else's process is still in lives on, without its links.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._stop_hosts)
+            for namespace in self._namespaces.values():
+                try:
+                    namespace.channel.perform([wiring.remove_links()])
+                except RefusedError as refused:
+                    if refused.code != errno.ENODEV:  # the site at the other ends removed them all
+                        raise
+
+    def enter(self, site: str) -> None:
+        """Moves the calling process, which has one thread, into the site."""
+        self._namespace(site).enter()
+
+    def address(self, site: str) -> str:
+        """The site's one IPv4 address, reachable from every site."""
+        return site_address(self.topology.rank(site))
+
+    def device(self, src: str, dst: str) -> str:
+        """The interface at `src` towards `dst`; a socket bound to it uses that link."""
+        self.topology.link(src, dst)
+        return device_name(self.topology.rank(src), self.topology.rank(dst))
+
+    def set_link(
+        self,
+        src: str,
+        dst: str,
+        *,
+        rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        jitter_ms: float | None = None,
+        loss_percent: float | None = None,
+    ) -> None:
+        """Changes one direction in place; None keeps a value, the queue stays as built."""
+        self.topology.link(src, dst)
+        old = self._links[src, dst]
+        new = changed_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
+        index = device_index(self.topology.rank(dst))
+        channel = self._namespace(src).channel
+        channel.perform(self._shaper.change(old, new, index))
+        self._links[src, dst] = new
+
+    def counters(self) -> dict[Directed, LinkCounters]:
+        """What every directed link has carried and dropped so far."""
+        counted: dict[Directed, LinkCounters] = {}
+        for src in self.topology.site_names:
+            by_index = self._shaper.counters(self._namespace(src).channel)
+            for dst in self.topology.neighbours(src):
+                counted[src, dst] = by_index[device_index(self.topology.rank(dst))]
+        return counted
+
+    def _namespace(self, site: str) -> Namespace:
+        self.topology.rank(site)
+        if site not in self._namespaces:
+            raise NetworkError("the network is not running", f"site {site}")
+        return self._namespaces[site]
+
+    def _start_hosts(self) -> None:
+        """One Mininet host per site, each with a network namespace of its own."""
+        Mininet.inited = True  # its own set-up changes limits and parameters of the whole machine
+        self.mininet = _Mininet(
+            topo=_Sites(self.topology), build=False, controller=None, host=_SiteHost, link=_Veth
+        )
+        self.mininet.start()
+        self._namespaces = {host.name: host.namespace for host in self.mininet.hosts}
+
+    def _stop_hosts(self) -> None:
+        self._namespaces = {}
+        if self.mininet is not None:
+            self.mininet.stop()
+            self.mininet = None
+
+    def _configure_sites(self) -> None:
+        settings = _settings(self._options)
+        for namespace in self._namespaces.values():
+            wanted = self._options.congestion_control
+            self._routed_algorithm = _choose_congestion_control(namespace, wanted)
+            namespace.write_settings(settings)
+
+    def _make_links(self) -> None:
+        for site, namespace in self._namespaces.items():
+            src = self.topology.rank(site)
+            ends = [(self.topology.rank(end), end) for end in self.topology.neighbours(site)]
+            namespace.channel.perform(
+                wiring.make_pair(src, dst, self._namespaces[end].handle, self._options)
+                for dst, end in ends
+                if src < dst
+            )
+        if not self._options.offloads:
+            for site, namespace in self._namespaces.items():
+                with namespace.inside():
+                    wiring.stop_merging(
+                        self.device(site, end) for end in self.topology.neighbours(site)
+                    )
+
+    def _shape_links(self) -> None:
+        first = next(iter(self._namespaces.values()))
+        links = tuple(self._links.values())
+        self._shaper = shaping.choose(first.channel, links, self._options.mtu)
+        for src, namespace in self._namespaces.items():
+            namespace.channel.perform(
+                request
+                for dst in self.topology.neighbours(src)
+                for request in self._shaper.install(
+                    self._links[src, dst],
+                    device_index(self.topology.rank(dst)),
+                    shaping.link_seed(self._seed, self.topology.rank(src), self.topology.rank(dst)),
+                )
+            )
+
+
+class _Sites(Topo):  # type: ignore[misc]
+    """The topology as Mininet's: a host per site, a link per pair of directed links."""
+
+    def build(self, topology: Topology) -> None:
+        for rank, site in enumerate(topology.site_names):
+            self.addHost(site, ip=f"{site_address(rank)}/32")
+        for link in topology.links:
+            src, dst = topology.rank(link.src), topology.rank(link.dst)
+            if src < dst:
+                self.addLink(link.src, link.dst, ranks=(src, dst))
+
+
+class _Mininet(Mininet):  # type: ignore[misc]
+    """Mininet, less what it would do to every host and link through a shell."""
+
+    def configHosts(self) -> None:
+        """Nothing: see `MininetNetwork.start`."""
+
+    @staticmethod
+    def randMac() -> str:
+        """No random address, which would use up everybody's random numbers: links have theirs."""
+        return ""
+
+
+class _SiteHost(Host):  # type: ignore[misc]
+    """A Mininet host that starts its shell when it is first used.
+
+    A shell takes some 10 ms to start, and 100 ms in the embedded kernel; most runs need none.
+    """
+
+    isSetup = True  # Mininet would look for ifconfig, which nobody needs here
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Makes the namespace, all that has to be there before the first command."""
+        self.namespace = Namespace(self.name)
+
+    def cmd(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.cmd`."""
+        self._open_shell()
+        return super().cmd(*args, **kwargs)
+
+    def sendCmd(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.sendCmd`."""
+        self._open_shell()
+        return super().sendCmd(*args, **kwargs)
+
+    def popen(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.popen`."""
+        self._open_shell()
+        return super().popen(*args, **kwargs)
+
+    def terminate(self) -> None:
+        """Ends the shell, if there is one, and lets go of the namespace."""
+        super().terminate()
+        self.namespace.close()
+
+    def IP(self, intf: object = None) -> str:
+        """The site's address, whichever interface is meant."""
+        return str(self.params["ip"]).partition("/")[0]
+
+    def _open_shell(self) -> None:
+        if self.shell is not None:
+            return
+        if shutil.which("mnexec") is None:
+            raise NetworkError("a shell needs mnexec", self.name, "apt-get install mininet")
+        with self.namespace.inside():
+            self.inNamespace = False  # Mininet need not make another one
+            try:
+                super().startShell()
+            except BaseException:
+                super().terminate()
+                raise
+            finally:
+                self.inNamespace = True
+
+
+class _Interface(Intf):  # type: ignore[misc]
+    """Mininet's view of one end of a link; it exists as soon as all links are made."""
+
+    def config(self, **_: object) -> dict[str, Any]:
+        """Nothing is left to configure."""
+        return {}
+
+
+class _Veth(MininetLink):  # type: ignore[misc]
+    """Mininet's view of a link. Making and removing it is done for all links at once."""
+
+    def __init__(self, node1: Host, node2: Host, *, ranks: tuple[int, int], **_: object) -> None:
+        self.intf1, self.intf2 = (
+            self._end(node, here, there)
+            for node, here, there in ((node1, *ranks), (node2, *reversed(ranks)))
+        )
+
+    def _end(self, node: Host, here: int, there: int) -> _Interface:
+        end = _Interface(
+            device_name(here, there),
+            node=node,
+            link=self,
+            mac=hardware_address(here, there).hex(":"),
+            moveIntfFn=lambda *_: None,
+        )
+        end.ip, end.prefixLen = node.IP(), 32
+        return end
+
+    def stop(self) -> None:
+        """Nothing: see `MininetNetwork.stop`."""
+
+
+def _settings(options: NetworkOptions) -> Mapping[str, str]:
+    """Parameters of a site's namespace; those of the machine are never touched."""
+    buffer = str(_SOCKET_BUFFER_BYTES)
+    settings = {
+        "ipv4/ip_forward": "1",
+        "ipv4/tcp_slow_start_after_idle": str(int(options.slow_start_after_idle)),
+        "ipv4/tcp_no_metrics_save": "1",
+        "ipv4/tcp_rmem": f"4096 131072 {buffer}",
+        "ipv4/tcp_wmem": f"4096 16384 {buffer}",
+    }
+    for scope in ("all", "default"):
+        settings[f"ipv4/conf/{scope}/rp_filter"] = "0"
+        settings[f"ipv4/conf/{scope}/send_redirects"] = "0"
+        settings[f"ipv4/conf/{scope}/accept_redirects"] = "0"
+        if Path("/proc/sys/net/ipv6").exists():
+            settings[f"ipv6/conf/{scope}/disable_ipv6"] = "1"
+    return settings
+
+
+def _choose_congestion_control(namespace: Namespace, algorithm: str) -> str | None:
+    """Makes the algorithm the site's default; returns it if that has to be said in every route.
+
+    Of what a kernel has, it lets namespaces choose only what its administrator allowed, but routes
+    may name any. A route's algorithm also overrides what a socket asked for before connecting, so
+    that is second choice.
+    """
+    try:
+        namespace.write_settings({"ipv4/tcp_congestion_control": algorithm})
+    except NetworkError as error:
+        known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+        if algorithm in known:
+            return algorithm
+        what = f"congestion_control {algorithm}: this kernel has {', '.join(known)}"
+        raise NetworkError(what, error.where, f"modprobe tcp_{algorithm}") from error
+    return None
+
+
+def _check_machine() -> None:
+    """Raises NetworkError if this process may not build networks."""
+    status = Path("/proc/self/status").read_text()
+    held = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    if lacking:
+        what = f"building a network needs {' and '.join(lacking)}; this process (user id "
+        raise NetworkError(
+            f"{what}{os.geteuid()}) has not", "this machine", "backend: embedded, or run as root"
+        )

@@ -1,0 +1,404 @@
+"""The emulated network under the virtual clock: what comes out is what the topology says.
+
+Each network is measured by ordinary sockets and programs inside the embedded kernel, all in one
+boot; the tests then look at one thing each.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.network import NetworkError, NetworkOptions
+from topologies.model import Link, Site, Topology
+
+PORT = 5000
+STAMP = struct.Struct("=IQ")
+HEADERS = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
+
+CHAIN = Topology(
+    "chain",
+    (Site("a"), Site("b"), Site("c")),
+    (
+        Link("a", "b", 50.0, delay_ms=10.0),
+        Link("b", "a", 5.0, delay_ms=25.0),
+        Link("b", "c", 100.0, delay_ms=5.0, queue_bytes=100_000),
+        Link("c", "b", 100.0, delay_ms=5.0, jitter_ms=2.0),
+    ),
+)
+LOSSY = Topology(
+    "lossy",
+    (Site("a"), Site("b")),
+    (
+        Link("a", "b", 100.0, delay_ms=5.0, loss_percent=1.0, queue_bytes=4_000_000),
+        Link("b", "a", 100.0, delay_ms=5.0),
+    ),
+)
+FAST = Topology(
+    "fast",
+    (Site("a"), Site("b")),
+    (
+        Link("a", "b", 200.0, delay_ms=1.0, queue_bytes=500_000),
+        Link("b", "a", 200.0, delay_ms=1.0),
+    ),
+)
+
+
+# What runs inside the embedded kernel.
+
+
+def measure():
+    """Everything below, as JSON; Mininet is imported here because tests outside need none."""
+    from harness.mininet_net import MininetNetwork
+
+    time.sleep(1)  # the first clock tick after the start of a kernel switches precise timers on
+    before = footprint()
+    network = MininetNetwork(CHAIN)
+    network.start()
+    found = {
+        "small": udp(network, "a", "b", [64] * 3, gap_s=0.1),
+        "large": udp(network, "b", "a", [1472] * 3, gap_s=0.1),
+        "goodput": [goodput_mbps(network, *ends) for ends in ("ab", "ba")],
+        "burst_small": len(udp(network, "b", "c", [200] * 2000)),
+        "burst_large": len(udp(network, "b", "c", [1400] * 500)),
+        "counters": counters(network, "b", "c"),
+        "sparse": udp(network, "c", "b", [64] * 400, gap_s=0.02),
+        "dense": udp(network, "c", "b", [64] * 400, gap_s=0.0005),
+        "ping": network.mininet["a"].cmd("ping -c 3 -i 0.5", network.address("c")),
+        "iperf3": iperf3_mbps(network, "b", "a"),
+        "pingall": network.mininet.pingAll(),
+        "addresses": [host.IP() for host in network.mininet.hosts],
+        "features": network.mininet["b"].cmd("ethtool -k l1-0; ip -d link show l1-0"),
+        "control": fork(network, "a", congestion_control)(),
+        "changed": udp(network, "a", "b", [1000] * 400, gap_s=0.001, meanwhile=change),
+        "dark": udp(network, "a", "b", [64] * 10),
+    }
+    network.stop()
+    network.stop()
+    found["footprints"] = [before, footprint()]
+    found["losses"] = [losses(MininetNetwork(LOSSY, seed=seed)) for seed in (1, 1, 2)]
+    options = NetworkOptions(offloads=True, mtu=9000, initial_window=4)
+    found["other"] = other_options(MininetNetwork(FAST, options))
+    found["refusals"] = refusals(MininetNetwork)
+    found["footprints"].append(footprint())
+    return found
+
+
+def fork(network, site, function):
+    """Runs a function at a site in a process of its own; returns what waits for its result."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            network.enter(site)
+            os.write(write, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+
+    def wait():
+        with os.fdopen(read) as pipe:
+            result = json.load(pipe)
+        os.waitpid(child, 0)
+        return result
+
+    return wait
+
+
+def udp(network, src, dst, sizes, gap_s=0.0, meanwhile=None):
+    """Sends numbered datagrams of these sizes; returns (number, one-way ns) of each that arrives.
+
+    `meanwhile` is called with the network when the first one has been sent.
+    """
+    address, device = network.address(dst), network.device(src, dst)
+    ready, is_ready = os.pipe()
+
+    def receive():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+            server.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)  # SO_RCVBUFFORCE
+            server.bind((address, PORT))
+            server.settimeout(3)  # of virtual time: more than any delay here
+            os.write(is_ready, b"!")
+            arrived = []
+            while True:
+                try:
+                    number, sent_ns = STAMP.unpack_from(server.recv(2048))
+                except TimeoutError:
+                    return arrived
+                arrived.append((number, time.monotonic_ns() - sent_ns))
+
+    def send():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+            now_ns = time.monotonic_ns()  # reading the clock takes time, so a burst does it once
+            for number, size in enumerate(sizes):
+                client.sendto(STAMP.pack(number, now_ns).ljust(size, b"-"), (address, PORT))
+                if gap_s:
+                    time.sleep(gap_s)
+                    now_ns = time.monotonic_ns()
+
+    arrived = fork(network, dst, receive)
+    os.read(ready, 1)
+    sent = fork(network, src, send)
+    if meanwhile:
+        meanwhile(network)
+    sent()
+    os.close(ready)
+    os.close(is_ready)
+    return arrived()
+
+
+def change(network):
+    """Another delay, back again, and another rate; 100 ms of traffic before each."""
+    for values in ({"delay_ms": 40.0}, {"delay_ms": 10.0}, {"rate_mbps": 4.0}):
+        time.sleep(0.1)
+        network.set_link("a", "b", **values)
+    time.sleep(0.5)
+    network.set_link("a", "b", loss_percent=100.0)
+
+
+def goodput_mbps(network, src, dst):
+    """What a greedy connection gets in 3 s, once it has found its rate."""
+    address, device = network.address(dst), network.device(src, dst)
+    ready, is_ready = os.pipe()
+
+    def receive():
+        with socket.create_server((address, PORT)) as server:
+            os.write(is_ready, b"!")
+            connection, _ = server.accept()
+            buffer = bytearray(1 << 20)
+            began_s = first_s = last_s = time.monotonic()
+            total = 0
+            while count := connection.recv_into(buffer):
+                last_s = time.monotonic()
+                total += count
+                if last_s - began_s < 2:
+                    first_s, total = last_s, 0
+            return total * 8e-6 / (last_s - first_s)
+
+    def send():
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+            client.connect((address, PORT))
+            end_s = time.monotonic() + 5
+            while time.monotonic() < end_s:
+                client.sendall(bytes(1 << 16))
+
+    received = fork(network, dst, receive)
+    os.read(ready, 1)
+    fork(network, src, send)()
+    os.close(ready)
+    os.close(is_ready)
+    return received()
+
+
+def iperf3_mbps(network, src, dst):
+    """What iperf3 sees in 5 s, or None where it is not installed."""
+    if shutil.which("iperf3") is None:
+        return None
+    server = network.mininet[dst].popen("iperf3 --server --one-off --forceflush")
+    while b"listening" not in server.stdout.readline():
+        assert server.poll() is None
+    said, _, _ = network.mininet[src].pexec(
+        f"iperf3 --json --time 5 --client {network.address(dst)}"
+    )
+    server.communicate()
+    return json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6
+
+
+def congestion_control():
+    """What an ordinary program's connections get at a site."""
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
+def counters(network, src, dst):
+    found = network.counters()[src, dst]
+    return [found.packets, found.bytes, found.queue_drops, found.losses, found.drops]
+
+
+def losses(network):
+    """Which of 10 000 datagrams were lost, and how many the link says it lost."""
+    network.start()
+    try:
+        arrived = {number for number, _ in udp(network, "a", "b", [100] * 10_000)}
+        return [sorted(set(range(10_000)) - arrived), network.counters()["a", "b"].losses]
+    finally:
+        network.stop()
+
+
+def other_options(network):
+    """Jumbo packets and offloads, where only an administrator may make `cubic` the default."""
+    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text("reno")
+    network.start()
+    try:
+        return {
+            "goodput": goodput_mbps(network, "a", "b"),
+            "features": network.mininet["a"].cmd("ethtool -k l0-1; ip -d link show l0-1"),
+            "route": network.mininet["a"].cmd("ip route get 10.0.0.2"),
+        }
+    finally:
+        network.stop()
+
+
+def refusals(build):
+    """What is said when a network cannot be built, or changed."""
+    sites, back = LOSSY.sites, Link("b", "a", 1.0)
+    attempts = [
+        build(LOSSY, NetworkOptions(congestion_control="hope")),
+        build(Topology("t", sites, (Link("a", "b", 1.0, 5000.0, jitter_ms=3000.0), back))),
+    ]
+    said = []
+    for network in attempts:
+        with pytest.raises(NetworkError) as refused:
+            network.start()
+        said.append(str(refused.value))
+    network = build(LOSSY)
+    network.start()
+    with pytest.raises(NetworkError) as refused:
+        network.set_link("a", "b", loss_percent=101.0)
+    network.stop()
+    return [*said, str(refused.value)]
+
+
+def footprint():
+    """Child processes, open files, interfaces and threads: what a network could leave behind."""
+    try:
+        children = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        children = None
+    return [
+        children,
+        len(list(Path("/proc/self/fd").iterdir())),
+        sorted(name for _, name in socket.if_nameindex()),
+        threading.active_count(),
+    ]
+
+
+# What is expected of it.
+
+
+@pytest.fixture(scope="module")
+def found(embedded):
+    return embedded.call(measure)
+
+
+def transmission_ms(payload_bytes, rate_mbps):
+    return (payload_bytes + HEADERS) * 8e-3 / rate_mbps
+
+
+def test_a_packet_takes_the_delay_of_its_direction_and_its_transmission_time(found):
+    for _, delay_ns in found["small"]:
+        assert delay_ns / 1e6 == pytest.approx(10 + transmission_ms(64, 50), abs=0.01)
+    for _, delay_ns in found["large"]:
+        assert delay_ns / 1e6 == pytest.approx(25 + transmission_ms(1472, 5), abs=0.01)
+
+
+def test_a_long_tcp_flow_gets_the_rate_of_its_direction_minus_headers(found):
+    share = 1448 / 1514
+    assert found["goodput"] == pytest.approx([50 * share, 5 * share], rel=0.002)
+    assert found["iperf3"] in (None, pytest.approx(5 * share, rel=0.02))
+
+
+def test_the_queue_holds_its_bytes_whatever_the_packets_sizes(found):
+    assert found["burst_small"] == pytest.approx(100_000 // (200 + HEADERS), abs=1)
+    assert found["burst_large"] == pytest.approx(100_000 // (1400 + HEADERS), abs=1)
+
+
+def test_counters_tell_what_a_link_carried_and_what_did_not_fit(found):
+    packets, carried_bytes, queue_drops, lost, drops = found["counters"]
+    small, large = found["burst_small"], found["burst_large"]
+    assert (packets, lost) == (small + large, 0)
+    assert queue_drops == drops == 2500 - small - large
+    assert carried_bytes == small * (200 + HEADERS) + large * (1400 + HEADERS)
+
+
+def test_jitter_is_uniform_around_the_delay(found):
+    extra_ms = [ns / 1e6 - 5 - transmission_ms(64, 100) for _, ns in found["sparse"]]
+    assert len(extra_ms) == 400
+    assert -2 <= min(extra_ms) < -1.9
+    assert 1.9 < max(extra_ms) <= 2.01
+    assert sum(extra_ms) / 400 == pytest.approx(0, abs=3 * 2 / 3**0.5 / 400**0.5)
+
+
+def test_jitter_does_not_reorder(found):
+    assert [number for number, _ in found["dense"]] == list(range(400))
+
+
+def test_ping_crosses_sites_without_a_direct_link(found):
+    round_trips = re.findall(r"time=([\d.]+) ms", found["ping"])
+    assert len(round_trips) == 3
+    for round_trip in round_trips:
+        assert float(round_trip) == pytest.approx(10 + 5 + 25 + 5, abs=2 + 0.3)
+
+
+def test_every_site_reaches_every_other_at_the_address_that_mininet_says(found):
+    assert found["pingall"] == 0
+    assert found["addresses"] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+
+
+def test_without_offloads_every_packet_is_a_packet(found):
+    for feature in ("tcp-segmentation-offload", "generic-segmentation", "generic-receive"):
+        assert re.search(rf"{feature}[a-z-]*: off", found["features"])
+    assert "gso_max_segs 1 " in found["features"]
+    assert found["control"] == "cubic"
+
+
+def test_other_options_take_effect(found):
+    other = found["other"]
+    assert "tcp-segmentation-offload: on" in other["features"]
+    assert "mtu 9000" in other["features"]
+    assert "initcwnd 4" in other["route"]
+    assert "congctl cubic" in other["route"]
+    assert other["goodput"] == pytest.approx(200 * 8948 / 9014, rel=0.01)
+
+
+def test_a_link_changes_in_place_without_losing_or_reordering_a_packet(found):
+    numbers = [number for number, _ in found["changed"]]
+    assert numbers == list(range(400))
+
+
+def test_a_changed_delay_and_rate_take_effect(found):
+    delay_ms = [ns / 1e6 for _, ns in found["changed"]]
+    sent = transmission_ms(1000, 50)
+    assert delay_ms[10:80] == pytest.approx([10 + sent] * 70, abs=0.02)
+    assert delay_ms[105:180] == pytest.approx([40 + sent] * 75, abs=0.02)
+    assert delay_ms[250:280] == pytest.approx([10 + sent] * 30, abs=0.02)
+    growth_ms = (delay_ms[399] - delay_ms[310]) / 89
+    gap_ms = 1.05  # a sleep of 1 ms and the kernel's timer slack
+    assert growth_ms == pytest.approx(transmission_ms(1000, 4) - gap_ms, abs=0.01)
+
+
+def test_a_link_that_loses_everything_delivers_nothing(found):
+    assert found["dark"] == []
+
+
+def test_losses_are_as_frequent_as_asked_for_and_counted(found):
+    for lost, counted in found["losses"]:
+        assert len(lost) == counted
+        assert len(lost) == pytest.approx(100, abs=3 * (10_000 * 0.01 * 0.99) ** 0.5)
+
+
+def test_losses_depend_on_the_seed_alone(found):
+    (first, _), (again, _), (other, _) = found["losses"]
+    assert first == again
+    assert first != other
+
+
+def test_what_cannot_be_built_is_refused_with_a_reason(found):
+    control, jitter, loss = found["refusals"]
+    assert control.startswith("site a: congestion_control hope: this kernel has ")
+    assert control.endswith("; remedy: modprobe tcp_hope")
+    assert jitter == "link a -> b: jitter 3000.0 ms: allowed is up to 2000 ms"
+    assert loss == "link a -> b: loss_percent 101.0: allowed is 0 to 100"
+
+
+def test_nothing_is_left_behind_by_a_run_or_a_failed_start(found):
+    before, after, after_failures = found["footprints"]
+    assert before == after == after_failures
