@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -73,7 +74,8 @@ class Executor:
     ) -> None:
         """Take part in a task; `finished(result)` is called once if this site receives it.
 
-        `contribution` has all elements of the model and must not change before the task is over.
+        `contribution` has all elements of the model and must not change before `finished`, which
+        also waits until the links have taken all of it.
         """
         task = _Task(
             message=message,
@@ -113,6 +115,8 @@ class Executor:
             self._release(data)
             return
         phase = "in" if header.inward else "out"
+        if self._sites[header.source] != peer:
+            phase = "relay"  # as the site that forwarded it calls it
         now_ns = self._now_ns()
         self._count(self._received, header.task, peer, phase, header.size, now_ns, now_ns)
         if header.route:
@@ -170,7 +174,7 @@ class Executor:
         if part.parent is None:
             self._reduced(task, part, header.chunk, sum_.total)
         else:
-            self._send(task, part.parent, part, header.chunk, sum_.total, owned=True)
+            self._send(task, part.parent, part, header.chunk, sum_.total)
 
     def _accumulate(self, sum_: _Sum, data: Vector) -> None:
         sum_.added += 1
@@ -196,9 +200,7 @@ class Executor:
             self._send(task, edge, part, chunk, data, inward=False, shared=shared)
         if not part.outs:
             self._release(data)
-        if part.receives and not task.missing:
-            assert task.result is not None
-            task.finished(task.result)
+        self._finish_if_done(task)
 
     def _send(
         self,
@@ -210,7 +212,6 @@ class Executor:
         *,
         original: bool = False,
         inward: bool = True,
-        owned: bool = False,
         shared: _Shared | None = None,
     ) -> None:
         header = ChunkHeader(
@@ -223,7 +224,13 @@ class Executor:
             original=original,
             size=data.nbytes,
         )
-        release = shared.release if shared else (lambda: self._release(data)) if owned else None
+        if shared:
+            release = shared.release
+        elif original:
+            task.unsent += 1
+            release = partial(self._own_sent, task)
+        else:
+            release = partial(self._release, data)
         self._put(edge[1], header, data, "in" if inward else "out", release)
 
     def _forward(self, header: ChunkHeader, data: Vector) -> None:
@@ -238,7 +245,18 @@ class Executor:
             header.original,
             header.size,
         )
-        self._put(self._sites[next_hop], passed, data, "relay", lambda: self._release(data))
+        self._put(self._sites[next_hop], passed, data, "relay", partial(self._release, data))
+
+    def _own_sent(self, task: _Task) -> None:
+        task.unsent -= 1
+        self._finish_if_done(task)
+
+    def _finish_if_done(self, task: _Task) -> None:
+        """Tell the result once it is whole and the contribution's memory is no longer needed."""
+        done = not task.missing and not task.unsent and task.message.task in self._tasks
+        if done and task.result is not None and not task.told:
+            task.told = True
+            task.finished(task.result)
 
     def _put(
         self,
@@ -246,15 +264,14 @@ class Executor:
         header: ChunkHeader,
         data: Vector,
         phase: Phase,
-        release: Callable[[], None] | None,
+        release: Callable[[], None],
     ) -> None:
         if hop not in self.links:
             raise ProtocolError(f"{self._site} has no link to {hop}")
 
         def sent(start_ns: int, end_ns: int) -> None:
             self._count(self._sent, header.task, hop, phase, header.size, start_ns, end_ns)
-            if release:
-                release()
+            release()
 
         payload = data.data.cast("B")
         self.links[hop].put(Outgoing(encode_chunk(header), payload, header.task, sent, release))
@@ -320,6 +337,8 @@ class _Task:
     result: Vector | None
     missing: int
     finished: Callable[[Vector], None]
+    unsent: int = 0
+    told: bool = False
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
 
 

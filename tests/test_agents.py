@@ -31,14 +31,14 @@ class Integers:
     elements: int
     accuracy: list[float] = field(default_factory=list)
     installed: list[np.ndarray] = field(default_factory=list)
-    model: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self):
+        self.model = np.empty(self.elements, np.float32)
         self.compute(0)
 
     def compute(self, iteration):
         rng = np.random.default_rng([self.rank, iteration])
-        self.model = rng.integers(-50, 50, self.elements).astype(np.float32)
+        self.model[:] = rng.integers(-50, 50, self.elements)
         return 0.0
 
     def contribution(self):
@@ -273,3 +273,23 @@ def test_a_frame_is_the_same_however_the_stream_is_cut():
 
     for cut in (1, 7, 24, 1000):
         asyncio.run(asyncio.wait_for(scene(cut), 10))
+
+
+def test_a_member_with_a_slow_uplink_does_not_change_its_model_while_others_still_need_it():
+    """All-to-all: a member may have all results long before its own model has left."""
+    world = World({("a", "b"): 1.0, ("b", "a"): 1.0}, elements=3_000_000)
+    slow = socket.socketpair
+
+    def pair():
+        left, right = slow()
+        left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)  # a -> b crawls
+        return left, right
+
+    socket.socketpair = pair
+    try:
+        world.run("a2a", preduce.create(world.sites, p=2), tasks=3)
+    finally:
+        socket.socketpair = slow
+    for started in world.of("task_started"):
+        finished = [e for e in world.of("task_finished") if e["task"] == started["task"]]
+        assert {e["digest"] for e in finished} == {digest(expected(world, started["task"]))}
