@@ -100,7 +100,11 @@ def run(arguments: argparse.Namespace) -> int:
             show(share, progress.describe(now, scenario.stop))
 
         result = runner.run(scenario, Path(arguments.file), Path(arguments.runs), on_progress)
-    return _report(result.run_dir, result.verdict, arguments.quiet)
+    code = _report(result.run_dir, result.verdict, arguments.quiet)
+    if result.error:
+        _complain(result.error)
+        return code or EXIT_CODES["fail"]
+    return code
 
 
 def validate(arguments: argparse.Namespace) -> int:

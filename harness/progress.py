@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness import units
 from harness.settings import Stop
@@ -66,8 +66,8 @@ def describe(progress: Progress, stop: Stop) -> str:
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [
         f"{progress.virtual_s:.1f} s{time_of}",
-        f"{progress.rounds} rounds",
-        f"{progress.tasks}{tasks_of} tasks",
+        f"rounds {progress.rounds}",
+        f"tasks {progress.tasks}{tasks_of}",
         short(progress.bytes_moved, SIZE_BYTES),
     ]
     if progress.accuracy_percent is not None:
@@ -83,7 +83,9 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
     if not console.is_terminal:
         yield _plain(console, clock)
         return
-    columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:3.0f} % {task.description}"))
+    one_line = Column(no_wrap=True, overflow="ellipsis")
+    text = TextColumn("{task.percentage:3.0f} % {task.description}", table_column=one_line)
+    columns = (BarColumn(bar_width=16), text)
     with Bars(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=1.0)
         yield lambda share, text: bars.update(task, completed=share, description=text)

@@ -52,7 +52,7 @@ def run_dir(tmp_path):
 @pytest.fixture
 def runner(monkeypatch, run_dir):
     """A runner that is told how to end, and remembers what it was asked for."""
-    fake = SimpleNamespace(outcome="pass", error=None, asked=None)
+    fake = SimpleNamespace(outcome="pass", error=None, ended_by=None, asked=None)
 
     def run(scenario, source_path, runs_dir, on_progress):
         fake.asked = (scenario, source_path, runs_dir)
@@ -61,7 +61,7 @@ def runner(monkeypatch, run_dir):
             raise fake.error
         on_progress(Progress(12.5, 6, 2, 30_000_000, 61.25))
         verdict = Verdict.of([Check("bytes are right", fake.outcome, "2 tasks [a, b]")])
-        return SimpleNamespace(verdict=verdict, run_dir=run_dir)
+        return SimpleNamespace(verdict=verdict, run_dir=run_dir, error=fake.ended_by)
 
     fake.run = run
     monkeypatch.setitem(sys.modules, "harness.runner", fake)
@@ -81,6 +81,12 @@ def test_the_exit_code_of_a_run_is_its_verdict(runner, outcome, code, capsys):
     runner.outcome = outcome
     assert cli.main(["run", QUICKSTART, "--quiet"]) == code
     assert capsys.readouterr().out.startswith(f"{outcome}  ")
+
+
+def test_a_run_that_was_cut_short_is_never_a_pass(runner, capsys):
+    runner.ended_by = "the agent of tokyo was killed by signal 9"
+    assert cli.main(["run", QUICKSTART, "--quiet"]) == 1
+    assert "trunkline: the agent of tokyo was killed by signal 9" in capsys.readouterr().err
 
 
 def test_a_run_gets_the_scenario_as_changed_on_the_command_line(runner, tmp_path):
@@ -318,7 +324,7 @@ def test_progress_names_every_number_and_what_it_runs_towards():
     now = Progress(12.34, 30, 9, 123_456_789, 61.25)
     stop = Stop(time_s=300, tasks=20, accuracy_percent=80)
     assert progress.describe(now, stop) == (
-        "12.3 s of 300 s, 30 rounds, 9 of 20 tasks, 123.5 MB, accuracy 61.2 % of 80 %"
+        "12.3 s of 300 s, rounds 30, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
     )
 
 
