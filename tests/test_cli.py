@@ -153,8 +153,8 @@ SIGNALLED = """
 import sys, signal, types
 import harness
 def run(*_):
-    print("running", flush=True)
     try:
+        print("running", flush=True)
         while True:
             signal.pause()
     finally:
