@@ -152,6 +152,7 @@ def test_the_traceback_is_shown_to_who_asks_for_it(runner, monkeypatch, capsys):
 SIGNALLED = """
 import sys, signal, types
 import harness
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 def run(*_):
     try:
         print("running", flush=True)
