@@ -1,0 +1,143 @@
+"""One run, from outside: its folder, the kernel that carries it, its results.
+
+The session itself (`harness.session`) runs as a process of its own, in the embedded kernel or on
+this host; here its progress is passed on, and its event log judged and drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from harness import report
+from harness.kernel import boot, build
+from harness.progress import Progress
+from harness.scenario import Scenario, resolve
+from harness.store import RunFolder, environment
+from harness.verdict import Verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+GRACE_S = 15.0
+"""What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to: the verdict on its log, its folder, and why it failed, if it did."""
+
+    verdict: Verdict
+    run_dir: Path
+    error: str | None
+
+
+def run(
+    scenario: Scenario,
+    source: Path,
+    runs_dir: Path,
+    on_progress: Callable[[Progress], None],
+) -> RunResult:
+    """Carry out a scenario and judge it; `source` is kept beside the results as it was.
+
+    Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
+    failed. Whatever happens, nothing of the run is left running.
+    """
+    folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
+    folder.write_bytes("scenario.yaml", source.read_bytes())
+    folder.write_text("resolved.yaml", resolve(scenario))
+    folder.write_json("environment.json", _environment(scenario))
+    session = _Session(folder, on_progress)
+    command = [sys.executable, "-m", "harness.session", str(folder.path)]
+    if scenario.backend == "embedded":
+        code = boot.run(
+            command,
+            clock=scenario.clock,
+            cwd=ROOT,
+            visible=[folder.path],
+            on_output=session.hear,
+        )
+    else:
+        code = _on_host(command, session.hear)
+    error = session.error
+    if code and not error:
+        error = f"the session ended with code {code}; see {folder.log}/session.log"
+    if not folder.events.exists():
+        folder.write_text("events.jsonl", "")
+    return RunResult(report.build(folder.path), folder.path, error)
+
+
+@dataclass(slots=True)
+class _Session:
+    """Reads what a session prints: one JSON object per line; anything else goes to its log."""
+
+    folder: RunFolder
+    on_progress: Callable[[Progress], None]
+    error: str | None = None
+    rest: bytes = field(default=b"")
+    last: Progress = field(default_factory=Progress)
+
+    def hear(self, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        try:
+            said = json.loads(line)
+            known = isinstance(said, dict)
+        except ValueError:
+            known = False
+        if not known:
+            with (self.folder.log / "session.log").open("ab") as log:
+                log.write(line + b"\n")
+        elif "progress" in said:
+            self.last = Progress(**said["progress"])
+            self.on_progress(self.last)
+        elif "message" in said:
+            self.on_progress(Progress(message=said["message"]))
+        elif "error" in said:
+            self.error = said["error"]
+
+
+def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
+    """Run the session as a child of this process; it is ended whatever happens to us."""
+    settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    child = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
+    assert child.stdout is not None
+    try:
+        while data := os.read(child.stdout.fileno(), 1 << 16):
+            hear(data)
+        return child.wait()
+    finally:
+        child.stdout.close()
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+def _environment(scenario: Scenario) -> dict[str, object]:
+    guest = build.status().version if scenario.backend == "embedded" else None
+    return environment(
+        backend=scenario.backend,
+        clock=scenario.clock,
+        seed=scenario.seed,
+        guest_kernel=guest,
+    )

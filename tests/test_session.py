@@ -1,0 +1,140 @@
+"""Whole runs inside the embedded kernel: every plan, the same events twice, and every bad end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import agency, report, session
+from harness.scenario import parse, resolve
+
+MESH = "{builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}"
+SMALL = """
+name: small
+topology: %s
+workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s]}
+scheme: {policy: %s, plan: %s, chunk: 64 KiB}
+stop: {tasks: 3}
+outputs: {plots: false}
+"""
+
+
+def folder(home: Path, name: str, text: str) -> Path:
+    run_dir = home / name
+    (run_dir / "log").mkdir(parents=True)
+    (run_dir / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
+    return run_dir
+
+
+def leftovers() -> list[str]:
+    """Processes in the guest beside this one and its parents."""
+    mine = {os.getpid(), os.getppid(), 1}
+    others = [p for p in Path("/proc").iterdir() if p.name.isdigit() and int(p.name) not in mine]
+    commands = [(path / "cmdline").read_text().replace("\0", " ") for path in others]
+    return [command for command in commands if command]  # kernel threads have none
+
+
+def run_all(home: str, names: list[str]) -> dict:
+    """Inside: run each folder's session; the codes, and the processes that are left."""
+    codes = {name: session.main(Path(home) / name) for name in names}
+    return {"codes": codes, "left": leftovers()}
+
+
+def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded, tmp_path):
+    for plan in ("crew", "opr", "ps", "ring", "a2a"):
+        folder(tmp_path, f"mesh-{plan}", SMALL % (MESH, "preduce", plan))
+        folder(tmp_path, f"internet2-{plan}", SMALL % ("internet2", "bsp", plan))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path])
+    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+    for name in names:
+        verdict = report.build(tmp_path / name)
+        assert (verdict.outcome, verdict.problems) == ("pass", ())
+
+
+def test_the_same_seed_gives_the_same_events_to_the_nanosecond_on_a_busy_machine(
+    embedded, tmp_path
+):
+    text = SMALL % ("{builder: internet2, sites: 9}", "preduce", "crew") + "network: {mtu: 1500}\n"
+    for name in ("idle", "busy"):
+        folder(tmp_path, name, text)
+    embedded.call(run_all, str(tmp_path), ["idle"], visible=[tmp_path])
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        embedded.call(run_all, str(tmp_path), ["busy"], visible=[tmp_path])
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    idle, busy = ((tmp_path / name / "events.jsonl").read_text() for name in ("idle", "busy"))
+    assert idle.count("task_completed") == 3
+    assert idle == busy
+
+
+def kill_a_worker(home: str) -> dict:
+    """Inside: SIGKILL the worker of n2 as soon as a task has started."""
+
+    def assassin(self, event):
+        original(self, event)
+        if event["event"] == "task_started":
+            victims = [agent for agent in agencies[0]._agents if agent.name == "n2"]
+            os.kill(victims[0].pid, signal.SIGKILL)
+
+    agencies = []
+    start = agency.Agency.start
+    agency.Agency.start = lambda self: (agencies.append(self), start(self))
+    original = session.EventLog.write
+    session.EventLog.write = assassin
+    return run_all(home, ["run"])
+
+
+def test_a_killed_worker_ends_the_run_is_named_and_leaves_nothing(embedded, tmp_path):
+    run_dir = folder(tmp_path, "run", SMALL % (MESH, "bsp", "ring"))
+    done = embedded.call(kill_a_worker, str(tmp_path), visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    events = map(json.loads, (run_dir / "events.jsonl").read_text().splitlines())
+    exited = [event for event in events if event["event"] == "agent_exited"]
+    assert {"who": "n2", "code": 0, "signal": 9}.items() <= exited[0].items()
+    assert report.build(run_dir).outcome == "fail"
+
+
+def take_a_port(home: str) -> dict:
+    """Inside: the controller is to listen where its site's worker listens already."""
+    agency.CONTROLLER_PORT = agency.WORKER_PORT
+    return run_all(home, ["run"])
+
+
+def test_a_taken_port_ends_the_run_and_is_named(embedded, tmp_path):
+    run_dir = folder(tmp_path, "run", SMALL % (MESH, "bsp", "ring"))
+    done = embedded.call(take_a_port, str(tmp_path), visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    log = (run_dir / "events.jsonl").read_text()
+    assert "cannot listen on 10.0.0.1 port 7400: Address already in use" in log
+
+
+def fill_a_disk(home: str, text: str) -> dict:
+    """Inside: the run's folder is on a file system of 64 KiB."""
+    small = Path(os.environ["TMPDIR"]) / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=True)
+    folder(small, "run", text)
+    return run_all(str(small), ["run"])
+
+
+def test_a_full_disk_ends_the_run_and_is_named(embedded, tmp_path):
+    text = SMALL % (MESH, "preduce", "a2a")
+    done = embedded.call(fill_a_disk, str(tmp_path), text.replace("tasks: 3", "tasks: 100"))
+    assert done == {"codes": {"run": 1}, "left": []}
+
+
+def test_a_run_over_its_budget_is_ended_and_says_so(embedded, tmp_path):
+    text = SMALL % (MESH, "preduce", "a2a") + "limits: {run: 1.5 s, task: 1 s}\n"
+    run_dir = folder(tmp_path, "run", text.replace("tasks: 3", "tasks: 1000"))
+    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    last = json.loads((run_dir / "events.jsonl").read_text().splitlines()[-1])
+    assert last["reason"] == "the run exceeded its 1.5 s"
