@@ -29,7 +29,7 @@ test: system kernel ## run the tests
 	.venv/bin/python -m pytest
 
 .PHONY: lint
-lint: $(INSTALLED) ## check style, and the types of the pure modules
+lint: $(INSTALLED) ## check style and types
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
