@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,15 +19,29 @@ from agents.worker import AgentError
 WORKER_PORT = 7400
 CONTROLLER_PORT = 7401
 
+RECEIVE_BUFFER_BYTES = 32 << 20
+"""4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. A fixed buffer also keeps the receiver's rare
+wake-ups (`link.RECEIVE_LOWAT_BYTES`) from holding the window down, as they do when the kernel
+tunes the buffer by what the receiver has read."""
+
+_SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 33, 47
+_UNPACED_BYTES_PER_S = 2**40  # any limit turns pacing on; this one never binds
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where another agent listens; `device` is the interface to use, empty for any."""
+    """Where another agent listens, and how to talk to it.
+
+    With a `device` the connection uses that interface and no other, and may have as much in flight
+    as the fastest link needs (which takes CAP_NET_ADMIN); with `pacing` TCP spreads its packets
+    over the round trip.
+    """
 
     site: str
     address: str
     port: int
     device: str = ""
+    pacing: bool = False
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -49,7 +64,7 @@ async def dial(me: str, run: str, peer: Peer) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
-        _bind(sock, peer)
+        _prepare(sock, peer)
         await loop.sock_connect(sock, (peer.address, peer.port))
         await loop.sock_sendall(sock, encode(Hello(run, me)))
     except OSError as error:
@@ -72,7 +87,7 @@ async def accept(
             hello = await _hello(sock)
             if hello.run != run or hello.site not in missing:
                 raise ProtocolError(f"{hello.site} of run {hello.run} is not expected")
-            _bind(sock, missing.pop(hello.site))
+            _prepare(sock, missing.pop(hello.site))
         except (ProtocolError, OSError):
             sock.close()
         else:
@@ -91,9 +106,13 @@ async def mesh(
     return accepting.result() | {site: task.result() for site, task in dialling.items()}
 
 
-def _bind(sock: socket.socket, peer: Peer) -> None:
+def _prepare(sock: socket.socket, peer: Peer) -> None:
     if peer.device:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, peer.device.encode())
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+    if peer.pacing:
+        no_limit = struct.pack("=Q", _UNPACED_BYTES_PER_S)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, no_limit)
 
 
 async def _hello(sock: socket.socket) -> Hello:

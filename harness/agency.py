@@ -214,8 +214,9 @@ class Agency:
         workload = kind.build(rank, len(topology.sites), scenario.seed, **scenario.workload.options)
         listener = listen(network.address(site), WORKER_PORT)
         clock = child.clock(scenario.clock)
+        pacing = scenario.network.pacing
         peers = [
-            Peer(name, network.address(name), WORKER_PORT, network.device(site, name))
+            Peer(name, network.address(name), WORKER_PORT, network.device(site, name), pacing)
             for name in topology.neighbours(site)
         ]
         sockets = await mesh(

@@ -42,6 +42,8 @@ class NetworkOptions:
         mtu: bytes of an IP packet on every link.
         slow_start_after_idle: whether a connection that was idle starts slowly again.
         initial_window: packets that a new connection may send at once.
+        pacing: whether the agents' connections spread their packets over the round trip, as Linux
+            does with its `fq` queue, instead of sending all that the window allows at once.
     """
 
     congestion_control: str = "cubic"
@@ -49,6 +51,7 @@ class NetworkOptions:
     mtu: int = 1500
     slow_start_after_idle: bool = False
     initial_window: int = 10
+    pacing: bool = True
 
 
 @dataclass(frozen=True, slots=True)
