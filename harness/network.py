@@ -21,6 +21,9 @@ _FIRST_ADDRESS = 0x0A000001
 ETHERNET_HEADER_BYTES = 14
 """What every packet weighs on a link besides its IP packet: rates and queues include it."""
 
+TCP_IP_HEADER_BYTES = 52
+"""IP and TCP with timestamps: what a full packet carries besides payload."""
+
 
 class NetworkError(RuntimeError):
     """The network cannot be built or changed: what happened, where, and the remedy if known."""
@@ -181,6 +184,14 @@ def changed_link(
             where = f"link {link.src} -> {link.dst}"
             raise NetworkError(f"{name} {value}: allowed is {allowed}", where)
     return new
+
+
+def payload_share(mtu: int) -> float:
+    """The part of a link's rate that TCP's payload can get: 1448 of 1514 bytes at an MTU of 1500.
+
+    What is left goes to Ethernet (14 bytes), IP (20) and TCP with timestamps (32).
+    """
+    return (mtu - TCP_IP_HEADER_BYTES) / (mtu + ETHERNET_HEADER_BYTES)
 
 
 def site_address(rank: int) -> str:

@@ -19,6 +19,7 @@ from agents.plan import Plan
 from harness import checks, events, plots, tables
 from harness.events import EventError, TaskStarted
 from harness.history import History, Task
+from harness.network import payload_share
 from harness.scenario import Scenario, load
 from harness.store import RunFolder
 from harness.tables import Forecast
@@ -61,9 +62,13 @@ def rules(scenario: Scenario) -> Rules:
 
 
 def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
-    """What a task should take on the scenario's overlay, by its plan; equal plans are one job."""
-    topology = scenario.topology
-    rates_mbps, delays_ms = topology.rates_mbps(), topology.delays_ms()
+    """What a task should take on the scenario's overlay, by its plan; equal plans are one job.
+
+    Estimate and bound count payload, so links have the rate that TCP's payload can get.
+    """
+    topology, share = scenario.topology, payload_share(scenario.network.mtu)
+    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
+    delays_ms = topology.delays_ms()
 
     def control_s(site: str) -> float:
         path = topology.path(scenario.controller_site, site)
