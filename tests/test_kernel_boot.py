@@ -1,5 +1,6 @@
 """The embedded kernel runs a program like a subprocess, in a world of its own."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -101,6 +102,17 @@ def test_no_room_for_the_guest_s_memory_is_an_error_that_names_what_was_tried(em
         embedded.run(["true"], memory_mb=100_000_000)
 
 
+def open_many(folder, count):
+    with contextlib.ExitStack() as files:
+        for number in range(count):
+            files.enter_context(Path(folder, str(number)).open("w"))
+        return count
+
+
+def test_a_guest_may_have_thousands_of_the_host_s_files_open(embedded, tmp_path):
+    assert embedded.call(open_many, str(tmp_path), 3000) == 3000
+
+
 def sleep_for(seconds):
     began_ns = time.monotonic_ns()
     time.sleep(seconds)
@@ -145,8 +157,9 @@ def test_guests_run_side_by_side(embedded):
     codes = {}
 
     def run(name):
-        def answer(_):
-            heard.wait()
+        def answer(data):
+            if b"\n" in data:
+                heard.wait()
 
         argv = [sys.executable, "-c", "print('up')"]
         codes[name] = boot.run(argv, on_output=answer, timeout_s=60)

@@ -21,9 +21,9 @@ HOST = """
 import sys
 from pathlib import Path
 from harness.kernel import boot
-boot.MEMORY_FOLDERS = (Path(sys.argv[1]),)
-code = boot.run([sys.executable, "-c", sys.argv[3]], clock="real", seed=int(sys.argv[2]))
-print("code", code)
+folder, seed, clock, source = sys.argv[1:]
+boot.MEMORY_FOLDERS = (Path(folder),)
+boot.run([sys.executable, "-c", source], clock=clock, seed=int(seed))
 """
 
 # Programs for the guest.
@@ -34,6 +34,12 @@ try:
     time.sleep(1000)
 except KeyboardInterrupt:
     print("saved")
+"""
+TICKS = """
+import time
+for tick in range(1500):
+    time.sleep(0.1)
+    print(f"{time.monotonic_ns()} ns")
 """
 STUBBORN = """
 import signal, time
@@ -69,9 +75,11 @@ class Tagged:
         argv = [sys.executable, "-c", source]
         return boot.run(argv, seed=self.seed, on_output=lambda _: None, **options)
 
-    def host(self, source):
-        argv = [sys.executable, "-c", HOST, str(self.folder), str(self.seed), source]
-        return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def host(self, source, clock="real"):
+        argv = [sys.executable, "-c", HOST, str(self.folder), str(self.seed), clock, source]
+        pipe = subprocess.PIPE
+        # Unbuffered, or `readline` would take from `communicate` what it reads ahead.
+        return subprocess.Popen(argv, cwd=ROOT, stdout=pipe, stderr=pipe, bufsize=0)
 
     def processes(self):
         tag = f"\0random_seed={self.seed}\0".encode()
@@ -177,6 +185,19 @@ def test_a_second_signal_ends_a_program_that_ignores_the_first(guest):
         host.communicate(timeout=5)
     assert host.returncode == -signal.SIGINT
     assert guest.processes() == []
+
+
+def test_ctrl_z_stops_virtual_time_until_the_run_goes_on(guest):
+    with guest.host(TICKS, clock="virtual") as host:
+        undisturbed, _ = host.communicate(timeout=60)
+    with guest.host(TICKS, clock="virtual") as host:
+        first = host.stdout.readline()
+        host.send_signal(signal.SIGTSTP)
+        os.waitid(os.P_PID, host.pid, os.WSTOPPED)
+        host.send_signal(signal.SIGCONT)
+        rest, _ = host.communicate(timeout=60)
+    assert undisturbed.count(b"\n") == 1500
+    assert first + rest == undisturbed
 
 
 def test_sigkill_of_the_host_s_process_takes_the_guest_along(guest):

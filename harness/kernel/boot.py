@@ -24,7 +24,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
-    "PYTHONUNBUFFERED": "1",
     "TERM": "dumb",
     "TMPDIR": "/run/tmp",
 }

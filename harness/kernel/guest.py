@@ -14,6 +14,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ from typing import Any
 
 BEAT_S = 0.1
 INTERRUPT = b"i"
+OPEN_FILES = 65536
 
 SIOCGIFFLAGS = 0x8913
 SIOCSIFFLAGS = 0x8914
@@ -113,6 +115,7 @@ def _start(request: dict[str, Any], output: int) -> int:
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     argv, folder = request["argv"], request["cwd"]
     try:
         os.chdir(folder)

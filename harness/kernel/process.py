@@ -70,8 +70,11 @@ class Guest:
             for handle in inherited:
                 os.close(handle)
         self._ended = os.pidfd_open(self._process.pid)
-        with contextlib.suppress(ProcessLookupError):  # a crash of the guest is no core file
+        # A crash of the guest is no core file, and every file that is open inside is open here.
+        _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
+            resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, (most_files, most_files))
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +112,14 @@ class Guest:
         """Sends SIGINT to the program in the guest."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._commands, INTERRUPT)
+
+    def pause(self) -> None:
+        """Freezes the guest. A virtual clock goes on, at `resume`, from where it was."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused guest run on."""
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def cpu_s(self) -> dict[int, float]:
         """Processor seconds used so far by each host process of the guest.
@@ -183,17 +194,19 @@ class StallWatch:
 class Signals:
     """Holds back SIGINT and SIGTERM while a guest runs; on leaving, they take their usual effect.
 
-    Outside the main thread, where Python handles no signals, it does nothing.
+    SIGTSTP (Ctrl-Z) freezes the guest along with us. Outside the main thread, where Python handles
+    no signals, all this does nothing.
     """
 
     def __init__(self) -> None:
         self._received: list[int] = []
+        self._suspended = False
         self._passed_on_s: float | None = None
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTSTP):
                 self._handlers[number] = signal.signal(number, self._note)
         return self
 
@@ -209,11 +222,16 @@ class Signals:
             signal.raise_signal(self._received[0])
 
     def pass_on_to(self, guest: Guest) -> None:
-        """Interrupts the guest's program if a signal came.
+        """Interrupts or freezes the guest's program if a signal came.
 
         Raises:
             KernelError: a second signal came, or the program did not end in INTERRUPT_GRACE_S.
         """
+        if self._suspended:
+            self._suspended = False
+            guest.pause()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            guest.resume()
         if not self._received:
             return
         now_s = time.monotonic()
@@ -224,7 +242,10 @@ class Signals:
             raise KernelError("interrupted")
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        self._received.append(number)
+        if number == signal.SIGTSTP:
+            self._suspended = True
+        else:
+            self._received.append(number)
 
 
 def _pipe() -> tuple[int, int]:
