@@ -44,7 +44,6 @@ system: ## install missing Debian packages
 	    <(dpkg-query --show --showformat='$${Package} $${db:Status-Status}\n' $(PACKAGES) 2>/dev/null \
 	        | sed -n 's/ installed$$//p' | sort) | xargs)"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
-	echo "Installing Debian packages: $$missing"; \
 	if [ "$$(id -u)" = 0 ]; then as_root=(); \
 	elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo); \
 	else \
@@ -52,6 +51,7 @@ system: ## install missing Debian packages
 	    echo "    apt-get install --no-install-recommends $$missing" >&2; \
 	    exit 1; \
 	fi; \
+	echo "Installing Debian packages: $$missing"; \
 	"$${as_root[@]}" apt-get update; \
 	"$${as_root[@]}" env $(APT_INSTALL) $$missing
 
