@@ -131,8 +131,7 @@ class Connection:
             try:
                 count = self._sock.recv_into(self._reader.buffer())
             except BlockingIOError:
-                self._await_bytes()
-                return
+                break
             except OSError as error:
                 self._lose(error)
                 return
@@ -147,6 +146,7 @@ class Connection:
                 self._lose(ConnectionLostError(f"{self.peer} sent garbage: {error}"))
             if self._closed:
                 return
+        self._await_bytes()
 
     def _await_bytes(self) -> None:
         """Be woken when the rest of what is being read is there, not at every packet."""

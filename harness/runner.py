@@ -58,6 +58,7 @@ def run(
         code = boot.run(
             command,
             clock=scenario.clock,
+            seed=scenario.seed,
             cwd=ROOT,
             visible=[folder.path],
             on_output=session.hear,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import time
 from dataclasses import dataclass, field
@@ -12,8 +13,9 @@ import pytest
 
 from agents import registry
 from agents.controller import Controller, ControllerSettings
+from agents.dial import listen
 from agents.link import Connection
-from agents.messages import SiteReady, TaskFinished, encode
+from agents.messages import ChunkHeader, SiteReady, TaskFinished, encode, encode_chunk
 from agents.plan import PlanError
 from agents.policies import preduce
 from agents.worker import AgentError, Worker, WorkerSettings
@@ -125,7 +127,7 @@ def mesh():
 
 
 def line():
-    pairs = list(zip(SITES, SITES[1:], strict=False))
+    pairs = list(itertools.pairwise(SITES))
     return {link: 100.0 for a, b in pairs for link in ((a, b), (b, a))}
 
 
@@ -293,3 +295,29 @@ def test_a_member_with_a_slow_uplink_does_not_change_its_model_while_others_stil
     for started in world.of("task_started"):
         finished = [e for e in world.of("task_finished") if e["task"] == started["task"]]
         assert {e["digest"] for e in finished} == {digest(expected(world, started["task"]))}
+
+
+def test_small_frames_behind_a_large_chunk_are_heard_however_many_come_at_once():
+    """The receiver asked to be woken for a whole chunk; what follows is far less than that."""
+
+    async def scene():
+        listener = listen("127.0.0.1", 0)
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = await asyncio.get_running_loop().sock_accept(listener)
+        heard = []
+        allocate = lambda header: memoryview(bytearray(header.size))  # noqa: E731
+        link = Connection(
+            receiver, "a", lambda _, f: heard.append(f), lambda *_: None, allocate, lambda: 0
+        )
+        size = 200_000
+        header = ChunkHeader(True, 0, 0, 0, 0, (), True, size)
+        sender.sendall(encode_chunk(header) + bytes(1000))
+        await asyncio.sleep(0.05)
+        small = b"".join(encode(SiteReady(n)) for n in range(100))
+        sender.sendall(bytes(size - 1000) + small)
+        while len(heard) < 101:
+            await asyncio.sleep(0)
+        for end in (link, sender, listener):
+            end.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 5))

@@ -18,9 +18,10 @@ UNTIL_GONE_S = 10.0
 
 # A host process of its own that runs `boot.run`, because it is to be killed.
 HOST = """
-import sys
+import signal, sys
 from pathlib import Path
 from harness.kernel import boot
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 folder, seed, clock, source = sys.argv[1:]
 boot.MEMORY_FOLDERS = (Path(folder),)
 boot.run([sys.executable, "-c", source], clock=clock, seed=int(seed))

@@ -48,10 +48,13 @@ def test_any_plan_on_any_connected_overlay_is_right_or_refused_with_a_reason(nam
     sites = sorted({site for link in rates for site in link})
     group = data.draw(st.lists(st.sampled_from(sites), min_size=1, unique=True))
     count = data.draw(st.integers(1, 50))
+    plan, reason = None, ""
     try:
         plan = registry.plans()[name].build(request(rates, sorted(group), count))
     except PlanError as refusal:
-        assert str(refusal)
+        reason = str(refusal)
+    if plan is None:
+        assert reason
         return
     check(plan, rates.keys())
     assert Plan.from_json(plan.to_json()) == plan
@@ -105,7 +108,7 @@ def test_crew_gives_no_share_to_a_site_that_lacks_a_link_to_a_member():
 
 
 def test_crew_uses_source_routes_when_no_site_reaches_the_whole_group():
-    line = {(a, b): 10.0 for a, b in ("ab", "bc", "cd", "ba", "cb", "dc")}
+    line = dict.fromkeys(("ab", "bc", "cd", "ba", "cb", "dc"), 10.0)
     plan = crew.build(request(line, ("a", "d")))
     check(plan, line.keys())
     assert ("a", "b", "c", "d") in plan.blocks[-1].in_edges

@@ -37,6 +37,10 @@ COVERED = (Path("/run"), Path("/dev"))
 # The guest's calendar clock begins here when its clock is virtual: 2026-01-01 00:00 UTC.
 VIRTUAL_EPOCH_S = 1_767_225_600
 
+# Until its first tick the guest's timers are late by milliseconds, and `ping` floods while the
+# machine is up for less than a second. With a virtual clock waiting costs nothing.
+SETTLE_S = 1.0
+
 GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -97,6 +101,7 @@ def run(
         "cwd": str(where),
         "env": _environment(env),
         "visible": _in_sight((where, *visible)),
+        "settle_s": SETTLE_S if clock == "virtual" else 0.0,
     }
     deadline_s = time.monotonic() + timeout_s if timeout_s is not None else math.inf
     with (

@@ -50,6 +50,7 @@ def main() -> None:
     _raise_loopback()
     report = _open_raw("/dev/ttyS1")
     output = _open_raw("/dev/ttyS0")
+    time.sleep(request["settle_s"])
     code = _supervise(_start(request, output), report)
     os.sync()
     termios.tcdrain(output)
