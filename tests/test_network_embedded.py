@@ -58,7 +58,6 @@ def measure():
     """Everything below, as JSON; Mininet is imported here because tests outside need none."""
     from harness.mininet_net import MininetNetwork
 
-    time.sleep(1)  # the first clock tick after the start of a kernel switches precise timers on
     before = footprint()
     network = MininetNetwork(CHAIN)
     network.start()
