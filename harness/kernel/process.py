@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from harness.kernel import KernelError
+from harness.kernel import KernelError, processor
 from harness.kernel.guest import INTERRUPT
 
 INTERRUPT_GRACE_S = 10.0
@@ -56,9 +56,12 @@ class Guest:
         inherited = (messages_end, output_end, control_end, commands_end)
         # The signal is set by a program, not by a callback between fork and exec, because such a
         # callback is not safe beside other threads.
+        self._claim = contextlib.ExitStack()
+        number = str(self._claim.enter_context(processor.claimed()))
+        pinned = ["taskset", "--cpu-list", number, "setpriv", "--pdeathsig", "KILL"]
         try:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", kernel, *lines, *arguments],
+                [*pinned, kernel, *lines, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=messages_end,
                 stderr=messages_end,
@@ -87,6 +90,7 @@ class Guest:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=0.01)
         self._process.wait()
+        self._claim.close()
         handles = (self._ended, self._messages, self._output, self._control, self._commands)
         for handle in handles:
             os.close(handle)
