@@ -36,7 +36,6 @@ PACKAGES = (
     "numpy",
     "pandas",
     "pydantic",
-    "pyroute2",
     "scipy",
     "torch",
 )

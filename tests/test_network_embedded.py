@@ -75,6 +75,7 @@ def measure():
         "pingall": network.mininet.pingAll(),
         "addresses": [host.IP() for host in network.mininet.hosts],
         "features": network.mininet["b"].cmd("ethtool -k l1-0; ip -d link show l1-0"),
+        "read_back": fork(network, "b", read_back)(),
         "control": fork(network, "a", congestion_control)(),
         "changed": udp(network, "a", "b", [1000] * 400, gap_s=0.001, meanwhile=change),
         "dark": udp(network, "a", "b", [64] * 10),
@@ -109,6 +110,23 @@ def fork(network, site, function):
         return result
 
     return wait
+
+
+def read_back():
+    """What another netlink library reads at a site: device, rate and delay of each link."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as route:
+        names = {link["index"]: link.get("ifname") for link in route.get_links()}
+        shapers = [
+            (names[q["index"]], q.get("options"))
+            for q in route.get_qdiscs()
+            if q.get("kind") == "netem"
+        ]
+        return {
+            name: (8e-6 * options.get_attr("TCA_NETEM_RATE")["rate"], options["delay"] * 64e-6)
+            for name, options in shapers
+        }
 
 
 def udp(network, src, dst, sizes, gap_s=0.0, meanwhile=None):
@@ -303,6 +321,10 @@ def test_a_long_tcp_flow_gets_the_rate_of_its_direction_minus_headers(found):
     share = 1448 / 1514
     assert found["goodput"] == pytest.approx([50 * share, 5 * share], rel=0.002)
     assert found["iperf3"] in (None, pytest.approx(5 * share, rel=0.02))
+
+
+def test_another_library_reads_the_rates_and_delays_that_were_set(found):
+    assert found["read_back"] == {"l1-0": [5.0, 25.0], "l1-2": [100.0, 5.0]}
 
 
 def test_the_queue_holds_its_bytes_whatever_the_packets_sizes(found):

@@ -108,7 +108,7 @@ def test_crew_gives_no_share_to_a_site_that_lacks_a_link_to_a_member():
 
 
 def test_crew_uses_source_routes_when_no_site_reaches_the_whole_group():
-    line = dict.fromkeys(("ab", "bc", "cd", "ba", "cb", "dc"), 10.0)
+    line = dict.fromkeys(map(tuple, ("ab", "bc", "cd", "ba", "cb", "dc")), 10.0)
     plan = crew.build(request(line, ("a", "d")))
     check(plan, line.keys())
     assert ("a", "b", "c", "d") in plan.blocks[-1].in_edges
