@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 
 class Clock(Protocol):
@@ -53,3 +53,25 @@ class RealClock:
         if left_s < 0:
             self.late(-left_s)
         await asyncio.sleep(max(0.0, left_s))
+
+
+@dataclass(slots=True)
+class Punctuality:
+    """How late this process's timers are on a real clock, because the host is too busy.
+
+    Every `PERIOD_S` a timer is set; what it is late counts, in seconds, against the time watched.
+    """
+
+    PERIOD_S: ClassVar[float] = 0.02
+
+    late_s: float = 0.0
+    watched_s: float = 0.0
+
+    async def watch(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            start_s = time.monotonic()
+            await asyncio.sleep(self.PERIOD_S)
+            took_s = time.monotonic() - start_s
+            self.late_s += max(0.0, took_s - self.PERIOD_S)
+            self.watched_s += took_s

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from agents import registry
-from agents.clock import Clock, RealClock, VirtualClock
+from agents.clock import Clock, Punctuality, RealClock, VirtualClock
 from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
 from agents.plan import PlanError
@@ -192,7 +192,7 @@ class Agency:
             os.dup2(errors, 2)
             where = self._scenario.controller_site if child.name == CONTROLLER else child.name
             self._network.enter(where)
-            asyncio.run(body(child))
+            asyncio.run(self._watched(child, body))
             code = 0
         except (AgentError, NetworkError, PlanError) as error:
             child.log("agent_failed", reason=str(error))
@@ -205,6 +205,19 @@ class Agency:
             traceback.print_exc()
         finally:
             os._exit(code)
+
+    async def _watched(self, child: _Child, body: Callable[[_Child], Any]) -> None:
+        """Run the agent; on a real clock, log at its end how late its timers were."""
+        if self._scenario.clock == "virtual":
+            await body(child)
+            return
+        timers = Punctuality()
+        watching = asyncio.create_task(timers.watch())
+        try:
+            await body(child)
+        finally:
+            watching.cancel()
+            child.log("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
 
     async def _worker(self, child: _Child) -> None:
         scenario, network, site = self._scenario, self._network, child.name

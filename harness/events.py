@@ -94,6 +94,14 @@ class Late(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TimersLate(Event):
+    """Agent on a real clock, at its end: how late its timers were in all, of the time watched."""
+
+    seconds: float
+    of_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeStarted(Event):
     """Worker: an iteration's own work begins."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from agents.plan import Directed, Plan
-from harness.events import Late, RunFinished
+from harness.events import Late, RunFinished, TimersLate
 from harness.history import History, Task, Transfer, phases, transfers
 from harness.verdict import Finding, Rules, failed, seen, unsure
 from topologies.model import Link
@@ -28,6 +28,9 @@ DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
 
 LATE_TOLERANCE = 0.01
 """Of all computing time; more means that the host was too busy to say anything about time."""
+
+TIMER_TOLERANCE = 0.1
+"""Of the time that an agent's timers were watched; more means the same."""
 
 
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
@@ -118,7 +121,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
-    """Work on a real clock took the time that it is modelled to take."""
+    """On a real clock, work took the time that it is modelled to take, and timers were punctual."""
     late_s = sum(event.seconds for event in history.all(Late))
     spent_s = sum(
         (phase.end_ns - phase.start_ns) / 1e9
@@ -128,6 +131,10 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     )
     if late_s > LATE_TOLERANCE * spent_s:
         yield unsure(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
+    for event in history.all(TimersLate):
+        if event.seconds > TIMER_TOLERANCE * event.of_s:
+            share = event.seconds / event.of_s
+            yield unsure(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
     yield seen(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 

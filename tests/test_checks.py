@@ -320,6 +320,12 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "computing took 1.780 s, 0.250 s longer than modelled",
     ),
     (
+        "the host kept up",
+        [added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)],
+        "unknown",
+        "kyiv: timers were late for 25% of 2.000 s",
+    ),
+    (
         "the accuracy was reached",
         [without("evaluated", task=1)],
         "fail",
