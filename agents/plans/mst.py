@@ -1,0 +1,36 @@
+"""MST: the spanning tree of the highest throughput, as in TSEngine (NetStorm, Section IX-B).
+
+From its root the tree always takes in the site with the fastest link into it (Prim), so that
+every site's path has the fastest slowest link there is: TSEngine (Zhou et al., IEEE TNSM 2021)
+prefers the links of the highest throughput. Links are directed: a tree is chosen by the rates
+towards its root. The result comes down the same tree (`pull: reversed`), or down one chosen by
+the rates away from the root (`pull: own`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents.plan import Directed, Edge, Plan, PlanRequest
+from agents.plans.fapt import qualities
+from agents.trees import Pull, backward, closure, grow, require_pair, tree_block
+
+
+def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
+    """One tree of the group, rooted at its member of the highest quality (as `fapt` has it).
+
+    A source route stands for a missing link, and only where the members' own links do not do.
+    """
+    require_pair(request)
+    found, rates = closure(request)
+    root = next(site for site in qualities(request) if site in request.group)
+    inward = _fastest(root, found, rates)
+    outward = _fastest(root, backward(found), backward(rates)) if pull == "own" else inward
+    block = tree_block(request, ((0, request.chunk_count),), root, inward, outward)
+    return Plan(request.group, request.group, request.chunk_count, (block,))
+
+
+def _fastest(
+    root: str, found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
+) -> dict[str, str]:
+    return grow(root, found, lambda _, link: (len(found[link]), -rates_mbps[link]))

@@ -1,0 +1,25 @@
+"""STAR: one server that everybody talks to, as in MXNET (NetStorm, Section IX-B, baseline).
+
+Pushes and pulls follow the overlay's shortest paths; the sites on the way forward and do not
+aggregate. The paper does not say where the server is; by default it is where a single FAPT has
+its root (Section IV-A), so that the two differ in their topology alone.
+"""
+
+from __future__ import annotations
+
+from agents.plan import Block, Plan, PlanError, PlanRequest, star
+from agents.plans.fapt import qualities
+from agents.routes import routes
+from agents.trees import require_pair
+
+
+def build(request: PlanRequest, *, server: str | None = None) -> Plan:
+    """One block, two stars around the server, which need not be in the group."""
+    require_pair(request)
+    if server is not None and server not in request.sites:
+        raise PlanError(f"server: {server!r} is not one of {', '.join(request.sites)}")
+    hub = server or next(iter(qualities(request)))
+    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
+    spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
+    block = Block(((0, request.chunk_count),), hub, *spokes)
+    return Plan(request.group, request.group, request.chunk_count, (block,))

@@ -1,0 +1,139 @@
+"""ToA: trees and load split found by simulated annealing (Luo et al., TopoAdopt, ICENAT 2022).
+
+"Optimizing Communication Topology for Collaborative Learning Across Datacenters": several
+aggregators share the load, each at the root of its own tree, and the trees and the shares are
+optimised together, which is a mixed-integer nonlinear program. CREW's paper (Section V, baseline)
+has it solved by simulated annealing, and extends it to all-reduce: results come down the trees.
+
+The time to minimise is that of the busiest link, per unit of data: the shares of all trees that
+cross it, up and down, over its rate. A step hangs one site elsewhere in one tree, or moves a part
+of one tree's share to another. Worse states are accepted with probability exp(-d / T), d being
+the relative loss and T falling from 0.1 to 0.001 (Kirkpatrick et al., 1983); the best state seen
+is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.plan import Directed, Edge, Plan, PlanError, PlanRequest
+from agents.trees import Parents, closure, forest, path, require_pair, uses
+
+MAX_STEPS = 100_000
+HOTTEST, COLDEST = 0.1, 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The trees, how often each uses each link (trees x links), and their shares (sum 1)."""
+
+    trees: tuple[Parents, ...]
+    used: NDArray[np.float64]
+    shares: NDArray[np.float64]
+
+
+def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 1000) -> Plan:
+    """A tree of the group for each of up to `aggregators` random members, by default all.
+
+    The search takes `steps` steps from random trees and even shares. Source routes stand for
+    missing links.
+    """
+    require_pair(request)
+    if aggregators is not None and aggregators < 1:
+        raise PlanError(f"aggregators: {aggregators}: allowed is 1 or more")
+    if not 0 <= steps <= MAX_STEPS:
+        raise PlanError(f"steps: {steps}: allowed are 0 to {MAX_STEPS}")
+    found, _ = closure(request)
+    members = request.group
+    roots = request.rng.sample(members, min(aggregators or len(members), len(members)))
+    search = _Search(members, found, request.rates_mbps, request.rng)
+    state = search.anneal(search.start(roots), steps)
+    trees = list(zip(roots, state.trees, strict=True))
+    return forest(request, trees, [float(share) for share in state.shares])
+
+
+class _Search:
+    """Simulated annealing over the trees of the members and their shares."""
+
+    def __init__(
+        self,
+        members: Sequence[str],
+        found: Mapping[Directed, Edge],
+        rates_mbps: Mapping[Directed, float],
+        rng: random.Random,
+    ) -> None:
+        self._members = members
+        self._found = found
+        self._column = {link: number for number, link in enumerate(rates_mbps)}
+        self._rates_mbps = np.array(list(rates_mbps.values()))
+        self._rng = rng
+
+    def start(self, roots: Sequence[str]) -> State:
+        """Each root's tree takes in the members in random order, each below a random one."""
+        trees = []
+        for root in roots:
+            inside, outside = [root], [site for site in self._members if site != root]
+            self._rng.shuffle(outside)
+            tree = {}
+            for site in outside:
+                tree[site] = self._rng.choice(inside)
+                inside.append(site)
+            trees.append(tree)
+        used = np.array([self._row(tree) for tree in trees])
+        return State(tuple(trees), used, np.full(len(roots), 1.0 / len(roots)))
+
+    def anneal(self, state: State, steps: int) -> State:
+        """The best state seen."""
+        best, time, best_time = state, self._time(state), self._time(state)
+        for step in range(steps):
+            temperature = HOTTEST * (COLDEST / HOTTEST) ** (step / steps)
+            other = self._neighbour(state)
+            other_time = self._time(other)
+            loss = other_time / time - 1.0
+            if loss <= 0 or self._rng.random() < math.exp(-loss / temperature):
+                state, time = other, other_time
+                if time < best_time:
+                    best, best_time = state, time
+        return best
+
+    def _time(self, state: State) -> float:
+        return float(np.max(state.shares @ state.used / self._rates_mbps))
+
+    def _neighbour(self, state: State) -> State:
+        if len(state.trees) > 1 and self._rng.random() < 0.5:
+            return self._shifted(state)
+        return self._rehung(state)
+
+    def _shifted(self, state: State) -> State:
+        giver, taker = self._rng.sample(range(len(state.trees)), 2)
+        part = state.shares[giver] * self._rng.random()
+        shares = state.shares.copy()
+        shares[giver] -= part
+        shares[taker] += part
+        return replace(state, shares=shares)
+
+    def _rehung(self, state: State) -> State:
+        """Hang a random site below a random other one, unless that is below it itself."""
+        number = self._rng.randrange(len(state.trees))
+        tree = state.trees[number]
+        site = self._rng.choice(list(tree))
+        parent = self._rng.choice(self._members)
+        if any(site == below for below, _ in path(tree, parent)):
+            return state
+        changed = {**tree, site: parent}
+        used = state.used.copy()
+        used[number] = self._row(changed)
+        trees = (*state.trees[:number], changed, *state.trees[number + 1 :])
+        return replace(state, trees=trees, used=used)
+
+    def _row(self, tree: Parents) -> NDArray[np.float64]:
+        row = np.zeros(len(self._column))
+        for link, times in uses(tree, self._found).items():
+            row[self._column[link]] = times
+        return row
