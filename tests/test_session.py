@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agents import registry
 from harness import agency, report, session
 from harness.scenario import parse, resolve
 
@@ -45,7 +46,7 @@ def run_all(home: str, names: list[str]) -> dict:
 
 
 def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded, tmp_path):
-    for plan in ("crew", "opr", "ps", "ring", "a2a"):
+    for plan in registry.plans():
         folder(tmp_path, f"mesh-{plan}", SMALL % (MESH, "preduce", plan))
         folder(tmp_path, f"internet2-{plan}", SMALL % ("internet2", "bsp", plan))
     names = sorted(path.name for path in tmp_path.iterdir())
