@@ -27,7 +27,6 @@ EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
 BAD_USAGE = 64
 INTERNAL_ERROR = 70
 INTERRUPTED = 128 + signal.SIGINT
-TERMINATED = 128 + signal.SIGTERM
 BROKEN_PIPE = 128 + signal.SIGPIPE
 
 PLAIN_WIDTH = 160
@@ -57,7 +56,7 @@ LISTS = ("topologies", "plans", "policies", "workloads", "scenarios", "runs")
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: end as for Ctrl-C, with another exit code."""
+    """SIGTERM or SIGHUP, its argument, came: end as for Ctrl-C, with another exit code."""
 
 
 class UsageError(Exception):
@@ -66,7 +65,9 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, _terminate)
     try:
         arguments = _parser().parse_args(argv)
         code: int = arguments.command(arguments)
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         terminated = isinstance(stop, Terminated)
         _complain("terminated" if terminated else "interrupted")
-        return TERMINATED if terminated else INTERRUPTED
+        return 128 + stop.args[0] if terminated else INTERRUPTED
     except Exception as error:
         return _failed(error)
     return code
@@ -92,12 +93,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     scenario = load(arguments.file, arguments.set, arguments.seed)
     sites = len(scenario.topology.sites)
+    done = 0.0
     screen = _console(stderr=True, quiet=arguments.quiet)
     with progress.live(screen) as show:
 
         def on_progress(now: progress.Progress) -> None:
-            share = progress.fraction(now, scenario.stop, sites)
-            show(share, progress.describe(now, scenario.stop))
+            nonlocal done
+            done = max(done, progress.fraction(now, scenario.stop, sites))
+            show(done, progress.describe(now, scenario.stop))
 
         result = runner.run(scenario, Path(arguments.file), Path(arguments.runs), on_progress)
     code = _report(result.run_dir, result.verdict, arguments.quiet)
@@ -186,6 +189,7 @@ def kernel(arguments: argparse.Namespace) -> int:
         print(f"{status.version or 'not built'}  {status.path}")
         if status.missing_packages:
             print(f"a build needs: apt-get install {' '.join(status.missing_packages)}")
+        return 0 if status.version else 1
     return 0
 
 
@@ -357,9 +361,10 @@ def _complain(text: str) -> None:
         print(f"trunkline: {text}", file=sys.stderr)
 
 
-def _terminate(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not disturb the cleaning up
-    raise Terminated
+def _terminate(number: int, _: object) -> NoReturn:
+    for other in (signal.SIGTERM, signal.SIGHUP):  # a second one must not disturb the cleaning up
+        signal.signal(other, signal.SIG_IGN)
+    raise Terminated(number)
 
 
 def _version() -> str:

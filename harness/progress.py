@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from rich.console import Console
@@ -146,17 +146,19 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
 def _against(
     done: Sequence[Mapping[str, str]], what: str, with_latency: bool
 ) -> Iterator[tuple[str, str]]:
-    """How the measured task times compare with a forecast: mean of the ratios."""
+    """How the measured task times compare with a forecast: ratios task by task."""
     forecast_s = _numbers(done, f"{what}_s")
     note = ""
     if with_latency:
         latency_s = _numbers(done, "latency_s")
         forecast_s = [a + b for a, b in zip(forecast_s, latency_s, strict=True)]
-        note = f", of which {short(fmean(latency_s), TIME_S)} latency"
+        note = f" with {short(fmean(latency_s), TIME_S)} latency"
     took_s = _numbers(done, "duration_s")
     ratios = [took / told for took, told in zip(took_s, forecast_s, strict=True) if told > 0]
-    ratio = f"; measured is {fmean(ratios):.2f} of it" if ratios else ""
-    yield what, f"{short(fmean(forecast_s), TIME_S)} on average{note}{ratio}"
+    text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
+    if ratios:
+        text += f"; measured / it: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
+    yield what, text
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

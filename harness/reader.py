@@ -144,11 +144,40 @@ class Reader:
             return None, None
         if not isinstance(name, str) or name not in modules:
             self._source.refuse((section, key), one_of(modules, name))
+            extra = (OVERRIDES,) if section == "topology" else ()
+            self._check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
         options = options_of(getattr(modules[name], entry))
         options += (OVERRIDES,) if section == "topology" else ()
         model = self._read((section,), model_of(name, (named(key, name), *options)), given)
         return modules[name], None if model is None else values_of(model, options)
+
+    def _check_apart(
+        self,
+        section: str,
+        selectors: Sequence[str],
+        functions: Sequence[Callable[..., Any]],
+        extra: Sequence[Option],
+    ) -> None:
+        """What else is wrong in a section that names no known component.
+
+        A key must be an option of some component, and its value right for one that has it.
+        """
+        known: dict[str, list[Option]] = {}
+        for option in (*extra, *(each for function in functions for each in options_of(function))):
+            known.setdefault(option.key, []).append(option)
+        for key, value in self._data[section].items():
+            if key in selectors:
+                continue
+            if key not in known:
+                self._source.refuse(
+                    (section, key), f"unknown key: {one_of([*selectors, *known], key)}"
+                )
+            elif all(
+                check(typed(option.annotation, option.dimension), value)[1] for option in known[key]
+            ):
+                first = known[key][0]
+                self._read((section, key), typed(first.annotation, first.dimension), value)
 
     def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
         """Two components in one mapping: every other key is an option of either, or of both."""
@@ -163,6 +192,9 @@ class Reader:
             if not isinstance(names[key], str) or names[key] not in modules:
                 self._source.refuse(("scheme", key), one_of(modules, names[key]))
         if not self._source.is_sound("scheme"):
+            functions = [module.create for module in choices["policy"].values()]
+            functions += [module.build for module in choices["plan"].values()]
+            self._check_apart("scheme", tuple(choices), functions, (CHUNK,))
             return None
         policy = self._extensions.policies[names["policy"]]
         plan = self._extensions.plans[names["plan"]]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness import report
 from harness.kernel import boot, build
+from harness.network import NetworkError
 from harness.progress import Progress
 from harness.scenario import Scenario, resolve
 from harness.store import RunFolder, environment
@@ -46,7 +47,8 @@ def run(
     """Carry out a scenario and judge it; `source` is kept beside the results as it was.
 
     Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
-    failed. Whatever happens, nothing of the run is left running.
+    failed, NetworkError when it cannot have the scenario's network. Whatever happens, nothing of
+    the run is left running.
     """
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
     folder.write_bytes("scenario.yaml", source.read_bytes())
@@ -65,6 +67,8 @@ def run(
         )
     else:
         code = _on_host(command, session.hear)
+    if session.refused:
+        raise NetworkError(session.refused)
     error = session.error
     if code and not error:
         error = f"the session ended with code {code}; see {folder.log}/session.log"
@@ -80,6 +84,7 @@ class _Session:
     folder: RunFolder
     on_progress: Callable[[Progress], None]
     error: str | None = None
+    refused: str | None = None
     rest: bytes = field(default=b"")
     last: Progress = field(default_factory=Progress)
 
@@ -104,6 +109,8 @@ class _Session:
             self.on_progress(Progress(message=said["message"]))
         elif "error" in said:
             self.error = said["error"]
+        elif "refused" in said:
+            self.refused = said["refused"]
 
 
 def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:

@@ -1,7 +1,8 @@
 """One run, from inside the kernel that carries it: `python -m harness.session RUN_DIR`.
 
 Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
-whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`.
+whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`,
+or `{"refused": text}` where the network could not be built, so that nothing was run.
 It judges nothing; that is done from the log.
 """
 
@@ -32,7 +33,10 @@ def main(run_dir: Path) -> int:
     try:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir)
-    except (NetworkError, OptionError, OSError, TimeoutError) as error:
+    except NetworkError as error:
+        _print({"refused": str(error)})
+        return FAILED
+    except (OptionError, OSError, TimeoutError) as error:
         _print({"error": str(error)})
         return FAILED
     _print({"error" if failed else "ended": reason})

@@ -106,8 +106,8 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
     assert [line.rstrip() for line in output.out.splitlines()] == [
         "tasks      2 completed, 1 not",
         "task time  3 s on average (2 s to 4 s)",
-        "estimate   2 s on average, of which 500 ms latency; measured is 1.50 of it",
-        "bound      1 s on average; measured is 3.00 of it",
+        "estimate   2 s on average with 500 ms latency; measured / it: median 1.50, mean 1.50",
+        "bound      1 s on average; measured / it: median 3.00, mean 3.00",
         "accuracy   81.5 % after 5 s",
         "verdict    fail",
         "           bytes are right: 2 tasks [a, b]",
@@ -130,7 +130,7 @@ def test_a_run_without_tables_still_shows_its_verdict(runner, run_dir, capsys):
         (KernelError("no kernel; remedy: build it"), 70, "trunkline: no kernel; remedy: build it"),
         (ZeroDivisionError("by zero"), 70, "trunkline: internal error: ZeroDivisionError: by zero"),
         (KeyboardInterrupt(), 130, "trunkline: interrupted"),
-        (cli.Terminated(), 143, "trunkline: terminated"),
+        (cli.Terminated(15), 143, "trunkline: terminated"),
     ],
 )
 def test_a_run_that_cannot_end_says_why_without_a_traceback(runner, error, code, text, capsys):
