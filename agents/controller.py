@@ -18,7 +18,6 @@ from agents.link import Connection
 from agents.messages import (
     Begin,
     Bye,
-    ChunkHeader,
     Evaluated,
     Frame,
     Left,
@@ -30,6 +29,7 @@ from agents.messages import (
     TaskFinished,
     TaskOver,
     describe,
+    no_chunks,
 )
 from agents.part import part
 from agents.plan import Directed, Plan, PlanError, PlanRequest, check
@@ -92,7 +92,7 @@ class Controller:
         self._state = self.policy.initial
         self._working = set(self.settings.sites)
         self._links = {
-            site: Connection(sock, site, self._heard, self._lost, _no_chunks, self.now_ns)
+            site: Connection(sock, site, self._heard, self._lost, no_chunks, self.now_ns)
             for site, sock in workers.items()
         }
         self._tell_all(Begin())
@@ -238,7 +238,3 @@ class Controller:
     def _fail(self, error: Exception) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(error)
-
-
-def _no_chunks(header: ChunkHeader) -> memoryview:
-    raise ProtocolError(f"a chunk sent to the controller: {header}")

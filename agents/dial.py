@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.messages import FrameReader, Hello, ProtocolError, encode
+from agents.messages import FrameReader, Hello, ProtocolError, encode, no_chunks
 from agents.worker import AgentError
 
 WORKER_PORT = 7400
@@ -118,11 +118,7 @@ def _prepare(sock: socket.socket, peer: Peer) -> None:
 async def _hello(sock: socket.socket) -> Hello:
     """Read exactly one frame, which must be a hello."""
     loop = asyncio.get_running_loop()
-
-    def refuse(_: object) -> memoryview:
-        raise ProtocolError("a chunk before a hello")
-
-    reader = FrameReader(refuse)
+    reader = FrameReader(no_chunks)
     frame = None
     while frame is None:
         count = await loop.sock_recv_into(sock, reader.buffer())

@@ -272,6 +272,11 @@ class FrameReader:
         return message
 
 
+def no_chunks(header: ChunkHeader) -> memoryview:
+    """The `allocate` of a connection that carries control messages only."""
+    raise ProtocolError(f"a chunk on a control connection: {header}")
+
+
 def describe(message: Control) -> str:
     """A short form for error messages."""
     fields = dataclasses.asdict(message)

@@ -20,7 +20,6 @@ from agents.link import Connection
 from agents.messages import (
     Begin,
     Bye,
-    ChunkHeader,
     Evaluated,
     Frame,
     Left,
@@ -32,6 +31,7 @@ from agents.messages import (
     TaskFinished,
     TaskOver,
     describe,
+    no_chunks,
 )
 from workloads.base import Vector, Workload, digest, fingerprint
 
@@ -94,7 +94,7 @@ class Worker:
         self._ended: asyncio.Future[None] = loop.create_future()
         self._outcome: asyncio.Future[Outcome] | None = None
         self._controller = Connection(
-            controller, "controller", self._heard, self._lost, _no_chunks, self._clock.now_ns
+            controller, "controller", self._heard, self._lost, no_chunks, self._clock.now_ns
         )
         self._executor.links = links = {
             peer: Connection(
@@ -249,7 +249,3 @@ def _fields(traffic: Traffic) -> dict[str, int]:
         "start_ns": traffic.start_ns,
         "end_ns": traffic.end_ns,
     }
-
-
-def _no_chunks(header: ChunkHeader) -> memoryview:
-    raise ProtocolError(f"a chunk on a control connection: {header}")

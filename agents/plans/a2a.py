@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from agents.plan import Block, Plan, PlanRequest, star
-from agents.routes import routes
+from agents.trees import closure
 
 
 def build(request: PlanRequest) -> Plan:
     """P blocks of the whole model, each summed and kept by one member."""
-    pairs = [(a, b) for a in request.group for b in request.group if a != b]
-    found = routes(pairs, request.rates_mbps)
+    found, _ = closure(request)
     blocks = tuple(
         Block(((0, request.chunk_count),), site, star(site, request.group, found)[0], ())
         for site in request.group

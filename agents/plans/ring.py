@@ -10,16 +10,14 @@ from __future__ import annotations
 import itertools
 
 from agents.plan import Block, Plan, PlanError, PlanRequest, split
-from agents.routes import route_rates_mbps, routes
+from agents.trees import closure
 
 
 def build(request: PlanRequest) -> Plan:
     """P blocks whose trees are paths along the ring; missing links are bridged by source routes."""
     if len(request.group) < 2:
         raise PlanError(f"a ring needs at least two sites, got {len(request.group)}")
-    pairs = [(a, b) for a in request.group for b in request.group if a != b]
-    found = routes(pairs, request.rates_mbps)
-    rates = route_rates_mbps(found, request.rates_mbps)
+    found, rates = closure(request)
     ring = [request.rng.choice(request.group)]
     while len(ring) < len(request.group):
         rest = [site for site in request.group if site not in ring]
