@@ -345,3 +345,12 @@ def test_on_a_terminal_there_is_one_line_that_goes_away():
         show(0.5, "12 s")
     assert " 50 % 12 s" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "harness.cli", "show", QUICKSTART]
+    shown = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    shown.stdout.close()
+    assert shown.stderr.read() == b""
+    assert shown.wait() == 128 + signal.SIGPIPE
+    shown.stderr.close()

@@ -1,0 +1,39 @@
+"""show a scenario with all its sites and links."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from harness import terminal
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A scenario, and how to show it."""
+    terminal.add_scenario(parser)
+    parser.add_argument(
+        "--format",
+        choices=("tables", "yaml"),
+        default="tables",
+        help="yaml: a scenario with every default and draw spelled out",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show a scenario with every default, draw and lookup."""
+    from harness.scenario import load, resolve
+
+    scenario = load(arguments.file, arguments.set, arguments.seed)
+    if arguments.format == "yaml":
+        sys.stdout.write(resolve(scenario))
+        return 0
+    from harness import overview
+
+    console = terminal.console()
+    for table in (
+        overview.facts(scenario),
+        overview.sites(scenario.topology),
+        overview.links(scenario.topology),
+    ):
+        console.print(table)
+    return 0

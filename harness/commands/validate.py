@@ -1,0 +1,28 @@
+"""say everything that is wrong with scenarios."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness import terminal
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Any number of scenarios."""
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a scenario")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Say everything that is wrong with each file."""
+    from harness.scenario import ScenarioErrors, load
+
+    code = 0
+    for file in arguments.file:
+        try:
+            load(file)
+        except ScenarioErrors as errors:
+            print(errors)
+            code = terminal.BAD_USAGE
+        else:
+            print(f"{file}: ok")
+    return code
