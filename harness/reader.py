@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import units
+from harness import rehearsal, units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
@@ -257,6 +258,22 @@ class Reader:
         self._check_network(basics["network"], topology)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, workload)
+        if topology and scheme and workload and self._source.is_sound("scheme", "workload"):
+            self._check_plan(topology, scheme, workload)
+
+    def _check_plan(self, topology: Topology, scheme: Scheme, workload: Component) -> None:
+        policy = self._extensions.policies[scheme.policy.kind]
+        plan = self._extensions.plans[scheme.plan.kind]
+        size = self._extensions.workloads[workload.kind].model_bytes(**workload.options)
+        error = rehearsal.refusal(
+            topology,
+            policy.create(topology.site_names, **scheme.policy.options),
+            functools.partial(plan.build, **scheme.plan.options),
+            -(-size // scheme.chunk_bytes),
+        )
+        if error:
+            name = str(error).partition(":")[0]
+            self._refuse_option("scheme", name, str(error), scheme.plan.options)
 
     def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
         algorithm = network.congestion_control

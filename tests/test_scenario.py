@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.plan import Plan, PlanRequest
+from agents.plans import ring
 from harness import document
 from harness.extensions import discover
 from harness.scenario import (
@@ -255,15 +257,16 @@ def with_plan(build: Any) -> Any:
 
 
 def mine(
-    request: object,
+    request: PlanRequest,
     *,
     window_s: float,
     pieces_bytes: list[int] | Literal["auto"] = "auto",
     copies: int = 1,
     p: int = 3,
     label: str | None = None,
-) -> None:
+) -> Plan:
     """A plan with options of every sort, one of which its policy has too."""
+    return ring.build(request)
 
 
 def test_the_signature_of_a_new_plan_is_all_that_a_file_needs():
