@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents import policy as decisions
@@ -22,6 +22,7 @@ from agents.messages import (
     Frame,
     Left,
     ProtocolError,
+    RearrangeTask,
     Released,
     SiteReady,
     StartTask,
@@ -31,8 +32,8 @@ from agents.messages import (
     describe,
     no_chunks,
 )
-from agents.part import part
-from agents.plan import Directed, Plan, PlanError, PlanRequest, check
+from agents.part import BlockPart, part
+from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, check
 from agents.worker import AgentError, Log
 
 
@@ -60,7 +61,13 @@ class ControllerSettings:
 
 @dataclass(slots=True)
 class _Running:
+    """A task: `blocks` are those that are not withdrawn, of the `used` numbers so far."""
+
+    start: decisions.Start
     plan: Plan
+    blocks: dict[int, Block]
+    used: int
+    participants: set[str]
     missing: set[str]
     budget: asyncio.TimerHandle
 
@@ -174,20 +181,63 @@ class Controller:
         loop = asyncio.get_running_loop()
         reason = f"exceeded its budget of {settings.task_s:g} s"
         budget = loop.call_later(settings.task_s, self._abandon, task, reason)
-        self._running[task] = _Running(plan, set(plan.receivers), budget)
+        running = self._running[task] = _Running(
+            start,
+            plan,
+            dict(enumerate(plan.blocks)),
+            len(plan.blocks),
+            set(plan.participants()),
+            set(plan.receivers),
+            budget,
+        )
         for site in plan.participants():
-            message = StartTask(
-                task=task,
-                weights=dict(start.weights),
-                scale=start.scale,
-                contributes=site in plan.contributors,
-                receives=site in plan.receivers,
-                evaluate=site == start.group[0],
-                parts=part(plan, site),
-            )
-            self._links[site].tell(message)
+            self._links[site].tell(self._invitation(task, running, site, part(plan, site)))
         if self._started == settings.tasks:
             self._stop(f"{settings.tasks} tasks are started")
+
+    def _invitation(
+        self, task: int, running: _Running, site: str, parts: tuple[BlockPart, ...]
+    ) -> StartTask:
+        start, plan = running.start, running.plan
+        return StartTask(
+            task=task,
+            blocks=running.used,
+            weights=dict(start.weights),
+            scale=start.scale,
+            contributes=site in plan.contributors,
+            receives=site in plan.receivers,
+            evaluate=site == start.group[0],
+            parts=parts,
+        )
+
+    def _rearrange(self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block]) -> None:
+        """Let new blocks of a running task take over from some of its blocks.
+
+        Raises PlanError, before anybody is told, if the task would then not do what it promises.
+        """
+        running = self._running[task]
+        kept = {number: b for number, b in running.blocks.items() if number not in withdrawn}
+        first = running.used
+        added = replace(running.plan, blocks=tuple(blocks))
+        whole = replace(running.plan, blocks=(*kept.values(), *blocks))
+        check(whole, self.settings.rates_mbps.keys())
+        running.blocks = kept | dict(enumerate(blocks, first))
+        running.used += len(blocks)
+        self.log(
+            "task_rearranged",
+            task=task,
+            withdrawn=list(withdrawn),
+            first=first,
+            forest=added.to_json(),
+        )
+        for site in sorted(running.participants | set(added.participants())):
+            parts = part(added, site, first)
+            if site in running.participants:
+                message = RearrangeTask(task, running.used, tuple(withdrawn), parts)
+                self._links[site].tell(message)
+            else:
+                self._links[site].tell(self._invitation(task, running, site, parts))
+        running.participants.update(added.participants())
 
     def _finished(self, site: str, task: int) -> None:
         running = self._running.get(task)
@@ -206,7 +256,7 @@ class Controller:
     def _over(self, task: int, message: TaskOver) -> None:
         running = self._running.pop(task)
         running.budget.cancel()
-        for site in running.plan.participants():
+        for site in sorted(running.participants):
             self._links[site].tell(message)
 
     def _evaluated(self, accuracy_percent: float) -> None:

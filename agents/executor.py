@@ -7,14 +7,14 @@ The site's contribution is only read; the result grows in memory of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from agents.link import Connection, Outgoing
-from agents.messages import ChunkHeader, ProtocolError, StartTask, encode_chunk
+from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
 from agents.part import BlockPart
 from agents.plan import Edge
 from workloads.base import Vector
@@ -79,16 +79,34 @@ class Executor:
         """
         task = _Task(
             message=message,
+            blocks=message.blocks,
             parts={part.block: part for part in message.parts},
             contribution=contribution,
             result=np.empty(self._elements, np.float32) if message.receives else None,
-            missing=self._chunk_count if message.receives else 0,
+            missing=set(range(self._chunk_count)) if message.receives else set(),
             finished=finished,
         )
         self._tasks[message.task] = task
-        self._start_own(task)
-        for header, data in self._early.pop(message.task, []):
-            self._process(task, header, data)
+        self._start_own(task, message.parts)
+        self._process_early(task)
+
+    def rearrange(self, message: RearrangeTask) -> None:
+        """Drop every trace of the withdrawn blocks of a running task, take part in the new ones.
+
+        Sums are formed in the same order wherever they are formed, so it does not matter which
+        aggregator a chunk of the result came from; the first that arrives is kept. What the new
+        blocks need of this site's contribution is read again: it must not have changed.
+        """
+        task = self._tasks.get(message.task)
+        if task is None:
+            return
+        for block in message.withdrawn:
+            self._withdraw(task, block)
+        task.blocks = message.blocks
+        task.parts |= {part.block: part for part in message.parts}
+        self._start_own(task, message.parts)
+        self._process_early(task)
+        self._finish_if_done(task)
 
     def over(self, task: int) -> tuple[dict[tuple[str, Phase], Traffic], ...]:
         """Forget a task and drop what is queued for it; returns its (sent, received) traffic."""
@@ -97,7 +115,7 @@ class Executor:
         for _, data in self._early.pop(task, []):
             self._release(data)
         for link in self.links.values():
-            link.forget(task)
+            link.drop(lambda frame: frame.task == task)
         return self._sent.pop(task, {}), self._received.pop(task, {})
 
     def allocate(self, header: ChunkHeader) -> memoryview:
@@ -111,6 +129,7 @@ class Executor:
     def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
         """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
         data = np.frombuffer(payload, np.float32)
+        task = self._tasks.get(header.task)
         if header.task in self._over:
             self._release(data)
             return
@@ -119,19 +138,21 @@ class Executor:
             phase = "relay"  # as the site that forwarded it calls it
         now_ns = self._now_ns()
         self._count(self._received, header.task, peer, phase, header.size, now_ns, now_ns)
-        if header.route:
+        if task is not None and header.block in task.withdrawn:
+            self._release(data)
+        elif header.route:
             self._forward(header, data)
-        elif header.task in self._tasks:
-            self._process(self._tasks[header.task], header, data)
+        elif task is not None and header.block < task.blocks:
+            self._process(task, header, data)
         else:
             self._early.setdefault(header.task, []).append((header, data))
 
     # -- one chunk --------------------------------------------------------------------------
 
-    def _start_own(self, task: _Task) -> None:
+    def _start_own(self, task: _Task, parts: Iterable[BlockPart]) -> None:
         """Send or keep everything that needs nobody else's chunks, in order of chunk index."""
-        leaves = [part for part in task.parts.values() if part.sources == (self._site,)]
-        for chunk, block in sorted((c, p.block) for p in leaves for c in _indexes(p)):
+        leaves = [part for part in parts if part.sources == (self._site,)]
+        for chunk, block in sorted((c, p.block) for p in leaves for c in p.indexes()):
             assert task.contribution is not None
             part = task.parts[block]
             own = task.contribution[self._span(chunk)]
@@ -139,6 +160,29 @@ class Executor:
                 self._send(task, part.parent, part, chunk, own, original=True)
             else:
                 self._reduced(task, part, chunk, self._copy(own, task, self._site))
+
+    def _process_early(self, task: _Task) -> None:
+        """Take in what arrived before this site heard of the task or of its new blocks."""
+        early = self._early.pop(task.message.task, [])
+        for header, data in early:
+            if header.block in task.withdrawn:
+                self._release(data)
+            elif header.block < task.blocks:
+                self._process(task, header, data)
+            else:
+                self._early.setdefault(header.task, []).append((header, data))
+
+    def _withdraw(self, task: _Task, block: int) -> None:
+        task.withdrawn.add(block)
+        task.parts.pop(block, None)
+        number = task.message.task
+        for link in self.links.values():
+            link.drop(lambda frame: frame.task == number and frame.block == block)
+        for key in [key for key in task.sums if key[0] == block]:
+            sum_ = task.sums.pop(key)
+            for data in (*sum_.held.values(), sum_.total):
+                if data is not None:
+                    self._release(data)
 
     def _process(self, task: _Task, header: ChunkHeader, data: Vector) -> None:
         part = task.parts.get(header.block)
@@ -191,10 +235,10 @@ class Executor:
 
     def _deliver(self, task: _Task, part: BlockPart, chunk: int, data: Vector) -> None:
         """A chunk of the result: send it on, keep it if this site receives it."""
-        if part.receives:
+        if part.receives and chunk in task.missing:
             assert task.result is not None
             task.result[self._span(chunk)] = data
-            task.missing -= 1
+            task.missing.remove(chunk)
         shared = _Shared(data, len(part.outs), self._release)
         for edge in part.outs:
             self._send(task, edge, part, chunk, data, inward=False, shared=shared)
@@ -274,7 +318,8 @@ class Executor:
             release()
 
         payload = data.data.cast("B")
-        self.links[hop].put(Outgoing(encode_chunk(header), payload, header.task, sent, release))
+        frame = Outgoing(encode_chunk(header), payload, header.task, header.block, sent, release)
+        self.links[hop].put(frame)
 
     # -- memory and counting ----------------------------------------------------------------
 
@@ -331,12 +376,16 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Task:
+    """`blocks` are announced so far; a chunk of a later one waits for its announcement."""
+
     message: StartTask
-    parts: Mapping[int, BlockPart]
+    blocks: int
+    parts: dict[int, BlockPart]
     contribution: Vector | None
     result: Vector | None
-    missing: int
+    missing: set[int]
     finished: Callable[[Vector], None]
+    withdrawn: set[int] = field(default_factory=set)
     unsent: int = 0
     told: bool = False
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
@@ -358,10 +407,6 @@ class _Shared:
 
 _ADDED: Vector = np.empty(0, np.float32)
 """Stands for a contribution that is in the sum already."""
-
-
-def _indexes(part: BlockPart) -> list[int]:
-    return [chunk for start, stop in part.chunks for chunk in range(start, stop)]
 
 
 def _scale(data: Vector, factor: float) -> None:

@@ -39,12 +39,13 @@ class Outgoing:
     """A frame to send: its header, its payload, and whom to tell when the socket has taken it.
 
     `sent` gets the times, in nanoseconds of the agents' clock, at which the first byte was handed
-    to the socket and the last one taken by it.
+    to the socket and the last one taken by it. `task` and `block` say what a chunk belongs to.
     """
 
     header: bytes
     payload: memoryview | None = None
     task: int = -1
+    block: int = -1
     sent: Callable[[int, int], None] | None = None
     dropped: Callable[[], None] | None = None
 
@@ -98,11 +99,11 @@ class Connection:
         if not self._writing:
             self._writable()
 
-    def forget(self, task: int) -> None:
-        """Drop the queued frames of a task; one that is partly sent goes on to its end."""
-        dropped = [frame for frame in self._queue if frame.task == task]
+    def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
+        """Drop these queued frames; one that is partly sent goes on to its end."""
+        dropped = [frame for frame in self._queue if unwanted(frame)]
         if dropped:
-            self._queue = deque(frame for frame in self._queue if frame.task != task)
+            self._queue = deque(frame for frame in self._queue if not unwanted(frame))
             for frame in dropped:
                 if frame.dropped:
                     frame.dropped()

@@ -62,10 +62,11 @@ class StartTask:
     """Controller to every participant: its part of a task.
 
     The result is `scale * sum(weights[site] * contribution[site])`. `evaluate` asks this site to
-    measure the result's accuracy.
+    measure the result's accuracy. `blocks` is how many block numbers the task has used so far.
     """
 
     task: int
+    blocks: int
     weights: dict[str, float]
     scale: float
     contributes: bool
@@ -73,6 +74,22 @@ class StartTask:
     evaluate: bool
     parts: tuple[BlockPart, ...]
     type: Literal["start"] = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class RearrangeTask:
+    """Controller to every participant, old and new: other blocks of a running task take over.
+
+    Every trace of the blocks in `withdrawn` is dropped; the new ones, of which `parts` are this
+    site's, start afresh. Block numbers are never used again within a task: `blocks` is how many
+    it has used so far, the new ones included.
+    """
+
+    task: int
+    blocks: int
+    withdrawn: tuple[int, ...]
+    parts: tuple[BlockPart, ...]
+    type: Literal["rearrange"] = "rearrange"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +153,7 @@ Control = (
     | Begin
     | SiteReady
     | StartTask
+    | RearrangeTask
     | TaskFinished
     | TaskOver
     | Released

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.plan import Block, Chunks, Edge, Plan
@@ -26,10 +27,20 @@ class BlockPart:
     outs: tuple[Edge, ...]
     receives: bool
 
+    def indexes(self) -> Iterable[int]:
+        """Every chunk index, ascending."""
+        for start, stop in self.chunks:
+            yield from range(start, stop)
 
-def part(plan: Plan, site: str) -> tuple[BlockPart, ...]:
-    """Every block in which `site` sends, adds or receives; empty for one that only forwards."""
-    parts = (_block_part(plan, number, block, site) for number, block in enumerate(plan.blocks))
+
+def part(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
+    """Every block in which `site` sends, adds or receives; empty for one that only forwards.
+
+    The plan's blocks are numbered from `first`.
+    """
+    parts = (
+        _block_part(plan, number, block, site) for number, block in enumerate(plan.blocks, first)
+    )
     return tuple(found for found in parts if found is not None)
 
 

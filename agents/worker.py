@@ -24,6 +24,7 @@ from agents.messages import (
     Frame,
     Left,
     ProtocolError,
+    RearrangeTask,
     Released,
     SiteReady,
     StartTask,
@@ -157,6 +158,8 @@ class Worker:
                 self._begun.set_result(None)
             case StartTask():
                 self._start(frame)
+            case RearrangeTask():
+                self._executor.rearrange(frame)
             case TaskOver():
                 self._over(frame)
             case Released():

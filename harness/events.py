@@ -227,6 +227,16 @@ class TaskStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRearranged(Event):
+    """Controller: the blocks of `forest`, numbered from `first`, take over from the `withdrawn`."""
+
+    task: int
+    withdrawn: tuple[int, ...]
+    first: int
+    forest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCompleted(Event):
     """Controller: every member reported the result installed."""
 
@@ -384,6 +394,7 @@ _BY_TYPE: dict[Any, _Reader] = {
     str | None: _maybe(_text),
     tuple[str, ...]: _many(_text),
     tuple[float, ...]: _many(_number),
+    tuple[int, ...]: _many(_count),
     tuple[LinkCounters, ...]: _many(_counters),
     Mapping[str, float]: _weights,
     Mapping[str, Any]: _object,

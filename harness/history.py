@@ -27,6 +27,7 @@ from harness.events import (
     TaskDropped,
     TaskFinished,
     TaskJoined,
+    TaskRearranged,
     TaskStarted,
     WorkerFinished,
 )
@@ -45,6 +46,7 @@ class Task:
 
     started: TaskStarted
     joined: tuple[TaskJoined, ...] = ()
+    rearranged: tuple[TaskRearranged, ...] = ()
     contributed: tuple[Contributed, ...] = ()
     sent: tuple[Sent, ...] = ()
     received: tuple[Received, ...] = ()
@@ -211,6 +213,7 @@ def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 _KINDS: Mapping[type[Event], str] = {
     TaskJoined: "joined",
+    TaskRearranged: "rearranged",
     Contributed: "contributed",
     Sent: "sent",
     Received: "received",

@@ -1,0 +1,128 @@
+"""Executors of many sites in one process, their chunks delivered in an order drawn from a seed.
+
+No sockets and no event loop: a thousand small tasks take seconds. A link keeps its frames in the
+order of its sender's queue; which link delivers next is chance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.executor import Executor
+from agents.link import Outgoing
+from agents.messages import FrameReader, RearrangeTask, StartTask
+from agents.part import part
+from agents.plan import Block, Directed, Plan
+
+CHUNK_BYTES = 16
+
+
+@dataclass
+class FakeLink:
+    """The sending end of a link: a queue of frames that the fabric delivers one by one."""
+
+    queue: list[Outgoing] = field(default_factory=list)
+
+    def put(self, frame: Outgoing) -> None:
+        self.queue.append(frame)
+
+    def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
+        dropped = [frame for frame in self.queue if unwanted(frame)]
+        self.queue = [frame for frame in self.queue if not unwanted(frame)]
+        for frame in dropped:
+            frame.dropped()
+
+
+@dataclass
+class Fabric:
+    """All sites of an overlay; `results` are (site, task) -> result, once each."""
+
+    rates: Mapping[Directed, float]
+    elements: int
+    seed: int = 0
+    results: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.rng = random.Random(self.seed)
+        self.sites = tuple(sorted({site for link in self.rates for site in link}))
+        self.links = {link: FakeLink() for link in self.rates}
+        self.executors = {
+            site: Executor(site, self.sites, self.elements, CHUNK_BYTES, lambda: 0)
+            for site in self.sites
+        }
+        for site, executor in self.executors.items():
+            executor.links = {b: self.links[a, b] for a, b in self.links if a == site}
+
+    @property
+    def chunk_count(self) -> int:
+        return -(-self.elements * 4 // CHUNK_BYTES)
+
+    def tell(self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models):
+        """Start a task at its participants, whoever they are, in an order left to chance."""
+        sites = list(plan.participants())
+        self.rng.shuffle(sites)
+        for site in sites:
+            message = StartTask(
+                task=task,
+                blocks=len(plan.blocks),
+                weights=dict(weights),
+                scale=scale,
+                contributes=site in plan.contributors,
+                receives=site in plan.receivers,
+                evaluate=False,
+                parts=part(plan, site),
+            )
+            own = models[site] if message.contributes else None
+            self.executors[site].start(message, own, self._keep(site, task))
+            self.deliver(self.rng.randrange(20))
+
+    def rearrange(self, task: int, plan: Plan, withdrawn: int, block: Block) -> None:
+        """One block of a running task is withdrawn, a new one takes over."""
+        first = len(plan.blocks)
+        added = Plan(plan.contributors, plan.receivers, plan.chunk_count, (block,))
+        sites = list({*plan.participants(), *added.participants()})
+        self.rng.shuffle(sites)
+        for site in sites:
+            parts = part(added, site, first)
+            message = RearrangeTask(task, first + 1, (withdrawn,), parts)
+            self.executors[site].rearrange(message)
+            self.deliver(self.rng.randrange(20))
+
+    def deliver(self, frames: int | None = None) -> Counter[Directed]:
+        """Deliver so many frames, or all there are; returns payload bytes by link."""
+        moved = Counter()
+        while frames is None or frames > 0:
+            ready = [link for link in self.links if self.links[link].queue]
+            if not ready:
+                break
+            link = self.rng.choice(ready)
+            frame = self.links[link].queue.pop(0)
+            stream = frame.header + bytes(frame.payload)
+            frame.sent(0, 0)
+            self._receive(link, stream)
+            moved[link] += len(frame.payload)
+            frames = frames and frames - 1
+        return moved
+
+    def _receive(self, link: Directed, stream: bytes) -> None:
+        executor = self.executors[link[1]]
+        reader = FrameReader(executor.allocate)
+        while stream:
+            buffer = reader.buffer()
+            count = min(len(buffer), len(stream))
+            buffer[:count] = stream[:count]
+            stream = stream[count:]
+            if (frame := reader.filled(count)) is not None:
+                executor.arrived(link[0], *frame)
+
+    def _keep(self, site: str, task: int) -> Callable[[np.ndarray], None]:
+        def keep(result: np.ndarray) -> None:
+            assert (site, task) not in self.results
+            self.results[site, task] = result.copy()
+
+        return keep

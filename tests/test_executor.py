@@ -1,0 +1,125 @@
+"""Executors of a whole overlay in one process: every plan, every order, arbitrary weights."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import registry
+from agents.plan import Block, Plan, PlanError, PlanRequest, star
+from tests.fabric import CHUNK_BYTES, Fabric
+
+MESH = {(a, b): 1.0 for a in "abcde" for b in "abcde" if a != b}
+
+
+@st.composite
+def overlays(draw):
+    """A random strongly connected overlay of up to six sites."""
+    n = draw(st.integers(2, 6))
+    sites = [f"s{i}" for i in range(n)]
+    edges = {(sites[draw(st.integers(0, i - 1))], sites[i]) for i in range(1, n)}
+    extra = st.tuples(st.sampled_from(sites), st.sampled_from(sites))
+    edges |= {(a, b) for a, b in draw(st.lists(extra, max_size=12)) if a != b}
+    links = sorted({*edges, *((b, a) for a, b in edges)})
+    return {link: float(draw(st.integers(1, 300))) for link in links}
+
+
+def integers(sites, elements, seed):
+    rng = np.random.default_rng(seed)
+    return {site: rng.integers(-50, 50, elements).astype(np.float32) for site in sites}
+
+
+def request(fabric, group):
+    delays = dict.fromkeys(fabric.rates, 1.0)
+    count = fabric.chunk_count
+    return PlanRequest(group, fabric.sites, fabric.rates, delays, count, random.Random(1))
+
+
+def exact(models, weights, scale):
+    """The sum in float64, where whole numbers are exact; scaled last, as the aggregator does."""
+    total = sum(np.float64(weight) * models[site] for site, weight in weights.items())
+    return total.astype(np.float32) * np.float32(scale)
+
+
+@pytest.mark.parametrize("name", sorted(registry.plans()))
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
+    fabric = Fabric(data.draw(overlays()), data.draw(st.integers(1, 90)), data.draw(st.integers()))
+    group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
+    whole = data.draw(st.booleans())
+    weight = st.integers(1, 9) if whole else st.floats(0.001, 10.0)
+    weights = {site: float(data.draw(weight)) for site in group}
+    scale = 1 / sum(weights.values())
+    models = integers(group, fabric.elements, 5)
+    try:
+        plan = registry.plans()[name].build(request(fabric, group))
+    except PlanError:
+        return
+    fabric.tell(3, plan, weights, scale, models)
+    fabric.deliver()
+    results = [fabric.results[site, 3] for site in group]
+    assert len(fabric.results) == len(group)
+    assert {result.tobytes() for result in results} == {results[0].tobytes()}
+    wanted = exact(models, weights, scale)
+    if whole:
+        np.testing.assert_array_equal(results[0], wanted)
+    else:
+        # Each of p products and p - 1 additions rounds by at most 2**-24 of terms up to 50.
+        np.testing.assert_allclose(results[0], wanted, rtol=0, atol=50 * 2 * len(group) * 2**-24)
+
+
+def stars(hubs, count):
+    """The group a, b, c, with equal blocks at the hubs."""
+    routes = {link: link for link in MESH}
+    size = count // len(hubs)
+    return Plan(
+        ("a", "b", "c"),
+        ("a", "b", "c"),
+        count,
+        tuple(
+            Block(((n * size, (n + 1) * size),), hub, *star(hub, ("a", "b", "c"), routes))
+            for n, hub in enumerate(hubs)
+        ),
+    )
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    before=st.integers(0, 60),
+    withdrawn=st.integers(0, 3),
+    to=st.sampled_from("abcde"),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
+    seed, before, withdrawn, to
+):
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4, seed)
+    models = integers("abc", fabric.elements, seed)
+    weights = {"a": 1.0, "b": 2.0, "c": 5.0}
+    plan = stars("abde", 20)
+    fabric.tell(0, plan, weights, 0.125, models)
+    fabric.deliver(before)
+    routes = {link: link for link in MESH}
+    chunks = plan.blocks[withdrawn].chunks
+    fabric.rearrange(0, plan, withdrawn, Block(chunks, to, *star(to, ("a", "b", "c"), routes)))
+    fabric.deliver()
+    for site in "abc":
+        np.testing.assert_array_equal(fabric.results[site, 0], exact(models, weights, 0.125))
+
+
+def test_what_is_queued_for_a_withdrawn_block_is_not_sent():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    plan = stars("de", 20)
+    models = integers("abc", fabric.elements, 0)
+    fabric.tell(0, plan, dict.fromkeys("abc", 1.0), 1.0, models)
+    assert len(fabric.links["a", "d"].queue) > 0
+    fabric.rng = random.Random(1)
+    fabric.rearrange(
+        0, plan, 0, Block(((0, 10),), "e", *star("e", ("a", "b", "c"), {k: k for k in MESH}))
+    )
+    assert all(not fabric.links[site, "d"].queue for site in "abc")
