@@ -28,6 +28,7 @@ from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen
 from agents.plan import PlanError
 from agents.worker import AgentError, Worker, WorkerSettings
 from harness.network import Network, NetworkError
+from harness.ownership import die_with
 from harness.scenario import Scenario
 from workloads import kinds
 
@@ -62,6 +63,7 @@ class Agency:
         self._log_dir = log_dir
         self._agents: list[Agent] = []
         self._selector = selectors.DefaultSelector()
+        self._runner_pid = os.getpid()
         self.epoch_ns = 0
 
     def __enter__(self) -> Agency:
@@ -185,6 +187,7 @@ class Agency:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            die_with(self._runner_pid)
             errors = os.open(
                 self._log_dir / f"{child.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
             )

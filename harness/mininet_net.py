@@ -24,7 +24,7 @@ from mininet.net import Mininet  # type: ignore[import-untyped]
 from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
-from harness import shaping, wiring
+from harness import ownership, shaping, wiring
 from harness.namespace import Namespace
 from harness.netlink import RefusedError
 from harness.network import (
@@ -70,8 +70,9 @@ class MininetNetwork:
             self._start_hosts()
             self._configure_sites()
             self._make_links()
+            tag = ownership.Owner.me().tag
             for site, namespace in self._namespaces.items():
-                namespace.channel.perform(wiring.raise_links(self.topology.rank(site)))
+                namespace.channel.perform(wiring.raise_links(self.topology.rank(site), tag))
             # Giving a raised interface its shape also opens it for traffic at once. The kernel
             # by itself opens some 100 interfaces a second.
             self._shape_links()
@@ -258,6 +259,11 @@ class _SiteHost(Host):  # type: ignore[misc]
     def IP(self, intf: object = None) -> str:
         """The site's address, whichever interface is meant."""
         return str(self.params["ip"]).partition("/")[0]
+
+    def _popen(self, cmd: list[str], **params: Any) -> Any:
+        """Starts a process of the site, which carries the run's tag."""
+        tagged = {ownership.VARIABLE: ownership.Owner.me().tag, **os.environ}
+        return super()._popen(cmd, **{"env": tagged, **params})
 
     def _open_shell(self) -> None:
         if self.shell is not None:

@@ -69,6 +69,22 @@ class Namespace:
 
 
 @contextlib.contextmanager
+def inside_of(pid: int) -> Iterator[None]:
+    """The calling thread is in another process's network namespace while the context lasts.
+
+    Raises:
+        OSError: there is no such process, or we may not.
+    """
+    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with _returning():
+            _call(_libc.setns, handle, _CLONE_NEWNET)
+            yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
 def _returning() -> Iterator[None]:
     """Brings the calling thread back to the namespace it is in now."""
     outside = _here()

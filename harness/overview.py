@@ -11,6 +11,7 @@ from rich.table import Table
 from harness import document, units
 from harness.extensions import discover, summary
 from harness.options import render
+from harness.ownership import Owner
 from harness.progress import short
 from harness.settings import Component, Scenario
 from harness.units import RATE_MBPS, SHARE_PERCENT, SIZE_BYTES, TIME_MS, Dimension, of_name
@@ -92,14 +93,16 @@ def runs(folder: Path) -> Iterator[Line]:
     """Every run in the folder of all runs, oldest first, with its verdict."""
     found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
-        yield str(path), _verdict(path / "verdict.json")
+        yield str(path), _verdict(path)
 
 
-def _verdict(path: Path) -> str:
+def _verdict(run_dir: Path) -> str:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
+        text = (run_dir / "verdict.json").read_text(encoding="utf-8")
+        return str(json.loads(text)["verdict"])
     except (OSError, ValueError, KeyError):
-        return "no verdict"
+        owner = Owner.of_run(run_dir)
+        return "running" if owner and owner.alive() else "not finished"
 
 
 def _component(component: Component) -> str:

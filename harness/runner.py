@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from harness import report
+from harness import ownership, report
 from harness.kernel import boot, build
 from harness.network import NetworkError
 from harness.progress import Progress
@@ -74,7 +74,9 @@ def run(
         error = f"the session ended with code {code}; see {folder.log}/session.log"
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
-    return RunResult(report.build(folder.path), folder.path, error)
+    verdict = report.build(folder.path)
+    folder.be_latest()
+    return RunResult(verdict, folder.path, error)
 
 
 @dataclass(slots=True)
@@ -117,9 +119,9 @@ def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
     """Run the session as a child of this process; it is ended whatever happens to us."""
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen(
-        command,
+        ["setpriv", "--pdeathsig", "TERM", *command],
         cwd=ROOT,
-        env={**os.environ, **settings},
+        env={**ownership.environment(), **settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -186,6 +186,7 @@ def _exit_text(event: Event) -> str:
 
 
 def _terminated(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one must not disturb the cleaning up
     raise KeyboardInterrupt
 
 

@@ -3,7 +3,7 @@
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
         tables/*.csv plots/*.png plots/*.svg verdict.json
-    runs/<scenario>/latest -> the newest of them
+    runs/<scenario>/latest -> the one that was finished last
 
 A file is written whole under another name and then renamed, so a full disk or a crash leaves the
 old file or the new one, never half of it.
@@ -28,6 +28,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from harness.ownership import Owner
 from harness.plots import render
 
 PACKAGES = (
@@ -40,6 +41,8 @@ PACKAGES = (
     "torch",
 )
 """Whose versions can change a result."""
+
+LATEST = "latest"
 
 
 class StoreError(Exception):
@@ -54,14 +57,14 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, scenario: str, now: datetime) -> RunFolder:
-        """Make a new folder under `root`, named after the time, and let `latest` point to it.
-
-        Raises StoreError.
-        """
+        """Make a new folder under `root`, named after the time. Raises StoreError."""
         home = root / scenario
         name = f"{now:%Y%m%d-%H%M%S}"
         with _writing(home):
             home.mkdir(parents=True, exist_ok=True)
+        with _writing(home / LATEST):
+            if (home / LATEST).is_dir() and not (home / LATEST).is_symlink():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         for number in itertools.count(1):
             path = home / (name if number == 1 else f"{name}-{number}")
             with _writing(path), contextlib.suppress(FileExistsError):
@@ -71,8 +74,11 @@ class RunFolder:
         for part in ("log", "tables", "plots"):
             with _writing(path / part):
                 (path / part).mkdir()
-        _point(home / "latest", path.name)
         return folder
+
+    def be_latest(self) -> None:
+        """Let `latest` point to this run, which is complete. Raises StoreError."""
+        _point(self.path.with_name(LATEST), self.path.name)
 
     @property
     def events(self) -> Path:
@@ -127,6 +133,8 @@ class RunFolder:
 def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None) -> dict[str, Any]:
     """The content of `environment.json`: what, besides the scenario, a result may depend on.
 
+    And `owner`, the process that carries out the run (see `ownership`).
+
     `guest_kernel` is the release of the kernel that the network ran in, where that is not the
     host's. `commit` is null outside a git checkout; it ends in `-dirty` where files were changed.
     """
@@ -145,6 +153,7 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
         },
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
+        "owner": Owner.me().tag,
     }
 
 

@@ -13,7 +13,16 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 
-from harness.netlink import CHANGE, CREATE, EXCLUSIVE, Request, attribute, number
+from harness.netlink import (
+    CHANGE,
+    CREATE,
+    EXCLUSIVE,
+    Channel,
+    Request,
+    attribute,
+    attributes,
+    number,
+)
 from harness.network import (
     NetworkOptions,
     device_index,
@@ -23,8 +32,10 @@ from harness.network import (
 )
 from topologies.model import Topology
 
-_NEW_LINK, _DELETE_LINK, _NEW_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = 16, 17, 20, 24, 28
-_LOOPBACK, _UP, _GROUP = 1, 1, 27
+_NEW_LINK, _DELETE_LINK, _GET_LINK = 16, 17, 18
+_NEW_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = 20, 24, 28
+_LOOPBACK, _UP, _ALIAS, _GROUP = 1, 1, 20, 27
+_LINK_BYTES = 16
 _OUR_GROUP = 0x7472
 """All links of a run carry this group number, so that one request can raise or remove them."""
 
@@ -53,9 +64,9 @@ def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> R
     return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CREATE | EXCLUSIVE, body)
 
 
-def raise_links(rank: int) -> Iterator[Request]:
-    """Gives the site its address and sets its interfaces up."""
-    up = _link_message(_LOOPBACK, _UP)
+def raise_links(rank: int, tag: str) -> Iterator[Request]:
+    """Gives the site its address and its owner's tag, and sets its interfaces up."""
+    up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
     yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
     address = _address(rank)
     body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, _EVERYWHERE, _LOOPBACK)
@@ -69,6 +80,20 @@ def remove_links() -> Request:
     """Removes all links of the site, both ends of each, in one go."""
     body = _link_message(0) + number(_GROUP, _OUR_GROUP)
     return Request("interfaces", _DELETE_LINK, CHANGE, body)
+
+
+def read_tag(channel: Channel) -> str:
+    """The tag of the site that the channel leads into; empty where there is none."""
+    for link in channel.dump(Request("interfaces", _GET_LINK, CHANGE, _link_message(0))):
+        if struct.unpack_from("=i", link, 4) == (_LOOPBACK,):
+            return attributes(link, _LINK_BYTES).get(_ALIAS, b"").rstrip(b"\0").decode()
+    return ""
+
+
+def remove_tag() -> Request:
+    """Makes the site one like any other."""
+    body = _link_message(_LOOPBACK) + attribute(_ALIAS)
+    return Request("tag of a site", _NEW_LINK, CHANGE, body)
 
 
 def connect(

@@ -264,7 +264,7 @@ def test_list_runs_shows_each_run_once_with_its_verdict(run_dir, capsys):
     assert cli.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{run_dir}  pass",
-        f"{run_dir.parent / '20260102-000000'}  no verdict",
+        f"{run_dir.parent / '20260102-000000'}  not finished",
     ]
 
 

@@ -31,13 +31,16 @@ def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> No
     assert names == ["20260301-120000", "20260301-120000-2", "20260301-120000-3"]
 
 
-def test_latest_points_to_the_newest_run_and_moves_with_the_folder(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path, "demo", NOON)
-    newest = RunFolder.create(tmp_path, "demo", NOON)
+def test_latest_points_to_the_run_that_finished_last_and_moves_with_it(tmp_path: Path) -> None:
+    first, second = (RunFolder.create(tmp_path, "demo", NOON) for _ in range(2))
     latest = tmp_path / "demo/latest"
+    assert not latest.exists()
+    second.be_latest()
     assert latest.readlink() == Path("20260301-120000-2")
+    first.be_latest()
+    assert latest.readlink() == Path("20260301-120000")
     (tmp_path / "demo").rename(tmp_path / "moved")
-    assert (tmp_path / "moved/latest").resolve().name == newest.path.name
+    assert (tmp_path / "moved/latest").resolve().name == first.path.name
 
 
 def test_a_file_where_a_folder_should_be_is_an_error_with_its_remedy(tmp_path: Path) -> None:
@@ -58,10 +61,7 @@ def test_a_folder_called_latest_is_not_replaced(tmp_path: Path) -> None:
         f"{tmp_path}/demo/latest: cannot be written: Is a directory;"
         " move the folder that is where a file should be"
     )
-    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
-        "20260301-120000",
-        "latest",
-    ]
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["latest"]
 
 
 def test_a_folder_that_may_not_be_written_is_an_error_with_its_remedy(tmp_path: Path) -> None:
@@ -150,6 +150,7 @@ def test_the_environment_names_everything_that_a_result_may_depend_on() -> None:
     found = store.environment(backend="embedded", clock="virtual", seed=7, guest_kernel="6.12.30")
     assert list(found) == [
         "version", "commit", "backend", "clock", "seed", "kernel", "host", "python", "packages",
+        "owner",
     ]  # fmt: skip
     assert (found["backend"], found["clock"], found["seed"]) == ("embedded", "virtual", 7)
     assert found["kernel"] == "6.12.30"

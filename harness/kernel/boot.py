@@ -15,6 +15,7 @@ from typing import Literal
 
 from harness.kernel import KernelError, build
 from harness.kernel.process import Guest, Signals, StallWatch
+from harness.ownership import FOLDER_PREFIX, Owner
 
 # What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
 # space that ends with the guest, no terminal, and one thread for numerics, because the guest has
@@ -107,11 +108,13 @@ def run(
     with (
         Signals() as signals,
         tempfile.TemporaryDirectory(
-            prefix="trunkline-", dir=memory_folder, ignore_cleanup_errors=True
+            prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-",
+            dir=memory_folder,
+            ignore_cleanup_errors=True,
         ) as folder,
     ):
         Path(folder, "request.json").write_text(json.dumps(request))
-        with Guest(kernel, _arguments(clock, seed, memory_mb, folder), memory_folder) as guest:
+        with Guest(kernel, _arguments(clock, seed, memory_mb, folder), Path(folder)) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
             while guest.serve(on_output or _to_stdout):
                 signals.pass_on_to(guest)

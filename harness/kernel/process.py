@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from harness.kernel import KernelError, processor
 from harness.kernel.guest import INTERRUPT
+from harness.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
 END_TIMEOUT_S = 10.0
@@ -37,7 +38,7 @@ CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 class Guest:
     """A running guest. Leaving its context ends every host process of it."""
 
-    def __init__(self, kernel: Path, arguments: Sequence[str], memory_folder: Path) -> None:
+    def __init__(self, kernel: Path, arguments: Sequence[str], folder: Path) -> None:
         self.virtual_time_ns = -1
         self._exit_code: int | None = None
         self._log = b""
@@ -65,7 +66,7 @@ class Guest:
                 stdin=subprocess.DEVNULL,
                 stdout=messages_end,
                 stderr=messages_end,
-                env={"PATH": os.defpath, "TMPDIR": str(memory_folder)},
+                env={"PATH": os.defpath, "TMPDIR": str(folder), VARIABLE: Owner.me().tag},
                 pass_fds=inherited[1:],
                 start_new_session=True,
             )
