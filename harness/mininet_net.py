@@ -13,7 +13,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,10 @@ from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
 from harness import ownership, shaping, wiring
-from harness.namespace import Namespace
-from harness.netlink import RefusedError
+from harness.namespace import Namespace, check_rights
+from harness.netlink import RefusedError, Request
 from harness.network import (
+    Cut,
     Directed,
     LinkCounters,
     NetworkError,
@@ -40,7 +41,6 @@ from harness.network import (
 )
 from topologies.model import Link, Topology
 
-_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 _SOCKET_BUFFER_BYTES = 64 << 20
 """TCP may have so much in flight: 4 Gbit/s x 125 ms."""
 
@@ -62,10 +62,11 @@ class MininetNetwork:
             (link.src, link.dst): replace(link, queue_bytes=topology.queue_bytes(link))
             for link in topology.links
         }
+        self._cuts: set[tuple[Directed, Cut]] = set()
 
     def start(self) -> None:
         """Builds everything; leaves nothing behind if it fails halfway."""
-        _check_machine()
+        check_rights()
         try:
             self._start_hosts()
             self._configure_sites()
@@ -77,10 +78,7 @@ class MininetNetwork:
             # by itself opens some 100 interfaces a second.
             self._shape_links()
             for site, namespace in self._namespaces.items():
-                requests = wiring.connect(
-                    self.topology, site, self._options.initial_window, self._routed_algorithm
-                )
-                namespace.channel.perform(requests)
+                namespace.channel.perform(self._connections(site))
         except BaseException:
             self.stop()
             raise
@@ -131,14 +129,67 @@ class MininetNetwork:
         channel.perform(self._shaper.change(old, new, index))
         self._links[src, dst] = new
 
+    def cut(self, src: str, dst: str, how: Cut) -> None:
+        """Stops the direction src -> dst, or both (`carrier`); again, it does nothing."""
+        ends = self._ends(src, dst, how)
+        if (ends, how) in self._cuts:
+            return
+        if how == "blackhole":
+            requests = self._shaper.swallow(
+                self._links[ends], device_index(self.topology.rank(src))
+            )
+            self._namespace(dst).channel.perform(requests)
+        else:
+            for here, there in (ends, ends[::-1]):
+                down = wiring.lower_link(self.topology.rank(here), self.topology.rank(there))
+                self._namespace(here).channel.perform([down])
+        self._cuts.add((ends, how))
+
+    def mend(self, src: str, dst: str, how: Cut) -> None:
+        """Undoes `cut` of the same kind; where there was none, it does nothing."""
+        ends = self._ends(src, dst, how)
+        if (ends, how) not in self._cuts:
+            return
+        if how == "blackhole":
+            requests = self._shaper.deliver(
+                self._links[ends], device_index(self.topology.rank(src))
+            )
+            self._namespace(dst).channel.perform(requests)
+        else:
+            self._raise_link(*ends)
+        self._cuts.remove((ends, how))
+
     def counters(self) -> dict[Directed, LinkCounters]:
         """What every directed link has carried and dropped so far."""
-        counted: dict[Directed, LinkCounters] = {}
-        for src in self.topology.site_names:
-            by_index = self._shaper.counters(self._namespace(src).channel)
-            for dst in self.topology.neighbours(src):
-                counted[src, dst] = by_index[device_index(self.topology.rank(dst))]
-        return counted
+        channels = {site: self._namespace(site).channel for site in self.topology.site_names}
+        carried = {site: self._shaper.counters(channel) for site, channel in channels.items()}
+        lost = {site: self._shaper.swallowed(channel) for site, channel in channels.items()}
+        index = {site: device_index(self.topology.rank(site)) for site in channels}
+        return {
+            (src, dst): replace(carried[src][index[dst]], swallowed=lost[dst].get(index[src], 0))
+            for src in channels
+            for dst in self.topology.neighbours(src)
+        }
+
+    def _ends(self, src: str, dst: str, how: Cut) -> Directed:
+        """What `how` cuts: one name for both directions of a carrier."""
+        self.topology.link(src, dst)
+        return (dst, src) if how == "carrier" and dst < src else (src, dst)
+
+    def _raise_link(self, src: str, dst: str) -> None:
+        """Sets both ends up and tells them again what they forgot when they went down."""
+        directions = ((src, dst), (dst, src))
+        for here, there in directions:
+            up = wiring.raise_link(self.topology.rank(here), self.topology.rank(there))
+            self._namespace(here).channel.perform([up])
+        for here, there in directions:
+            opened = wiring.open_link(self.topology.rank(here), self.topology.rank(there))
+            self._namespace(here).channel.perform([*opened, *self._connections(here, there)])
+
+    def _connections(self, site: str, through: str | None = None) -> Iterator[Request]:
+        return wiring.connect(
+            self.topology, site, self._options.initial_window, self._routed_algorithm, through
+        )
 
     def _namespace(self, site: str) -> Namespace:
         self.topology.rank(site)
@@ -348,15 +399,3 @@ def _choose_congestion_control(namespace: Namespace, algorithm: str) -> str | No
         what = f"congestion_control {algorithm}: this kernel has {', '.join(known)}"
         raise NetworkError(what, error.where, f"modprobe tcp_{algorithm}") from error
     return None
-
-
-def _check_machine() -> None:
-    """Raises NetworkError if this process may not build networks."""
-    status = Path("/proc/self/status").read_text()
-    held = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
-    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
-    if lacking:
-        what = f"building a network needs {' and '.join(lacking)}; this process (user id "
-        raise NetworkError(
-            f"{what}{os.geteuid()}) has not", "this machine", "backend: embedded, or run as root"
-        )

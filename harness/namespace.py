@@ -16,6 +16,7 @@ from harness.netlink import Channel
 from harness.network import NetworkError
 
 _CLONE_NEWNET = 0x40000000
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 _SETTINGS = Path("/proc/sys/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -66,6 +67,18 @@ class Namespace:
                 except OSError as error:
                     what = f"net/{name} = {value}: {error.strerror}"
                     raise NetworkError(what, f"site {self.site}") from error
+
+
+def check_rights() -> None:
+    """Raises NetworkError if this process may not build networks."""
+    status = Path("/proc/self/status").read_text()
+    held = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    if lacking:
+        what = f"building a network needs {' and '.join(lacking)}; this process (user id "
+        raise NetworkError(
+            f"{what}{os.geteuid()}) has not", "this machine", "backend: embedded, or run as root"
+        )
 
 
 @contextlib.contextmanager

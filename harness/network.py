@@ -9,12 +9,17 @@ from __future__ import annotations
 import ipaddress
 import math
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from topologies.model import Link, Topology
 
 Directed = tuple[str, str]
 """A directed link: (source site, destination site)."""
+
+Cut = Literal["blackhole", "carrier"]
+"""How a link fails. `blackhole`: nothing of one direction arrives any more, and nobody is told;
+what is on its way is lost too, as if the far end were cut off. `carrier`: the interfaces at both
+ends go down, so both directions stop, their queues are lost, and both sites know it at once."""
 
 _FIRST_ADDRESS = 0x0A000001
 
@@ -61,19 +66,21 @@ class NetworkOptions:
 class LinkCounters:
     """What one directed link carried and lost since it was built.
 
-    `bytes` and `packets` left the link, Ethernet headers included; `queue_drops` did not fit into
-    its queue and `losses` were lost at random, both in packets.
+    `bytes` and `packets` went over the link, Ethernet headers included; `queue_drops` did not fit
+    into its queue, `losses` were lost at random, and of those that went over, `swallowed` vanished
+    in a blackhole, all in packets.
     """
 
     bytes: int = 0
     packets: int = 0
     queue_drops: int = 0
     losses: int = 0
+    swallowed: int = 0
 
     @property
     def drops(self) -> int:
-        """All packets that the link did not deliver."""
-        return self.queue_drops + self.losses
+        """All packets that the link did not deliver, except the queue of one that went down."""
+        return self.queue_drops + self.losses + self.swallowed
 
 
 class Network(Protocol):
@@ -108,6 +115,12 @@ class Network(Protocol):
     ) -> None:
         """Changes one direction in place; None keeps a value, the queue stays as built."""
 
+    def cut(self, src: str, dst: str, how: Cut) -> None:
+        """Stops the direction src -> dst, or both (`carrier`); again, it does nothing."""
+
+    def mend(self, src: str, dst: str, how: Cut) -> None:
+        """Undoes `cut` of the same kind; where there was none, it does nothing."""
+
     def counters(self) -> dict[Directed, LinkCounters]:
         """What every directed link has carried and dropped so far."""
 
@@ -120,6 +133,7 @@ class InMemoryNetwork:
     running: bool = False
     entered: list[str] = field(default_factory=list)
     carried: dict[Directed, LinkCounters] = field(default_factory=dict)
+    cuts: set[tuple[Directed, Cut]] = field(default_factory=set)
 
     def start(self) -> None:
         """See `Network`."""
@@ -149,10 +163,22 @@ class InMemoryNetwork:
         links = (new if (at.src, at.dst) == (src, dst) else at for at in self.topology.links)
         self.topology = Topology(self.topology.name, self.topology.sites, tuple(links))
 
+    def cut(self, src: str, dst: str, how: Cut) -> None:
+        """Notes it in `cuts`: the carrier of both directions, a blackhole of one."""
+        self.cuts.update((ends, how) for ends in self._affected(src, dst, how))
+
+    def mend(self, src: str, dst: str, how: Cut) -> None:
+        """Takes it out of `cuts`."""
+        self.cuts.difference_update((ends, how) for ends in self._affected(src, dst, how))
+
     def counters(self) -> dict[Directed, LinkCounters]:
         """What a test put into `carried`, else nothing."""
         pairs = ((link.src, link.dst) for link in self.topology.links)
         return {pair: self.carried.get(pair, LinkCounters()) for pair in pairs}
+
+    def _affected(self, src: str, dst: str, how: Cut) -> tuple[Directed, ...]:
+        self.topology.link(src, dst)
+        return ((src, dst), (dst, src)) if how == "carrier" else ((src, dst),)
 
 
 def changed_link(

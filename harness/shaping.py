@@ -17,8 +17,13 @@ never reorders: a packet that drew a short delay waits for the one before it.
 
 Kernels without netem can have links without delay, jitter and loss: `TokenBucket` shapes those.
 
-Both change in place. Packets that are already queued leave at the old rate, and a new rate finds
-the policer's queue empty: for at most one drain time, the link holds up to twice its queue.
+Both change in place: no packet is lost, overtaken or let through unshaped. In the embedded kernel
+(`kernel/live-changes.patch`) a new rate holds for what is queued, too, and the policer knows what
+is queued; a new delay holds for what is sent from then on, and who sent first still arrives first.
+A kernel without the patch sends what is queued at the old rate, and a new rate finds the policer's
+queue empty: for at most one drain time, the link then holds up to twice its queue.
+
+A blackhole is a second policer, where packets enter the destination: it has no rate, and drops all.
 """
 
 from __future__ import annotations
@@ -44,11 +49,12 @@ from harness.netlink import (
 from harness.network import ETHERNET_HEADER_BYTES, LinkCounters, NetworkError
 from topologies.model import Link
 
-_NEW_QDISC, _DELETE_QDISC, _GET_QDISC, _NEW_FILTER, _NEW_ACTION, _GET_ACTION = (
+_NEW_QDISC, _DELETE_QDISC, _GET_QDISC, _NEW_FILTER, _DELETE_FILTER, _NEW_ACTION, _GET_ACTION = (
     36,
     37,
     38,
     44,
+    45,
     48,
     50,
 )
@@ -56,10 +62,12 @@ _KIND, _OPTIONS, _STATISTICS = 1, 2, 7
 _ACTION_STATISTICS = 4
 
 _LOOPBACK = 1
-_ROOT, _CLSACT, _EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF3
+_ROOT, _CLSACT, _INGRESS, _EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF2, 0xFFFFFFF3
 _SHAPER_HANDLE, _CLSACT_HANDLE = 0x10000, 0xFFFF0000
 _ALL_PACKETS = 0x10300  # priority 1, ETH_P_ALL in network byte order
+_DROP = 2  # TC_ACT_SHOT: gone, and counted
 _SWALLOW = 4  # TC_ACT_STOLEN: gone, and the sender is told that it went well
+_BLACKHOLES = 1 << 24  # added to an interface's index: the policer that is its blackhole
 
 _TICK_NS = 64
 _UINT32_MAX = 0xFFFFFFFF
@@ -79,8 +87,17 @@ class Shaper(Protocol):
     def change(self, old: Link, new: Link, index: int) -> Iterator[Request]:
         """What turns one into the other in place, without losing a packet."""
 
+    def swallow(self, link: Link, index: int) -> Iterator[Request]:
+        """What makes the interface at the link's destination drop all that arrives."""
+
+    def deliver(self, link: Link, index: int) -> Iterator[Request]:
+        """What undoes `swallow`."""
+
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """What the links of the channel's namespace carried and dropped, by interface index."""
+
+    def swallowed(self, channel: Channel) -> dict[int, int]:
+        """How many packets to the channel's namespace vanished so far, by interface index."""
 
 
 def choose(channel: Channel, links: tuple[Link, ...], mtu: int) -> Shaper:
@@ -128,13 +145,30 @@ class RouterAndWire:
         options = netem_options(new)
         yield _qdisc(what, CHANGE, index, _ROOT, _SHAPER_HANDLE, b"netem\0", options)
 
+    def swallow(self, link: Link, index: int) -> Iterator[Request]:
+        """See `Shaper`."""
+        body = _tc_message(index, 1, _INGRESS, _ALL_PACKETS) + attribute(_KIND, b"matchall\0")
+        actions = attribute(_OPTIONS, attribute(2, _drop_action(_BLACKHOLES + index)))
+        what = f"blackhole {link.src} -> {link.dst}"
+        yield Request(what, _NEW_FILTER, CREATE | EXCLUSIVE, body + actions)
+
+    def deliver(self, link: Link, index: int) -> Iterator[Request]:
+        """See `Shaper`."""
+        body = _tc_message(index, 1, _INGRESS, _ALL_PACKETS) + attribute(_KIND, b"matchall\0")
+        yield Request(f"blackhole {link.src} -> {link.dst}", _DELETE_FILTER, CHANGE, body)
+
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """See `Shaper`."""
         overflows = dict(_policed(channel))
         return {
             index: LinkCounters(sent_bytes, packets, overflows.get(index, 0), drops)
-            for index, (sent_bytes, packets, drops) in _shaped(channel, b"netem\0")
+            for index, (sent_bytes, packets, drops) in _counted(channel, b"netem\0", _ROOT)
         }
+
+    def swallowed(self, channel: Channel) -> dict[int, int]:
+        """See `Shaper`."""
+        found = _counted(channel, b"clsact\0", _CLSACT)
+        return {index: drops for index, (_, _, drops) in found}
 
 
 class TokenBucket:
@@ -157,12 +191,28 @@ class TokenBucket:
             raise _lacking(new, None)
         return self._set(new, index, CHANGE)
 
+    def swallow(self, link: Link, index: int) -> Iterator[Request]:
+        """See `Shaper`. Refuses: this kernel has no policer."""
+        raise NetworkError(
+            "a blackhole needs the policer, which this kernel lacks",
+            f"link {link.src} -> {link.dst}",
+            "outage with carrier, or backend: embedded",
+        )
+
+    def deliver(self, link: Link, index: int) -> Iterator[Request]:
+        """See `Shaper`: there never is a blackhole."""
+        return iter(())
+
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """See `Shaper`."""
         return {
             index: LinkCounters(sent_bytes, packets, queue_drops=drops)
-            for index, (sent_bytes, packets, drops) in _shaped(channel, b"tbf\0")
+            for index, (sent_bytes, packets, drops) in _counted(channel, b"tbf\0", _ROOT)
         }
+
+    def swallowed(self, channel: Channel) -> dict[int, int]:
+        """See `Shaper`."""
+        return {}
 
     def _set(self, link: Link, index: int, flags: int) -> Iterator[Request]:
         options = bucket_options(link, self._packet_bytes)
@@ -239,6 +289,13 @@ def _police_action(link: Link, index: int) -> bytes:
     return attribute(1, attribute(_KIND, b"police\0"), options)
 
 
+def _drop_action(index: int) -> bytes:
+    """A policer without a rate, to which every packet conforms, and which drops what conforms."""
+    parameters = struct.pack("=IiIII", index, _DROP, 0, 0, _UINT32_MAX) + bytes(24 + 3 * 4)
+    options = attribute(_OPTIONS, attribute(1, parameters) + number(5, _DROP))
+    return attribute(1, attribute(_KIND, b"police\0"), options)
+
+
 def _tc_message(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
 
@@ -271,13 +328,15 @@ def _lacking(link: Link, cause: RefusedError | None) -> NetworkError:
     )
 
 
-def _shaped(channel: Channel, kind: bytes) -> Iterator[tuple[int, tuple[int, int, int]]]:
-    """(interface index, (bytes, packets, drops)) of every root qdisc of that kind."""
+def _counted(
+    channel: Channel, kind: bytes, place: int
+) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """(interface index, (bytes, packets, drops)) of every qdisc of that kind at that place."""
     question = Request("counters", _GET_QDISC, CHANGE, _tc_message(0, 0, 0))
     for body in channel.dump(question):
         _, index, _, parent, _ = struct.unpack_from("=BxxxiIII", body)
         found = attributes(body, 20)
-        if parent == _ROOT and found[_KIND] == kind:
+        if parent == place and found[_KIND] == kind:
             statistics = attributes(found[_STATISTICS])
             sent_bytes, packets = struct.unpack_from("=QI", statistics[1])
             if 8 in statistics:  # only there when 32 bits no longer hold it

@@ -42,6 +42,7 @@ _OUR_GROUP = 0x7472
 _MAIN_TABLE, _STATIC, _UNICAST, _ON_LINK = 254, 4, 1, 4
 _EVERYWHERE, _LINK_LOCAL = 0, 253
 _PERMANENT = 0x80
+_QUEUE_LENGTH = 1000  # every interface's, unless somebody changes it
 
 _ETHTOOL, _GET_STRINGS, _GET_SET_SIZES, _SET_FEATURES, _FEATURES = 0x8946, 0x1B, 0x37, 0x3B, 4
 _STRING_BYTES = 32
@@ -76,6 +77,29 @@ def raise_links(rank: int, tag: str) -> Iterator[Request]:
     yield Request(f"interfaces of site {rank}", _NEW_LINK, CHANGE, body)
 
 
+def lower_link(src: int, dst: int) -> Request:
+    """Sets the interface at `src` towards `dst` down; its routes and neighbours are forgotten."""
+    body = _link_message(device_index(dst), changed=_UP)
+    return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
+def raise_link(src: int, dst: int) -> Request:
+    """Sets it up again, without what it has forgotten."""
+    body = _link_message(device_index(dst), _UP)
+    return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
+def open_link(src: int, dst: int) -> Iterator[Request]:
+    """Lets traffic through an interface whose both ends are up, at once.
+
+    The kernel by itself may take a second to notice. It also does so when the length of the
+    interface's queue changes, which nothing here uses.
+    """
+    for length in (_QUEUE_LENGTH + 1, _QUEUE_LENGTH):
+        body = _link_message(device_index(dst)) + number(13, length)
+        yield Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
 def remove_links() -> Request:
     """Removes all links of the site, both ends of each, in one go."""
     body = _link_message(0) + number(_GROUP, _OUR_GROUP)
@@ -97,24 +121,34 @@ def remove_tag() -> Request:
 
 
 def connect(
-    topology: Topology, site: str, initial_window: int, congestion_control: str | None = None
+    topology: Topology,
+    site: str,
+    initial_window: int,
+    congestion_control: str | None = None,
+    through: str | None = None,
 ) -> Iterator[Request]:
     """Tells the site its neighbours' hardware addresses and its way to every other site.
 
     `initial_window` (packets) and, if given, the congestion control hold for every connection.
+    With `through`, only what concerns the link to that neighbour.
     """
     here = topology.rank(site)
-    for neighbour in map(topology.rank, topology.neighbours(site)):
+    for name in topology.neighbours(site):
+        if through not in (None, name):
+            continue
+        neighbour = topology.rank(name)
         body = struct.pack(
             "=BxxxiHBB", socket.AF_INET, device_index(neighbour), _PERMANENT, 0, _UNICAST
         )
         body += attribute(1, _address(neighbour)) + attribute(2, hardware_address(neighbour, here))
-        what = f"neighbour {topology.site_names[neighbour]} of {site}"
+        what = f"neighbour {name} of {site}"
         yield Request(what, _NEW_NEIGHBOUR, CREATE | EXCLUSIVE, body)
     algorithm = attribute(16, congestion_control.encode() + b"\0") if congestion_control else b""
     metrics = attribute(8, number(11, initial_window), algorithm)
     source = attribute(7, _address(here))
     for dst, hop in topology.next_hops(site).items():
+        if through not in (None, hop):
+            continue
         direct = dst == hop
         body = struct.pack(
             "=BBBBBBBBI",
@@ -184,8 +218,9 @@ def _end(here: int, there: int, options: NetworkOptions) -> bytes:
     )
 
 
-def _link_message(index: int, flags: int = 0) -> bytes:
-    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags)
+def _link_message(index: int, flags: int = 0, changed: int = 0) -> bytes:
+    """Sets `flags`, and clears those of `changed` that are not among them."""
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags | changed)
 
 
 def _address(rank: int) -> bytes:

@@ -1,7 +1,7 @@
 """Builds the embedded kernel once from the distribution's kernel source and caches it per user.
 
 The key of the cache is a hash of everything that decides what comes out: the options in
-`um.config`, the patch, the source's name and the make arguments. A build happens in a temporary
+`um.config`, the patches, the source's name and the make arguments. A build happens in a temporary
 folder beside its destination and is moved there in one step, under a lock, so that a half-built
 kernel is never seen and two builders do not collide.
 """
@@ -22,7 +22,9 @@ from pathlib import Path
 from harness.kernel import KernelError
 
 CONFIG = Path(__file__).with_name("um.config")
-PATCH = Path(__file__).with_name("seeded-random.patch")
+PATCHES = tuple(
+    Path(__file__).with_name(f"{name}.patch") for name in ("seeded-random", "live-changes")
+)
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
 
@@ -82,7 +84,8 @@ class Status:
 
 def path() -> Path:
     """Where this user's kernel for the present options is or will be."""
-    recipe = "\n".join((CONFIG.read_text(), PATCH.read_text(), SOURCE.name, *MAKE_ARGUMENTS))
+    texts = [file.read_text() for file in (CONFIG, *PATCHES)]
+    recipe = "\n".join((*texts, SOURCE.name, *MAKE_ARGUMENTS))
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "trunkline" / "kernel" / key / "linux"
@@ -155,7 +158,8 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
         excludes = [f"--exclude={pattern}" for pattern in NOT_UNPACKED]
         _run(["tar", "-xf", str(SOURCE), "--strip-components=1", *excludes], tree)
         report(Progress(5, "configuring"))
-        _run(["patch", "--strip=1", f"--input={PATCH}"], tree)
+        for patch in PATCHES:
+            _run(["patch", "--strip=1", f"--input={patch}"], tree)
         configuration = f"KCONFIG_ALLCONFIG={CONFIG}"
         _run(["make", *MAKE_ARGUMENTS, "allnoconfig", configuration], tree)
         _check_options(tree / ".config")
