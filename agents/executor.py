@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from agents.disciplines import Flow
 from agents.link import Connection, Outgoing
 from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
 from agents.part import BlockPart
@@ -60,6 +61,7 @@ class Executor:
         self._chunk_elements = chunk_bytes // 4
         self._now_ns = now_ns
         self._tasks: dict[int, _Task] = {}
+        self._flows: dict[tuple[int, bool], Flow] = {}
         self._over: set[int] = set()
         self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
         self._sent: dict[int, dict[tuple[str, Phase], Traffic]] = {}
@@ -114,8 +116,10 @@ class Executor:
         self._tasks.pop(task, None)
         for _, data in self._early.pop(task, []):
             self._release(data)
+        keys = [(task, True), (task, False)]
+        flows = [self._flows.pop(key) for key in keys if key in self._flows]
         for link in self.links.values():
-            link.drop(lambda frame: frame.task == task)
+            link.forget(flows)
         return self._sent.pop(task, {}), self._received.pop(task, {})
 
     def allocate(self, header: ChunkHeader) -> memoryview:
@@ -177,7 +181,7 @@ class Executor:
         task.parts.pop(block, None)
         number = task.message.task
         for link in self.links.values():
-            link.drop(lambda frame: frame.task == number and frame.block == block)
+            link.drop(lambda frame: _is_of(frame, number, block))
         for key in [key for key in task.sums if key[0] == block]:
             sum_ = task.sums.pop(key)
             for data in (*sum_.held.values(), sum_.total):
@@ -318,8 +322,10 @@ class Executor:
             release()
 
         payload = data.data.cast("B")
-        frame = Outgoing(encode_chunk(header), payload, header.task, header.block, sent, release)
-        self.links[hop].put(frame)
+        flow = self._flows.setdefault(
+            (header.task, header.inward), Flow(header.task, header.inward)
+        )
+        self.links[hop].put(Outgoing(encode_chunk(header), payload, header, flow, sent, release))
 
     # -- memory and counting ----------------------------------------------------------------
 
@@ -407,6 +413,11 @@ class _Shared:
 
 _ADDED: Vector = np.empty(0, np.float32)
 """Stands for a contribution that is in the sum already."""
+
+
+def _is_of(frame: Outgoing, task: int, block: int) -> bool:
+    chunk = frame.chunk
+    return chunk is not None and chunk.task == task and chunk.block == block
 
 
 def _scale(data: Vector, factor: float) -> None:

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
 from agents.messages import ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
 
 NOTSENT_LOWAT_BYTES = 128 * 1024
@@ -39,19 +40,20 @@ class Outgoing:
     """A frame to send: its header, its payload, and whom to tell when the socket has taken it.
 
     `sent` gets the times, in nanoseconds of the agents' clock, at which the first byte was handed
-    to the socket and the last one taken by it. `task` and `block` say what a chunk belongs to.
+    to the socket and the last one taken by it. Of a chunk, `chunk` is the parsed header, and
+    `flow` what the discipline goes by; control messages have neither and go first.
     """
 
     header: bytes
     payload: memoryview | None = None
-    task: int = -1
-    block: int = -1
+    chunk: ChunkHeader | None = None
+    flow: Flow | None = None
     sent: Callable[[int, int], None] | None = None
     dropped: Callable[[], None] | None = None
 
 
 class Connection:
-    """Frames in through callbacks, frames out through a queue, first come first served."""
+    """Frames in through callbacks, frames out through a queue with a discipline."""
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Connection:
         on_lost: Callable[[str, Exception], None],
         allocate: Callable[[ChunkHeader], memoryview],
         now_ns: Callable[[], int],
+        discipline: Discipline = DISCIPLINES["fcfs"],
     ) -> None:
         sock.setblocking(False)
         if sock.family == socket.AF_INET:
@@ -73,7 +76,8 @@ class Connection:
         self._now_ns = now_ns
         self._reader = FrameReader(allocate)
         self._lowat = 1
-        self._queue: deque[Outgoing] = deque()
+        self._control: deque[Outgoing] = deque()
+        self._queue: Queue[Outgoing] = Queue(discipline)
         self._current: Outgoing | None = None
         self._left: list[memoryview] = []
         self._start_ns = 0
@@ -89,24 +93,26 @@ class Connection:
         self.put(Outgoing(encode(message)))
 
     def put(self, frame: Outgoing) -> None:
-        """Queue a frame behind all others; on a lost connection it is dropped at once."""
+        """Queue a frame; on a lost connection it is dropped at once."""
         if self._closed:
             if frame.dropped:
                 frame.dropped()
             return
-        self._queue.append(frame)
+        if frame.flow is None:
+            self._control.append(frame)
+        else:
+            self._queue.push(frame, frame.flow)
         self._drained.clear()
         if not self._writing:
             self._writable()
 
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
-        """Drop these queued frames; one that is partly sent goes on to its end."""
-        dropped = [frame for frame in self._queue if unwanted(frame)]
-        if dropped:
-            self._queue = deque(frame for frame in self._queue if not unwanted(frame))
-            for frame in dropped:
-                if frame.dropped:
-                    frame.dropped()
+        """Drop these queued chunks; one that is partly sent goes on to its end."""
+        _tell_dropped(self._queue.drop(unwanted))
+
+    def forget(self, flows: Collection[Flow]) -> None:
+        """Drop all queued chunks of these flows, of which no more will come."""
+        _tell_dropped(self._queue.forget(flows))
 
     async def drain(self) -> None:
         """Return when everything queued is in the socket, or the connection is lost."""
@@ -120,11 +126,9 @@ class Connection:
         self._loop.remove_reader(self._sock.fileno())
         self._loop.remove_writer(self._sock.fileno())
         self._sock.close()
-        unsent = [*([self._current] if self._current and self._left else []), *self._queue]
-        self._queue.clear()
-        for frame in unsent:
-            if frame.dropped:
-                frame.dropped()
+        _tell_dropped([self._current] if self._current and self._left else [])
+        self._control.clear()
+        self.drop(lambda frame: True)
         self._drained.set()
 
     def _readable(self) -> None:
@@ -185,10 +189,11 @@ class Connection:
         """Make sure that there is something left to send of the current frame."""
         if self._left:
             return True
-        if not self._queue or self._closed:
-            self._current = None
+        self._current = None
+        if not self._closed:
+            self._current = self._control.popleft() if self._control else self._queue.pop()
+        if self._current is None:
             return False
-        self._current = self._queue.popleft()
         self._start_ns = self._now_ns()
         self._left = [memoryview(self._current.header)]
         if self._current.payload is not None:
@@ -199,3 +204,9 @@ class Connection:
         with contextlib.suppress(OSError):
             self.close()
         self._on_lost(self.peer, error)
+
+
+def _tell_dropped(frames: list[Outgoing]) -> None:
+    for frame in frames:
+        if frame.dropped:
+            frame.dropped()

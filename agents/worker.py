@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from agents.clock import Clock
+from agents.disciplines import DISCIPLINES
 from agents.executor import Executor, Traffic
 from agents.link import Connection
 from agents.messages import (
@@ -49,12 +50,16 @@ class AgentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker must know beside its sockets; `rounds` limits how many it does."""
+    """What a worker must know beside its sockets; `rounds` limits how many it does.
+
+    `discipline` names the order in which its links serve their flows.
+    """
 
     site: str
     sites: tuple[str, ...]
     chunk_bytes: int
     rounds: int | None
+    discipline: str = "fcfs"
 
 
 class Outcome(Enum):
@@ -99,7 +104,13 @@ class Worker:
         )
         self._executor.links = links = {
             peer: Connection(
-                sock, peer, self._chunk, self._lost, self._executor.allocate, self._clock.now_ns
+                sock,
+                peer,
+                self._chunk,
+                self._lost,
+                self._executor.allocate,
+                self._clock.now_ns,
+                DISCIPLINES[self._settings.discipline],
             )
             for peer, sock in peers.items()
         }

@@ -31,6 +31,9 @@ class FakeLink:
     def put(self, frame: Outgoing) -> None:
         self.queue.append(frame)
 
+    def forget(self, flows) -> None:
+        self.drop(lambda frame: frame.flow in flows)
+
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
         dropped = [frame for frame in self.queue if unwanted(frame)]
         self.queue = [frame for frame in self.queue if not unwanted(frame)]

@@ -223,3 +223,24 @@ def test_simulated_jobs_share_links_first_come_first_served():
     push = Plan(("a",), ("b",), 1, (Block(((0, 1),), "b", (("a", "b"),), ()),))
     jobs = [Job(push, 1_000_000, 1_000_000, start_s=0.5), Job(push, 1_000_000, 1_000_000)]
     assert simulate(jobs, rates) == pytest.approx([2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("discipline", "finish_s"),
+    [
+        ("fcfs", [4.0, 6.0]),
+        ("fair", [6.0, 5.0]),  # the second job takes every other turn from 2 s on
+        ("task-fcfs", [4.0, 6.0]),
+        ("C1", [6.0, 3.0]),  # the second job only pulls, the first only pushes
+        ("C2", [4.0, 6.0]),
+    ],
+)
+def test_simulated_jobs_share_links_as_the_discipline_says(discipline, finish_s):
+    rates = {("a", "b"): 8.0, ("b", "a"): 8.0}
+    push = Plan(("a",), ("b",), 4, (Block(((0, 4),), "b", (("a", "b"),), ()),))
+    pull = Plan(("a",), ("b",), 2, (Block(((0, 2),), "a", (), (("a", "b"),)),))
+    jobs = [
+        Job(push, 4_000_000, 1_000_000),
+        Job(pull, 2_000_000, 1_000_000, start_s=0.5),
+    ]
+    assert simulate(jobs, rates, discipline=discipline) == pytest.approx(finish_s)
