@@ -12,6 +12,7 @@ import contextlib
 import gc
 import json
 import os
+import random
 import selectors
 import signal
 import time
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents import registry
+from agents import estimates, registry
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock
 from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
@@ -245,7 +246,11 @@ class Agency:
         where = network.address(scenario.controller_site)
         controller = await dial(site, self._run_id, Peer(CONTROLLER, where, CONTROLLER_PORT))
         settings = WorkerSettings(
-            site, topology.site_names, scenario.scheme.chunk_bytes, scenario.stop.rounds
+            site,
+            topology.site_names,
+            scenario.scheme.chunk_bytes,
+            scenario.stop.rounds,
+            scenario.scheme.discipline,
         )
         await Worker(settings, workload, clock, child.log).run(sockets, controller)
 
@@ -253,9 +258,14 @@ class Agency:
         scenario = self._scenario
         topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
         sites = topology.site_names
+        rates_mbps = estimates.noisy(
+            topology.rates_mbps(),
+            scheme.rate_error_percent / 100,
+            random.Random(f"{scenario.seed} estimates"),
+        )
         settings = ControllerSettings(
             sites=sites,
-            rates_mbps=topology.rates_mbps(),
+            rates_mbps=rates_mbps,
             delays_ms=topology.delays_ms(),
             model_bytes=kinds()[scenario.workload.kind].model_bytes(**scenario.workload.options),
             chunk_bytes=scheme.chunk_bytes,
@@ -271,6 +281,8 @@ class Agency:
         build = registry.plans()[scheme.plan.kind].build
         listener = listen(self._network.address(scenario.controller_site), CONTROLLER_PORT)
         clock = child.clock(scenario.clock)
+        if scheme.rate_error_percent:
+            child.log("rates_estimated", links=[[*link, rate] for link, rate in rates_mbps.items()])
         workers = await accept(listener, self._run_id, [Peer(site, "", 0) for site in sites])
         controller = Controller(
             settings,

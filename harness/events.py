@@ -35,6 +35,15 @@ class LinkCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkRate:
+    """The rate of one directed link, as an estimate has it."""
+
+    src: str
+    dst: str
+    rate_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened at `site` (a site, "controller" or "runner"), `t_ns` into the run."""
 
@@ -209,6 +218,13 @@ class Evaluated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RatesEstimated(Event):
+    """Controller: the rates that plans go by from now on, which are not the true ones."""
+
+    links: tuple[LinkRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
     """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
 
@@ -377,6 +393,12 @@ def _counters(value: Any) -> LinkCounters:
         raise _WrongError(f"{every}; one value is not {wrong}") from None
 
 
+def _rate(value: Any) -> LinkRate:
+    if isinstance(value, list) and len(value) == 3:
+        return LinkRate(_text(value[0]), _text(value[1]), _number(value[2]))
+    raise _WrongError("lists of src, dst, rate_mbps")
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -396,6 +418,7 @@ _BY_TYPE: dict[Any, _Reader] = {
     tuple[float, ...]: _many(_number),
     tuple[int, ...]: _many(_count),
     tuple[LinkCounters, ...]: _many(_counters),
+    tuple[LinkRate, ...]: _many(_rate),
     Mapping[str, float]: _weights,
     Mapping[str, Any]: _object,
 }

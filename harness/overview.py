@@ -38,6 +38,7 @@ def facts(scenario: Scenario) -> Table:
         f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
         "policy": _component(scheme.policy),
         "plan": _component(scheme.plan),
+        "links": f"{scheme.discipline}, rates known to {scheme.rate_error_percent:g} %",
         "controller": f"at {scenario.controller_site}",
         "network": _pairs(render(scenario.network, None)),
         "stop": _pairs(render(scenario.stop, None)),

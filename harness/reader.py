@@ -45,7 +45,7 @@ DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
 """What every topology takes besides its builder's options."""
 
-CHUNK = Option("chunk_bytes", "chunk", units.SIZE_BYTES, int, 256 * 1024)
+SCHEME = tuple(option for option in options_of(Scheme) if option.name not in ("policy", "plan"))
 """What every scheme takes besides its policy's and plan's options."""
 
 
@@ -195,13 +195,13 @@ class Reader:
         if not self._source.is_sound("scheme"):
             functions = [module.create for module in choices["policy"].values()]
             functions += [module.build for module in choices["plan"].values()]
-            self._check_apart("scheme", tuple(choices), functions, (CHUNK,))
+            self._check_apart("scheme", tuple(choices), functions, SCHEME)
             return None
         policy = self._extensions.policies[names["policy"]]
         plan = self._extensions.plans[names["plan"]]
         policy_options, plan_options = options_of(policy.create), options_of(plan.build)
         choice = named("policy", names["policy"]), named("plan", names["plan"])
-        options = merged(CHUNK, *policy_options, *plan_options)
+        options = merged(*SCHEME, *policy_options, *plan_options)
         model = self._read(("scheme",), model_of("scheme", (*choice, *options)), names)
         if model is None:
             return None
@@ -209,7 +209,7 @@ class Reader:
         chosen = Scheme(
             Component(names["policy"], {each.name: values[each.name] for each in policy_options}),
             Component(names["plan"], {each.name: values[each.name] for each in plan_options}),
-            values["chunk_bytes"],
+            **{each.name: values[each.name] for each in SCHEME},
         )
         self._check_policy(policy.create, chosen.policy.options, sites)
         return chosen

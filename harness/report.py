@@ -67,6 +67,7 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     Estimate and bound count payload, so links have the rate that TCP's payload can get.
     """
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
+    discipline = scenario.scheme.discipline
     rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
     delays_ms = topology.delays_ms()
 
@@ -77,8 +78,9 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     @functools.lru_cache(maxsize=4096)
     def of_plan(forest: str, chunk_bytes: int, model_bytes: int) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
-        fluid_s = estimate(plan, rates_mbps, chunk_bytes, model_bytes)
-        delayed_s = estimate(plan, rates_mbps, chunk_bytes, model_bytes, delays_ms)
+        sizes = chunk_bytes, model_bytes
+        fluid_s = estimate(plan, rates_mbps, *sizes, discipline=discipline)
+        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline)
         told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,

@@ -16,7 +16,7 @@ from harness import document, units
 from harness.document import Problem, ScenarioErrors
 from harness.extensions import Extensions, discover
 from harness.options import render
-from harness.reader import SCHEMES, Reader
+from harness.reader import SCHEME, SCHEMES, Reader
 from harness.schema import json_schema
 from harness.settings import (
     Component,
@@ -105,7 +105,7 @@ def resolve(scenario: Scenario) -> str:
             "scheme": {
                 "policy": scheme.policy.kind,
                 "plan": scheme.plan.kind,
-                "chunk": units.render(scheme.chunk_bytes, units.SIZE_BYTES),
+                **{each.key: render(getattr(scheme, each.name), each.dimension) for each in SCHEME},
                 **_rendered(scheme.policy),
                 **_rendered(scheme.plan),
             },

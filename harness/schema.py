@@ -11,7 +11,7 @@ from typing import Any, Literal, Union
 
 from harness.extensions import Extensions, discover, summary
 from harness.options import REQUIRED, Option, model_of, options_of
-from harness.reader import CHUNK, DEFAULT_SCHEME, OVERRIDES, SCHEMES, merged, named
+from harness.reader import DEFAULT_SCHEME, OVERRIDES, SCHEME, SCHEMES, merged, named
 from harness.settings import Basics
 
 
@@ -62,7 +62,7 @@ def _scheme(known: Extensions) -> Any:
             options = (
                 named("policy", policy, _default("policy", policy)),
                 named("plan", plan, _default("plan", plan)),
-                *merged(CHUNK, *options_of(policy_module.create), *options_of(plan_module.build)),
+                *merged(*SCHEME, *options_of(policy_module.create), *options_of(plan_module.build)),
             )
             text = f"{summary(policy_module)}. {summary(plan_module)}"
             pairs[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)

@@ -57,11 +57,17 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """Who synchronizes with whom (policy), how the bytes move (plan) and in what pieces."""
+    """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
+
+    Of the latter, `discipline` is the order in which a link serves its flows, and
+    `rate_error_percent` by how much the rates that plans go by may be off.
+    """
 
     policy: Component
     plan: Component
-    chunk_bytes: int
+    chunk_bytes: int = 256 * 1024
+    discipline: Literal["fcfs", "fair", "task-fcfs", "C1", "C2"] = "fcfs"
+    rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ network:
   slow_start_after_idle: true
   initial_window: 40
 workload: {kind: synthetic, model: 180 MB, compute: [50 ms, 0.2 s], slowdown: {b: 2}}
-scheme: {policy: preduce, plan: opr, p: 2, split: even, chunk: 1 MiB}
+scheme: {plan: opr, p: 2, split: even, chunk: 1 MiB, discipline: C1, rate_error: 30 %}
 controller: {site: b}
 stop: {rounds: 10, time: 3 min, tasks: 30}
 limits: {task: 50 s, run: 1 h}
@@ -89,7 +89,7 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
     assert scenario.workload.options["compute_s"] == (0.05, 0.2)
     assert scenario.workload.options["slowdown"] == {"b": 2.0}
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 2}), Component("opr", {"split": "even"}), 2**20
+        Component("preduce", {"p": 2}), Component("opr", {"split": "even"}), 2**20, "C1", 30.0
     )
     assert scenario.controller_site == "b"
     assert scenario.stop == Stop(rounds=10, time_s=180.0, tasks=30)
@@ -245,7 +245,8 @@ def test_a_resolved_scenario_spells_out_every_default():
         "src", "dst", "rate", "delay", "jitter", "loss", "queue",
     }  # fmt: skip
     assert data["scheme"] == {
-        "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "p": 3, "split": "aware",
+        "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
+        "rate_error": "0 %", "p": 3, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {"rounds": 1, "time": None, "tasks": None, "accuracy": None}
     assert data["limits"] == {"task": "600 s", "run": "1 h"}
