@@ -124,6 +124,7 @@ def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> No
     folder.write_table("workers", tables.workers(history, sites))
     folder.write_table("links", links)
     folder.write_table("accuracy", accuracy)
+    folder.write_table("run", tables.run(history, tasks, sites))
     if not scenario.outputs.plots:
         return
     folder.write_figure("gantt", plots.gantt(history, sites))

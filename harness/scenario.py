@@ -43,6 +43,7 @@ __all__ = [
     "json_schema",
     "load",
     "parse",
+    "read_file",
     "resolve",
 ]
 
@@ -52,14 +53,18 @@ def load(path: str | Path, overrides: Sequence[str] = (), seed: int | None = Non
 
     Raises ScenarioErrors with every problem found.
     """
+    return parse(read_file(path), str(path), overrides, seed)
+
+
+def read_file(path: str | Path) -> str:
+    """The text of a scenario file. Raises ScenarioErrors if it cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
         raise ScenarioErrors([Problem(str(path), None, "", "", "allowed is UTF-8 text")]) from None
-    return parse(text, str(path), overrides, seed)
 
 
 def parse(

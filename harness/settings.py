@@ -24,7 +24,8 @@ __all__ = [
     "Stop",
 ]
 
-NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+MAX_NAME = 64
+NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 
 
 def _folder_name(name: str) -> str:

@@ -71,14 +71,18 @@ class RunFolder:
                 path.mkdir()
                 break
         folder = cls(path)
-        for part in ("log", "tables", "plots"):
-            with _writing(path / part):
-                (path / part).mkdir()
+        folder.prepare("log", "tables", "plots")
         return folder
 
     def be_latest(self) -> None:
         """Let `latest` point to this run, which is complete. Raises StoreError."""
         _point(self.path.with_name(LATEST), self.path.name)
+
+    def prepare(self, *parts: str) -> None:
+        """Make these subfolders where they are missing. Raises StoreError."""
+        for part in parts:
+            with _writing(self.path / part):
+                (self.path / part).mkdir(parents=True, exist_ok=True)
 
     @property
     def events(self) -> Path:
@@ -139,7 +143,7 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
     host's. `commit` is null outside a git checkout; it ends in `-dirty` where files were changed.
     """
     return {
-        "version": _version("trunkline"),
+        "version": version("trunkline"),
         "commit": _commit(Path(__file__).resolve().parents[1]),
         "backend": backend,
         "clock": clock,
@@ -152,7 +156,7 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
             "cpus": os.cpu_count(),
         },
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES},
         "owner": Owner.me().tag,
     }
 
@@ -191,7 +195,8 @@ def _writing(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """The version of an installed package; None if it is not."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from agents.plan import Directed
-from harness.events import Evaluated, RoundFinished, RunFinished, TaskStarted
+from harness.events import Evaluated, RoundFinished, RunFinished, Stopping, TaskStarted
 from harness.history import History, Task, Transfer, phases, transfers, union
 from topologies.model import Topology
 
@@ -60,6 +60,22 @@ ACCURACY = {
     "accuracy_percent": "float64",
     "loss": "float64",
     "samples": "int64",
+}
+RUN = {
+    "tasks": "int64",
+    "abandoned": "int64",
+    "task_s": "float64",
+    "task_median_s": "float64",
+    "task_warm_s": "float64",
+    "estimate_s": "float64",
+    "latency_s": "float64",
+    "expected_warm_s": "float64",
+    "bound_s": "float64",
+    "window_s": "float64",
+    "rounds": "float64",
+    "rounds_least": "int64",
+    "bytes_sent": "int64",
+    "accuracy_percent": "float64",
 }
 
 
@@ -173,6 +189,39 @@ def accuracy(history: History) -> pd.DataFrame:
             for event in history.all(Evaluated)
         ),
     )
+
+
+def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
+    """The whole run in one row; `tasks` is the table of that name.
+
+    Task times, estimate, latency and bound are means over the completed tasks. `task_warm_s` and
+    `expected_warm_s` (estimate plus latency) are those of the later half of them, when TCP's
+    connections are warm. The window ends when the run was told to stop; `rounds` is what a worker
+    finished in it on average, `rounds_least` what the slowest did. The accuracy is the last one.
+    """
+    done = tasks[tasks["outcome"] == "completed"]
+    warm = done[len(done) // 2 :]
+    end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
+    each = [rounds[site] for site in sites]
+    evaluated = history.all(Evaluated)
+    row = {
+        "tasks": len(done),
+        "abandoned": int((tasks["outcome"] == "abandoned").sum()),
+        "task_s": done["duration_s"].mean(),
+        "task_median_s": done["duration_s"].median(),
+        "task_warm_s": warm["duration_s"].mean(),
+        "estimate_s": done["estimate_s"].mean(),
+        "latency_s": done["latency_s"].mean(),
+        "expected_warm_s": (warm["estimate_s"] + warm["latency_s"]).mean(),
+        "bound_s": done["bound_s"].mean(),
+        "window_s": end_ns / 1e9,
+        "rounds": sum(each) / len(each),
+        "rounds_least": min(each),
+        "bytes_sent": int(tasks["bytes_sent"].sum()),
+        "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
+    }
+    return _table(RUN, [row])
 
 
 def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ FILES = [
     "resolved.yaml",
     "tables/accuracy.csv",
     "tables/links.csv",
+    "tables/run.csv",
     "tables/tasks.csv",
     "tables/workers.csv",
     "verdict.json",

@@ -52,6 +52,27 @@ def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
     assert csv(tables.workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
 
 
+def test_a_run_is_summed_up_in_one_row() -> None:
+    events = history()
+    row = tables.run(events, tables.tasks(events, forecast), SITES).iloc[0].to_dict()
+    assert row == {
+        "tasks": 2,
+        "abandoned": 1,
+        "task_s": pytest.approx((1.270 + 0.780) / 2),
+        "task_median_s": pytest.approx((1.270 + 0.780) / 2),
+        "task_warm_s": pytest.approx(0.780),
+        "estimate_s": 1.5,
+        "latency_s": pytest.approx(0.03),
+        "expected_warm_s": pytest.approx(2.03),
+        "bound_s": 0.5,
+        "window_s": pytest.approx(4.4),
+        "rounds": pytest.approx(4 / 3),
+        "rounds_least": 1,
+        "bytes_sent": 5_250_000,
+        "accuracy_percent": pytest.approx(81.5),
+    }
+
+
 def test_links_have_goodput_while_busy_and_utilisation() -> None:
     assert csv(tables.links(history(), TOPOLOGY)) == [
         "src,dst,rate_mbps,delay_ms,bytes,interface_bytes,drops,busy_s,goodput_mbps,"

@@ -1,0 +1,247 @@
+"""Carries out a comparison: which runs it needs, which are there already, and what came of them.
+
+    comparisons/<scenario>/
+        tables/{trials,cells}.csv    a row per trial; a row per cell, with intervals
+        plots/*.png plots/*.svg
+        runs/<cell>/<time>/          each trial's run folder
+
+A run that is there is known again by its content: the resolved scenario and the code that it ran
+on (`harness.provenance`). So a comparison goes on where it was interrupted, a larger grid uses what
+a smaller one left, and a run of older code is never taken for a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness import comparison, comparison_plots, pool, provenance, report
+from harness.document import Problem, ScenarioErrors
+from harness.grid import Axis, Cell, cells
+from harness.pool import Finished, Job
+from harness.scenario import Scenario, parse, read_file
+from harness.settings import MAX_NAME
+from harness.store import RunFolder, StoreError
+from harness.trial import RECORD, outcome, record
+
+OnProgress = Callable[[int, float], None]
+"""Gets how many trials are finished, and how much of what was missing is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of the comparison: the cell, the trial's number, and the job that it is."""
+
+    cell: Cell
+    number: int
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Every trial, cell by cell; all of their scenarios are valid.
+
+    `real_time` says that some run on the real clock, where runs side by side disturb each other.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    trials: tuple[Trial, ...]
+    real_time: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that are varied."""
+        return tuple(axis.key for axis in self.axes)
+
+
+def plan(
+    path: str | Path,
+    axes: Sequence[Axis],
+    trials: int,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    draw: bool = False,
+) -> Comparison:
+    """Read the scenario of every trial; trial t of every cell has the scenario's seed plus t.
+
+    Raises ScenarioErrors with everything that is wrong with any of them.
+    """
+    text = read_file(path)
+    grid = cells(axes)
+    problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
+    scenarios: list[Scenario] = []
+    planned = []
+    for cell in grid:
+        changes = (*overrides, *cell.overrides)
+        try:
+            first = parse(text, str(path), changes, seed)
+            for number in range(trials):
+                scenario = parse(text, str(path), changes, first.seed + number)
+                scenarios.append(scenario)
+                job = _job(scenario, cell, str(path), text, changes, draw)
+                planned.append(Trial(cell, number, job))
+        except ScenarioErrors as errors:
+            for problem in errors.problems:
+                problems[_of_option(problem, cell)].append(cell)
+    if problems:
+        raise ScenarioErrors(_with_cells(problems, len(grid)))
+    real_time = any(scenario.clock == "real" for scenario in scenarios)
+    return Comparison(scenarios[0].name, tuple(axes), tuple(planned), real_time)
+
+
+def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
+    """Identity -> run folder of those trials that need not be run again."""
+    wanted = {trial.job.identity for trial in asked.trials}
+    found = {}
+    for run_dir in sorted((folder / "runs").glob("*/*")):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            identity = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))["identity"]
+            if identity in wanted and not run_dir.is_symlink():
+                found[identity] = run_dir
+    return found
+
+
+def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
+    """Run what is missing, up to `at_once` side by side; write tables and figures of all trials.
+
+    Returns the table of trials. Raises StoreError when the folder cannot be written or another
+    comparison is using it. Whatever ends this early leaves the finished runs for the next time.
+    """
+    output = RunFolder(folder)
+    output.prepare("runs", "tables", "plots")
+    with _alone(folder):
+        there = finished(asked, folder)
+        for run_dir in there.values():
+            _judge_again(run_dir)
+        missing = {t.job.identity: t.job for t in asked.trials if t.job.identity not in there}
+        for job in missing.values():
+            _clear(folder / "runs" / job.name)
+        errors: dict[str, str] = {}
+        done = len(there)
+
+        def on_finished(result: Finished) -> None:
+            nonlocal done
+            done += 1
+            if result.run_dir is None:
+                errors[result.job.identity] = result.error or ""
+
+        def on_work(work: float) -> None:
+            on_progress(done, work / max(1, len(missing)))
+
+        try:
+            pool.run(missing.values(), folder / "runs", at_once, on_finished, on_work)
+        except KeyboardInterrupt:
+            _write_tables(asked, output, errors)
+            raise
+        trials, summary = _write_tables(asked, output, errors)
+        _write_figures(asked, output, trials, summary)
+    return trials
+
+
+def _job(
+    scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
+) -> Job:
+    identity = provenance.of_run(scenario)
+    end = f"-seed{scenario.seed}-{identity[:8]}"
+    words = "-".join(value for _, value in cell.values) or scenario.name
+    start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
+    name = start[: MAX_NAME - len(end)] + end
+    return Job(name, file, text, changes, scenario.seed, identity, draw)
+
+
+def _of_option(problem: Problem, cell: Cell) -> Problem:
+    """A cell's override is a `--set` to the scenario, and a `--vary` to the user."""
+    if problem.file.removeprefix("--set ") in cell.overrides:
+        return replace(problem, file=problem.file.replace("--set", "--vary", 1))
+    return problem
+
+
+def _with_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
+    """Each problem once; one that not all cells have says which do."""
+    for problem, having in problems.items():
+        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
+        where = "" if len(having) == total else f" (with {having[0]}{more})"
+        yield replace(problem, allowed=problem.allowed + where)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other comparisons out of the folder."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{folder}: another comparison is using it: wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def _judge_again(run_dir: Path) -> None:
+    """Make the tables and the verdict again if the code that makes them has changed."""
+    said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+    new = record(said["identity"], said["error"])
+    if new != said:
+        report.build(run_dir)
+        RunFolder(run_dir).write_json(RECORD, new)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what unfinished runs of a job have left."""
+    for path in folder.glob("*"):
+        if path.is_symlink():
+            path.unlink()
+        elif not (path / RECORD).exists():
+            shutil.rmtree(path)
+
+
+def _write_tables(
+    asked: Comparison, output: RunFolder, errors: Mapping[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    there = finished(asked, output.path)
+    rows = [_row(each, there.get(each.job.identity), errors, output.path) for each in asked.trials]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
+    trials = pd.DataFrame(rows, columns=ordered)
+    summary = comparison.summary(trials, asked.keys)
+    output.write_table("trials", trials)
+    output.write_table("cells", summary)
+    return trials, summary
+
+
+def _row(
+    trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
+    row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
+    row |= {"seed": trial.job.seed}
+    identity = trial.job.identity
+    if run_dir is None:
+        verdict = "error" if identity in errors else "missing"
+        return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
+    said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+    verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    row["verdict"] = outcome(verdict, said["error"])
+    table = run_dir / "tables" / "run.csv"
+    if table.exists():  # there is none of a log that cannot be read
+        row |= {str(key): value for key, value in pd.read_csv(table).to_dict("records")[0].items()}
+    return {**row, "run": str(run_dir.relative_to(folder)), "error": said["error"] or ""}
+
+
+def _write_figures(
+    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+) -> None:
+    for metric, label in comparison.METRICS.items():
+        if metric in trials and trials[metric].nunique() > 1:
+            figure = comparison_plots.draw(trials, summary, asked.keys, metric, label)
+            output.write_figure(metric, figure)

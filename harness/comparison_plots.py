@@ -1,0 +1,114 @@
+"""The figures of a comparison: every trial as a dot, means with their intervals (pure).
+
+The first varied key is told apart by colour and marker, the second stands on the horizontal axis,
+and every combination of the others has a panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
+
+COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
+MARKERS = "osD^v<>pPX*"
+
+LOGARITHMIC = 10.0
+"""Values further apart than this factor need a logarithmic axis."""
+
+COLUMNS = 3
+"""Panels beside each other."""
+
+GROUP = 0.7
+"""Of the distance between two places on the axis, what the series at one place take."""
+
+DOTS = 0.06
+"""How far to the left of its mean a trial stands."""
+
+
+def draw(
+    trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], metric: str, label: str
+) -> Figure:
+    """One metric of a comparison; `trials` and `cells` as `harness.comparison` has them.
+
+    Dots are trials that passed; a bar is the 95 % interval of their mean.
+    """
+    first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
+    places = _texts(cells, second or first)
+    panels = _texts(cells, others)
+    rows, columns = -(-len(panels) // COLUMNS), min(len(panels), COLUMNS)
+    with mpl.rc_context(STYLE):
+        width = float(np.clip(1.2 + 0.3 * len(cells) / len(panels), 4.5 / columns, 9))
+        figure = Figure(figsize=(columns * width + 0.5, 3.0 * rows + 0.5), layout="constrained")
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        for axes, panel in zip(grid, panels, strict=False):
+            of_panel = trials[_text(trials, others) == panel], cells[_text(cells, others) == panel]
+            _series(axes, *of_panel, (first, second or first), places, metric)
+            axes.set(title=panel, xlabel=", ".join(second or first))
+            axes.set_xticks(range(len(places)), places)
+            axes.grid(axis="y")
+        _scale(grid[0], cells[metric], label)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        if second:
+            handles, names = grid[0].get_legend_handles_labels()
+            figure.legend(handles, names, loc="outside upper left", ncols=4, title=first[0])
+    return figure
+
+
+def _series(
+    axes: Axes,
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: tuple[list[str], list[str]],
+    places: Sequence[str],
+    metric: str,
+) -> None:
+    names = _texts(cells, keys[0])
+    alone = keys[0] == keys[1]
+    for number, name in enumerate(names):
+        offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
+        colour = COLOURS[number % len(COLOURS)]
+        passed = trials[(_text(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
+        at = np.array([places.index(text) for text in _text(passed, keys[1])]) + offset - DOTS
+        axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
+        means = cells[_text(cells, keys[0]) == name]
+        at = np.array([places.index(text) for text in _text(means, keys[1])]) + offset
+        half = (means[f"{metric}_high"] - means[metric]).fillna(0)
+        marker = MARKERS[number % len(MARKERS)]
+        axes.errorbar(
+            at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=name
+        )
+    axes.set_xlim(-0.6, len(places) - 0.4)
+
+
+def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
+    """Logarithmic where the means need it, else from zero; the panels share it."""
+    axes.set_ylabel(label)
+    positive = means[means > 0]
+    if len(positive) and positive.max() > LOGARITHMIC * positive.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_text(table, keys)))
+
+
+def _text(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
+    """For each row the values of the keys as one text; with one key, just its value."""
+    rows = ([str(row[key]) for key in keys] for row in table.to_dict("records"))
+    texts = (row[0] if len(row) == 1 else _pairs(keys, row) for row in rows)
+    return pd.Series(list(texts), index=table.index, dtype="object")
+
+
+def _pairs(keys: Sequence[str], values: Sequence[str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))

@@ -1,0 +1,125 @@
+"""What `--vary` means: the cells of a comparison and their trials (pure).
+
+`--vary scheme.plan=crew,ring --vary scheme.p=5,10` is four cells. Values are YAML and separated by
+commas outside of brackets, braces and quotes. A mapping as a value sets just the keys that it
+names, so that values that belong together vary together:
+
+    --vary 'scheme={plan: crew, split: even},{plan: ring}'
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness import document
+
+FORM = "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
+BRACKETS = {"[": "]", "{": "}"}
+
+
+class GridError(ValueError):
+    """A `--vary` that varies nothing: its text, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A key path of the scenario and the values that it takes, as they were written."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the grid: a value for every axis, in the order of the axes."""
+
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`key.path=value` for each key that is set."""
+        return tuple(each for key, text in self.values for each in _assignments(key, text))
+
+    def __str__(self) -> str:
+        return " ".join(f"{key}={text}" for key, text in self.values) or "as it is"
+
+
+def axis(option: str) -> Axis:
+    """Read one `--vary`. Raises GridError."""
+    where = f"--vary {option}"
+    key, equals, text = option.partition("=")
+    key = key.strip()
+    if not equals or document.parse_path(key) is None:
+        raise GridError(f"{where}: {FORM}")
+    if key == "seed":
+        raise GridError(f"{where}: allowed is another key; --trials N varies the seed")
+    values = tuple(_split(text, where))
+    if "" in values:
+        raise GridError(f"{where}: a value is missing: {FORM}")
+    again = next((value for value in values if values.count(value) > 1), None)
+    if again is not None:
+        raise GridError(f"{where}: {again} is given twice: allowed is each value once")
+    for value in values:
+        problem = next(iter(document.read(value, where).problems), None)
+        if problem:
+            raise GridError(f"{where}: {value}: {problem.value}: {problem.allowed}")
+    return Axis(key, values)
+
+
+def axes(options: Sequence[str]) -> tuple[Axis, ...]:
+    """Read every `--vary` of a command line. Raises GridError."""
+    found = tuple(map(axis, options))
+    keys = [each.key for each in found]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise GridError(f"--vary {key}: is given twice: allowed is one list of values per key")
+    return found
+
+
+def cells(axes: Sequence[Axis]) -> tuple[Cell, ...]:
+    """Every combination of the axes' values, the last axis changing fastest."""
+    keys = [each.key for each in axes]
+    combined = itertools.product(*(each.values for each in axes))
+    return tuple(Cell(tuple(zip(keys, values, strict=True))) for values in combined)
+
+
+def _split(text: str, where: str) -> Iterator[str]:
+    """The parts between top-level commas, stripped."""
+    part, closing, quote = "", "", ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"" and (closing or not part.strip()):
+            quote = letter
+        elif letter in BRACKETS:
+            closing += BRACKETS[letter]
+        elif closing and letter == closing[-1]:
+            closing = closing[:-1]
+        elif letter == "," and not closing:
+            yield part.strip()
+            part = ""
+            continue
+        part += letter
+    if quote or closing:
+        raise GridError(f"{where}: {quote or closing[-1]} is missing: {FORM}")
+    yield part.strip()
+
+
+def _assignments(key: str, text: str) -> Iterator[str]:
+    value = document.read(text, "").data
+    if isinstance(value, dict) and value:
+        yield from _leaves(key, value)
+    else:
+        yield f"{key}={text}"
+
+
+def _leaves(key: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for inner, item in value.items():
+            yield from _leaves(f"{key}.{inner}", item)
+    else:
+        yield f"{key}={json.dumps(value, ensure_ascii=False)}"

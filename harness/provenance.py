@@ -1,0 +1,98 @@
+"""Which code a result depends on, as one word: to know a finished run again by its content.
+
+A run's events depend on the topologies, workloads and agents, on what of the harness its session
+imports, on the kernel and on the packages. Its tables and verdict depend on what the report
+imports. Nothing else does: a change of the command line makes no run out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import platform
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from harness import store
+from harness.kernel import build
+from harness.scenario import Outputs, Scenario
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = ("agents", "harness", "topologies", "workloads")
+CHOSEN_BY_NAME = ("agents", "topologies", "workloads")
+"""Packages any file of which a scenario may choose."""
+
+SESSION = ("harness.session", "harness.kernel.boot", "harness.kernel.guest")
+REPORT = ("harness.report",)
+
+
+def of_run(scenario: Scenario) -> str:
+    """Equal for two runs that must have the same events: a hash of all that they depend on.
+
+    The scenario's name, description and wish for plots are no part of it. On the real clock the
+    events differ all the same.
+    """
+    bare = replace(scenario, name="", description="", outputs=Outputs())
+    return _hash([repr(bare).encode(), _machinery().encode(), code(SESSION).encode()])
+
+
+@functools.cache
+def code(entries: tuple[str, ...]) -> str:
+    """A hash of the packages CHOSEN_BY_NAME and of all of ours that these modules import."""
+    files = {file for package in CHOSEN_BY_NAME for file in _files(ROOT / package)}
+    files |= imported(entries)
+    return _hash(
+        part
+        for file in sorted(files)
+        for part in (str(file.relative_to(ROOT)).encode(), file.read_bytes())
+    )
+
+
+def imported(entries: Iterable[str]) -> set[Path]:
+    """The files of these modules and of all of ours that they import, directly or not."""
+    waiting, found = list(entries), set()
+    while waiting:
+        file = _file(waiting.pop())
+        if file is not None and file not in found:
+            found.add(file)
+            waiting += _imports(file)
+    return found
+
+
+def _machinery() -> str:
+    packages = [f"{name} {store.version(name)}" for name in store.PACKAGES]
+    return " ".join([str(build.path()), platform.python_version(), *packages])
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Every name that a file imports, wherever it does: a module, or something in one."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module of ours; None for anything else."""
+    parts = module.split(".")
+    if parts[0] not in OURS:
+        return None
+    path = ROOT.joinpath(*parts)
+    files = (path / "__init__.py", path.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,85 @@
+"""What `--vary` means, and what of it is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.grid import Axis, Cell, GridError, axes, axis, cells
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("scheme.p=5,10", ("5", "10")),
+        ("stop.time=50 s, 2 min", ("50 s", "2 min")),
+        ("topology.rates=[50 Mbit/s, 80 Mbit/s],n2", ("[50 Mbit/s, 80 Mbit/s]", "n2")),
+        ("scheme={plan: crew, split: even},{plan: ring}",
+         ("{plan: crew, split: even}", "{plan: ring}")),
+        ("topology.sites=[a, b],{c: 'aws:us-east-1', d: e}",
+         ("[a, b]", "{c: 'aws:us-east-1', d: e}")),
+        ("description='a, b',\"c]\",it's", ("'a, b'", '"c]"', "it's")),
+    ],
+)  # fmt: skip
+def test_values_are_separated_by_commas_outside_of_brackets_and_quotes(option, values):
+    assert axis(option) == Axis(option.partition("=")[0], values)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("scheme.p", "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"),
+        ("scheme p=3", "allowed is KEY.PATH=VALUE"),
+        ("scheme.p=3,", "a value is missing"),
+        ("scheme.p=", "a value is missing"),
+        ("scheme.p=3,4,3", "3 is given twice: allowed is each value once"),
+        ("seed=1,2", "allowed is another key; --trials N varies the seed"),
+        ("topology.rates=[1,2", "] is missing"),
+        ("name='a,b", "' is missing"),
+        ("name=a],b: {", "} is missing"),
+        ("name=a: b: c", "not YAML"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_is_allowed(option, said):
+    with pytest.raises(GridError) as refused:
+        axis(option)
+    assert str(refused.value).startswith(f"--vary {option}: ")
+    assert said in str(refused.value)
+
+
+def test_a_key_is_varied_once():
+    with pytest.raises(GridError, match="--vary a: is given twice: allowed is one list of values"):
+        axes(["a=1,2", "b=1", "a=3"])
+
+
+def test_the_last_axis_changes_fastest():
+    grid = cells(axes(["scheme.plan=crew,ring", "scheme.p=5,10"]))
+    assert [str(cell) for cell in grid] == [
+        "scheme.plan=crew scheme.p=5",
+        "scheme.plan=crew scheme.p=10",
+        "scheme.plan=ring scheme.p=5",
+        "scheme.plan=ring scheme.p=10",
+    ]
+    assert grid[0].overrides == ("scheme.plan=crew", "scheme.p=5")
+
+
+def test_without_axes_there_is_one_cell():
+    assert cells(()) == (Cell(()),)
+    assert str(Cell(())) == "as it is"
+
+
+def test_a_mapping_sets_just_the_keys_that_it_names():
+    cell = Cell((("scheme", "{plan: crew, split: 'even'}"), ("a", "{b: {c: 3 s}, d: [x, 1.5]}")))
+    assert cell.overrides == (
+        'scheme.plan="crew"',
+        'scheme.split="even"',
+        'a.b.c="3 s"',
+        'a.d=["x", 1.5]',
+    )
+
+
+@given(st.lists(st.from_regex("[a-z][a-z0-9]*( [a-z0-9]+)?", fullmatch=True), unique=True))
+def test_plain_words_come_back_as_they_were(words):
+    if words:
+        assert axis("key=" + ", ".join(words)).values == tuple(words)
