@@ -12,6 +12,7 @@ and Algorithm 1 cuts the chunks accordingly. With T the optimum, pipelining take
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,11 @@ Split = Literal["aware", "even"]
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
     """All sites aggregate; see `build_stars` for sites that the group cannot reach directly."""
     return build_stars(request, request.sites, split)
+
+
+def default(request: PlanRequest, *, split: Split = "aware") -> Plan:
+    """The plan for P = N, whatever the group: what a site may send by before it knows its group."""
+    return build(replace(request, group=request.sites), split=split)
 
 
 def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) -> Plan:
