@@ -74,15 +74,21 @@ class _Running:
 
 @dataclass(slots=True)
 class Controller:
-    """`run` returns when all is done and everybody was told to leave."""
+    """`run` returns when all is done and everybody was told to leave.
+
+    With a `default` split, sites that are ready send by it at once; `build` is then expected to
+    keep what it can of it.
+    """
 
     settings: ControllerSettings
     policy: decisions.Policy
     build: Callable[[PlanRequest], Plan]
     now_ns: Callable[[], int]
     log: Log
+    default: Plan | None = None
     _state: Any = None
     _links: dict[str, Connection] = field(default_factory=dict)
+    _offers: dict[str, int] = field(default_factory=dict)
     _running: dict[int, _Running] = field(default_factory=dict)
     _working: set[str] = field(default_factory=set)
     _started: int = 0
@@ -102,7 +108,8 @@ class Controller:
             site: Connection(sock, site, self._heard, self._lost, no_chunks, self.now_ns)
             for site, sock in workers.items()
         }
-        self._tell_all(Begin())
+        for site, link in self._links.items():
+            link.tell(Begin(part(self.default, site) if self.default else ()))
         timer = None
         if self.settings.time_s is not None:
             reason = f"{self.settings.time_s:g} s are over"
@@ -124,6 +131,7 @@ class Controller:
         try:
             match frame:
                 case SiteReady():
+                    self._offers[site] = frame.offer
                     self._decide(decisions.Ready(site, frame.iteration))
                 case TaskFinished():
                     self._finished(site, frame.task)
@@ -186,17 +194,24 @@ class Controller:
             plan,
             dict(enumerate(plan.blocks)),
             len(plan.blocks),
-            set(plan.participants()),
+            {*plan.participants(), *(self.default.participants() if self.default else ())},
             set(plan.receivers),
             budget,
         )
-        for site in plan.participants():
-            self._links[site].tell(self._invitation(task, running, site, part(plan, site)))
+        offers = {s: self._offers[s] for s in plan.contributors} if self.default else {}
+        for site in sorted(running.participants):
+            invitation = self._invitation(task, running, site, part(plan, site), offers)
+            self._links[site].tell(invitation)
         if self._started == settings.tasks:
             self._stop(f"{settings.tasks} tasks are started")
 
     def _invitation(
-        self, task: int, running: _Running, site: str, parts: tuple[BlockPart, ...]
+        self,
+        task: int,
+        running: _Running,
+        site: str,
+        parts: tuple[BlockPart, ...],
+        offers: dict[str, int],
     ) -> StartTask:
         start, plan = running.start, running.plan
         return StartTask(
@@ -207,6 +222,7 @@ class Controller:
             contributes=site in plan.contributors,
             receives=site in plan.receivers,
             evaluate=site == start.group[0],
+            offers=offers,
             parts=parts,
         )
 
@@ -236,7 +252,7 @@ class Controller:
                 message = RearrangeTask(task, running.used, tuple(withdrawn), parts)
                 self._links[site].tell(message)
             else:
-                self._links[site].tell(self._invitation(task, running, site, parts))
+                self._links[site].tell(self._invitation(task, running, site, parts, {}))
         running.participants.update(added.participants())
 
     def _finished(self, site: str, task: int) -> None:
@@ -278,7 +294,7 @@ class Controller:
             self._stop("every site has done its rounds")
         self._ended.set_result(None)
 
-    def _tell_all(self, message: Begin | Stop | Bye) -> None:
+    def _tell_all(self, message: Stop | Bye) -> None:
         for link in self._links.values():
             link.tell(message)
 

@@ -16,12 +16,17 @@ import numpy as np
 from agents.disciplines import Flow
 from agents.link import Connection, Outgoing
 from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
+from agents.offers import Key, Offers, OwnOffer, key_of
 from agents.part import BlockPart
 from agents.plan import Edge
 from workloads.base import Vector
 
 Phase = str
-"""`in` towards the aggregator, `out` from it, `relay` for chunks that are only forwarded."""
+"""`in` towards the aggregator, `out` from it, `relay` for chunks that are only forwarded;
+`early` for contributions that set out before their task was known."""
+
+Book = dict[int | Key, dict[tuple[str, Phase], "Traffic"]]
+"""Traffic by task, or by an offer that is part of none yet, and then by peer and phase."""
 
 
 @dataclass(slots=True)
@@ -62,10 +67,13 @@ class Executor:
         self._now_ns = now_ns
         self._tasks: dict[int, _Task] = {}
         self._flows: dict[tuple[int, bool], Flow] = {}
+        self._offers = Offers()
+        self._own: OwnOffer | None = None
         self._over: set[int] = set()
         self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
-        self._sent: dict[int, dict[tuple[str, Phase], Traffic]] = {}
-        self._received: dict[int, dict[tuple[str, Phase], Traffic]] = {}
+        self._sent: Book = {}
+        self._received: Book = {}
+        self._discarded: Book = {}
         self._free: list[Vector] = []
 
     def start(
@@ -89,8 +97,44 @@ class Executor:
             finished=finished,
         )
         self._tasks[message.task] = task
+        self._adopt(task)
         self._start_own(task, message.parts)
         self._process_early(task)
+
+    def offer(self, number: int, contribution: Vector, parts: Iterable[BlockPart]) -> None:
+        """Send this site's contribution by a default split, before its task is known.
+
+        It must not change before the task that takes it in has `finished`, or `take_back`.
+        """
+        self.take_back()
+        edges = {
+            chunk: part.parent
+            for part in parts
+            if part.sources == (self._site,) and part.parent is not None
+            for chunk in part.indexes()
+        }
+        own = self._own = OwnOffer(number, edges, set(edges))
+        for chunk in sorted(edges):
+            data = contribution[self._span(chunk)]
+            header = ChunkHeader(
+                inward=True,
+                task=number,
+                block=0,
+                chunk=chunk,
+                source=self._rank[self._site],
+                route=tuple(self._rank[site] for site in edges[chunk][2:]),
+                original=True,
+                size=data.nbytes,
+                early=True,
+            )
+            self._put(edges[chunk][1], header, data, "early", partial(self._offered, own, chunk))
+
+    def take_back(self) -> None:
+        """Send no more of this site's offer if it has become part of no task."""
+        if self._own and (key := (self._rank[self._site], self._own.number)):
+            if key not in self._offers.tasks:
+                self._settle([key])
+            self._own = None
 
     def rearrange(self, message: RearrangeTask) -> None:
         """Drop every trace of the withdrawn blocks of a running task, take part in the new ones.
@@ -111,7 +155,10 @@ class Executor:
         self._finish_if_done(task)
 
     def over(self, task: int) -> tuple[dict[tuple[str, Phase], Traffic], ...]:
-        """Forget a task and drop what is queued for it; returns its (sent, received) traffic."""
+        """Forget a task and drop what is queued for it; returns its (sent, received) traffic.
+
+        And, third, what of the received was discarded, by the site whose contribution it was.
+        """
         self._over.add(task)
         self._tasks.pop(task, None)
         for _, data in self._early.pop(task, []):
@@ -120,7 +167,10 @@ class Executor:
         flows = [self._flows.pop(key) for key in keys if key in self._flows]
         for link in self.links.values():
             link.forget(flows)
-        return self._sent.pop(task, {}), self._received.pop(task, {})
+        self._settle([key for key, number in self._offers.tasks.items() if number == task])
+        books = (self._sent, self._received, self._discarded)
+        sent, received, discarded = (book.pop(task, {}) for book in books)
+        return sent, received, discarded
 
     def allocate(self, header: ChunkHeader) -> memoryview:
         """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
@@ -133,15 +183,19 @@ class Executor:
     def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
         """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
         data = np.frombuffer(payload, np.float32)
-        task = self._tasks.get(header.task)
-        if header.task in self._over:
+        account = self._account(header)
+        if account is None:
             self._release(data)
             return
-        phase = "in" if header.inward else "out"
+        phase = "early" if header.early else "in" if header.inward else "out"
         if self._sites[header.source] != peer:
             phase = "relay"  # as the site that forwarded it calls it
         now_ns = self._now_ns()
-        self._count(self._received, header.task, peer, phase, header.size, now_ns, now_ns)
+        self._count(self._received, account, (peer, phase), header.size, now_ns, now_ns)
+        if header.early:
+            self._arrived_early(header, data)
+            return
+        task = self._tasks.get(header.task)
         if task is not None and header.block in task.withdrawn:
             self._release(data)
         elif header.route:
@@ -151,12 +205,89 @@ class Executor:
         else:
             self._early.setdefault(header.task, []).append((header, data))
 
+    # -- offers -----------------------------------------------------------------------------
+
+    def _arrived_early(self, header: ChunkHeader, data: Vector) -> None:
+        key = key_of(header)
+        self._settle(self._offers.superseded(key))
+        if header.route:
+            self._forward(header, data)
+        elif key in self._offers.tasks:
+            self._contribute(
+                self._tasks[self._offers.tasks[key]], header.source, header.chunk, data
+            )
+        else:
+            self._offers.hold(header, data)
+
+    def _adopt(self, task: _Task) -> None:
+        """Take in the offers that the task starts from, as far as they are here."""
+        message = task.message
+        offers = {self._rank[site]: number for site, number in message.offers.items()}
+        self._offers.adopt(message.task, offers)
+        for key in offers.items():
+            for book in (self._sent, self._received):
+                book.setdefault(message.task, {}).update(book.pop(key, {}))
+        if message.contributes:
+            self._keep_offered(task)
+        for source, number in offers.items():
+            for chunk, data in self._offers.held.pop((source, number), {}).items():
+                self._contribute(task, source, chunk, data)
+
+    def _keep_offered(self, task: _Task) -> None:
+        """What is on its way to where the task wants it stays there, the rest is not sent."""
+        own = self._own
+        if own is None or task.message.offers.get(self._site) != own.number:
+            self.take_back()
+            return
+        leaves = [part for part in task.message.parts if part.sources == (self._site,)]
+        task.offer = own
+        task.offered = {
+            chunk for p in leaves for chunk in p.indexes() if own.edges.get(chunk) == p.parent
+        }
+        own.unsent &= task.offered
+        flow = self._offers.flow((self._rank[self._site], own.number))
+        for link in self.links.values():
+            link.drop(lambda frame: frame.flow is flow and not _is_one_of(frame, task.offered))
+
+    def _contribute(self, task: _Task, source: int, chunk: int, data: Vector) -> None:
+        """A chunk of an offer is added if it is of a block that this site adds up."""
+        name = self._sites[source]
+        for part in task.message.parts:
+            wanted = name in part.originals and any(a <= chunk < b for a, b in part.chunks)
+            if wanted and part.block in task.parts:
+                number, size = task.message.task, data.nbytes
+                header = ChunkHeader(True, number, part.block, chunk, source, (), True, size)
+                self._add(task, part, header, data)
+                return
+        now_ns = self._now_ns()
+        key = (name, "early")
+        self._count(self._discarded, task.message.task, key, data.nbytes, now_ns, now_ns)
+        self._release(data)
+
+    def _offered(self, own: OwnOffer, chunk: int) -> None:
+        own.unsent.discard(chunk)
+        number = self._offers.tasks.get((self._rank[self._site], own.number))
+        if number in self._tasks:
+            self._finish_if_done(self._tasks[number])
+
+    def _settle(self, keys: list[Key]) -> None:
+        flows, held = self._offers.settle(keys)
+        for data in held:
+            self._release(data)
+        for link in self.links.values():
+            link.forget(flows)
+        for key in keys:
+            for book in (self._sent, self._received):
+                book.pop(key, None)
+
     # -- one chunk --------------------------------------------------------------------------
 
     def _start_own(self, task: _Task, parts: Iterable[BlockPart]) -> None:
         """Send or keep everything that needs nobody else's chunks, in order of chunk index."""
         leaves = [part for part in parts if part.sources == (self._site,)]
         for chunk, block in sorted((c, p.block) for p in leaves for c in p.indexes()):
+            if block < task.message.blocks and chunk in task.offered:
+                continue
             assert task.contribution is not None
             part = task.parts[block]
             own = task.contribution[self._span(chunk)]
@@ -292,6 +423,7 @@ class Executor:
             tuple(rest),
             header.original,
             header.size,
+            header.early,
         )
         self._put(self._sites[next_hop], passed, data, "relay", partial(self._release, data))
 
@@ -301,7 +433,8 @@ class Executor:
 
     def _finish_if_done(self, task: _Task) -> None:
         """Tell the result once it is whole and the contribution's memory is no longer needed."""
-        done = not task.missing and not task.unsent and task.message.task in self._tasks
+        unsent = task.unsent or (task.offer and task.offer.unsent)
+        done = not task.missing and not unsent and task.message.task in self._tasks
         if done and task.result is not None and not task.told:
             task.told = True
             task.finished(task.result)
@@ -318,13 +451,17 @@ class Executor:
             raise ProtocolError(f"{self._site} has no link to {hop}")
 
         def sent(start_ns: int, end_ns: int) -> None:
-            self._count(self._sent, header.task, hop, phase, header.size, start_ns, end_ns)
+            if (account := self._account(header)) is not None:
+                self._count(self._sent, account, (hop, phase), header.size, start_ns, end_ns)
             release()
 
         payload = data.data.cast("B")
-        flow = self._flows.setdefault(
-            (header.task, header.inward), Flow(header.task, header.inward)
-        )
+        if header.early:
+            flow = self._offers.flow(key_of(header))
+        else:
+            flow = self._flows.setdefault(
+                (header.task, header.inward), Flow(header.task, header.inward)
+            )
         self.links[hop].put(Outgoing(encode_chunk(header), payload, header, flow, sent, release))
 
     # -- memory and counting ----------------------------------------------------------------
@@ -356,19 +493,24 @@ class Executor:
         if len(data) == self._chunk_elements:
             self._free.append(data)
 
+    def _account(self, header: ChunkHeader) -> int | Key | None:
+        """What a chunk counts for; None if its task or offer is over."""
+        if not header.early:
+            return None if header.task in self._over else header.task
+        key = key_of(header)
+        return None if self._offers.is_settled(key) else self._offers.tasks.get(key, key)
+
     def _count(
         self,
-        book: dict[int, dict[tuple[str, Phase], Traffic]],
-        task: int,
-        peer: str,
-        phase: Phase,
+        book: Book,
+        account: int | Key,
+        peer: tuple[str, Phase],
         size: int,
         start_ns: int,
         end_ns: int,
     ) -> None:
-        if task not in self._over:
-            traffic = book.setdefault(task, {}).setdefault((peer, phase), Traffic())
-            traffic.add(size, start_ns, end_ns)
+        traffic = book.setdefault(account, {}).setdefault(peer, Traffic())
+        traffic.add(size, start_ns, end_ns)
 
 
 @dataclass(slots=True)
@@ -382,7 +524,10 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Task:
-    """`blocks` are announced so far; a chunk of a later one waits for its announcement."""
+    """`blocks` are announced so far; a chunk of a later one waits for its announcement.
+
+    Chunks in `offered` are on their way by this site's `offer`.
+    """
 
     message: StartTask
     blocks: int
@@ -394,6 +539,8 @@ class _Task:
     withdrawn: set[int] = field(default_factory=set)
     unsent: int = 0
     told: bool = False
+    offer: OwnOffer | None = None
+    offered: set[int] = field(default_factory=set)
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
 
 
@@ -418,6 +565,10 @@ _ADDED: Vector = np.empty(0, np.float32)
 def _is_of(frame: Outgoing, task: int, block: int) -> bool:
     chunk = frame.chunk
     return chunk is not None and chunk.task == task and chunk.block == block
+
+
+def _is_one_of(frame: Outgoing, chunks: set[int]) -> bool:
+    return frame.chunk is not None and frame.chunk.chunk in chunks
 
 
 def _scale(data: Vector, factor: float) -> None:

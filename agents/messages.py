@@ -24,7 +24,7 @@ MAGIC = 0x544C
 VERSION = 1
 HEADER = struct.Struct("!HBBIIIIHBB")
 CONTROL, CHUNK_IN, CHUNK_OUT = range(3)
-ORIGINAL = 1
+ORIGINAL, EARLY = 1, 2
 MAX_CONTROL_BYTES = 16 * 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
 
@@ -44,16 +44,25 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Controller to worker: everybody is connected, start computing."""
+    """Controller to worker: everybody is connected, start computing.
 
+    `default` is this site's part of the default split: with a non-blocking scatter it sends by
+    that as soon as it is ready. Empty where the scatter waits for the task.
+    """
+
+    default: tuple[BlockPart, ...]
     type: Literal["begin"] = "begin"
 
 
 @dataclass(frozen=True, slots=True)
 class SiteReady:
-    """Worker to controller: an iteration's local work is done."""
+    """Worker to controller: an iteration's local work is done.
+
+    `offer` numbers what this site contributes now; it may be on its way by the default split.
+    """
 
     iteration: int
+    offer: int
     type: Literal["ready"] = "ready"
 
 
@@ -63,6 +72,8 @@ class StartTask:
 
     The result is `scale * sum(weights[site] * contribution[site])`. `evaluate` asks this site to
     measure the result's accuracy. `blocks` is how many block numbers the task has used so far.
+    `offers` are the contributors' offers that the task takes in, where the scatter did not wait:
+    what of them is not in a part of its receiver is dropped, what is missing is sent.
     """
 
     task: int
@@ -72,6 +83,7 @@ class StartTask:
     contributes: bool
     receives: bool
     evaluate: bool
+    offers: dict[str, int]
     parts: tuple[BlockPart, ...]
     type: Literal["start"] = "start"
 
@@ -171,7 +183,8 @@ class ChunkHeader:
     """A chunk on its way: sites are ranks, `route` is what remains after the next hop.
 
     `source` is the tree node that sent it; `original` says that the bytes are that node's own
-    contribution, not yet weighted.
+    contribution, not yet weighted. An `early` one is of no known task yet: `task` is the number of
+    its source's offer, `block` means nothing.
     """
 
     inward: bool
@@ -182,6 +195,7 @@ class ChunkHeader:
     route: tuple[int, ...]
     original: bool
     size: int
+    early: bool = False
 
 
 def encode(message: Control) -> bytes:
@@ -204,7 +218,7 @@ def encode_chunk(header: ChunkHeader) -> bytes:
             header.chunk,
             header.source,
             len(header.route),
-            ORIGINAL if header.original else 0,
+            ORIGINAL * header.original | EARLY * header.early,
         )
         + route
     )
@@ -271,6 +285,7 @@ class FrameReader:
             route=route,
             original=bool(flags & ORIGINAL),
             size=length - 2 * hops,
+            early=bool(flags & EARLY),
         )
         self._expect(self._allocate(self._chunk), self._got_payload)
         return None

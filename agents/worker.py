@@ -35,6 +35,7 @@ from agents.messages import (
     describe,
     no_chunks,
 )
+from agents.part import BlockPart
 from workloads.base import Vector, Workload, digest, fingerprint
 
 
@@ -82,6 +83,8 @@ class Worker:
         self._clock = clock
         self._log = log
         self._iteration = 0
+        self._offer = 0
+        self._default: tuple[BlockPart, ...] = ()
         self._task: StartTask | None = None
         self._stopping = False
         self._left = False
@@ -148,10 +151,14 @@ class Worker:
         outcome = Outcome.STOPPED if self._stopping else Outcome.DROPPED
         while outcome is Outcome.DROPPED:
             self._outcome = asyncio.get_running_loop().create_future()
+            self._offer += 1
             self._log("ready", iteration=self._iteration)
-            self._controller.tell(SiteReady(self._iteration))
+            self._controller.tell(SiteReady(self._iteration, self._offer))
+            if self._default:
+                self._executor.offer(self._offer, self._workload.contribution(), self._default)
             outcome = await self._outcome
             self._outcome = None
+            self._executor.take_back()
             if self._stopping and outcome is Outcome.DROPPED:
                 outcome = Outcome.STOPPED
         return outcome
@@ -166,6 +173,7 @@ class Worker:
     def _heard(self, _: str, frame: Frame) -> None:
         match frame:
             case Begin():
+                self._default = frame.default
                 self._begun.set_result(None)
             case StartTask():
                 self._start(frame)
@@ -228,11 +236,19 @@ class Worker:
         self._settle(Outcome.FINISHED)
 
     def _over(self, message: TaskOver) -> None:
-        sent, received = self._executor.over(message.task)
+        sent, received, discarded = self._executor.over(message.task)
         for (peer, phase), traffic in sent.items():
             self._log("sent", task=message.task, dst=peer, phase=phase, **_fields(traffic))
         for (peer, phase), traffic in received.items():
             self._log("received", task=message.task, src=peer, phase=phase, **_fields(traffic))
+        for (source, _), traffic in discarded.items():
+            self._log(
+                "discarded",
+                task=message.task,
+                src=source,
+                bytes=traffic.bytes,
+                chunks=traffic.chunks,
+            )
         if self._task is not None and self._task.task == message.task:
             self._task = None
             self._log(

@@ -43,12 +43,16 @@ class FakeLink:
 
 @dataclass
 class Fabric:
-    """All sites of an overlay; `results` are (site, task) -> result, once each."""
+    """All sites of an overlay; `results` are (site, task) -> result, once each.
+
+    `inward_bytes` counts the payload of what went towards aggregators.
+    """
 
     rates: Mapping[Directed, float]
     elements: int
     seed: int = 0
     results: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    inward_bytes: int = 0
 
     def __post_init__(self):
         self.rng = random.Random(self.seed)
@@ -65,9 +69,14 @@ class Fabric:
     def chunk_count(self) -> int:
         return -(-self.elements * 4 // CHUNK_BYTES)
 
-    def tell(self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models):
-        """Start a task at its participants, whoever they are, in an order left to chance."""
-        sites = list(plan.participants())
+    def tell(
+        self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models, offers=()
+    ):
+        """Start a task at its participants, whoever they are, in an order left to chance.
+
+        Where there are offers, everybody may have got something of them.
+        """
+        sites = list(self.sites if offers else plan.participants())
         self.rng.shuffle(sites)
         for site in sites:
             message = StartTask(
@@ -78,6 +87,7 @@ class Fabric:
                 contributes=site in plan.contributors,
                 receives=site in plan.receivers,
                 evaluate=False,
+                offers=dict(offers),
                 parts=part(plan, site),
             )
             own = models[site] if message.contributes else None
@@ -109,6 +119,7 @@ class Fabric:
             frame.sent(0, 0)
             self._receive(link, stream)
             moved[link] += len(frame.payload)
+            self.inward_bytes += len(frame.payload) * frame.chunk.inward
             frames = frames and frames - 1
         return moved
 

@@ -245,7 +245,7 @@ def test_a_connection_sends_in_order_and_drains():
         callbacks = (lambda _, frame: heard.append(frame), lambda peer, e: lost.append(str(e)))
         left = Connection(a, "b", *callbacks, memoryview, time.monotonic_ns)
         right = Connection(b, "a", *callbacks, memoryview, time.monotonic_ns)
-        sent = [SiteReady(n) for n in range(20_000)] + [TaskFinished(1)]
+        sent = [SiteReady(n, n) for n in range(20_000)] + [TaskFinished(1)]
         for message in sent:
             left.tell(message)
         await left.drain()
@@ -264,13 +264,13 @@ def test_a_frame_is_the_same_however_the_stream_is_cut():
         a, b = socket.socketpair()
         heard = []
         Connection(b, "a", lambda _, f: heard.append(f), lambda *_: None, memoryview, lambda: 0)
-        stream = encode(SiteReady(3)) + encode(TaskFinished(9))
+        stream = encode(SiteReady(3, 4)) + encode(TaskFinished(9))
         for start in range(0, len(stream), cut):
             a.send(stream[start : start + cut])
             await asyncio.sleep(0)
         while len(heard) < 2:
             await asyncio.sleep(0)
-        assert heard == [SiteReady(3), TaskFinished(9)]
+        assert heard == [SiteReady(3, 4), TaskFinished(9)]
         a.close()
 
     for cut in (1, 7, 24, 1000):
@@ -313,7 +313,7 @@ def test_small_frames_behind_a_large_chunk_are_heard_however_many_come_at_once()
         header = ChunkHeader(True, 0, 0, 0, 0, (), True, size)
         sender.sendall(encode_chunk(header) + bytes(1000))
         await asyncio.sleep(0.05)
-        small = b"".join(encode(SiteReady(n)) for n in range(100))
+        small = b"".join(encode(SiteReady(n, n)) for n in range(100))
         sender.sendall(bytes(size - 1000) + small)
         while len(heard) < 101:
             await asyncio.sleep(0)

@@ -56,7 +56,7 @@ def test_a_mesh_has_one_connection_per_pair_and_knows_who_is_who():
     [
         encode(Hello("another run", "a")),
         encode(Hello("run", "z")),
-        encode(Begin()),
+        encode(Begin(())),
         b"SSH-2.0-OpenSSH_9.2p1 Debian",
         b"",
     ],
