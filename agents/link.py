@@ -107,12 +107,21 @@ class Connection:
             self._writable()
 
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
-        """Drop these queued chunks; one that is partly sent goes on to its end."""
+        """Drop these queued chunks; one that is partly sent goes on to its end.
+
+        Its rest is copied, so that its memory may change from now on.
+        """
+        self._detach(unwanted)
         _tell_dropped(self._queue.drop(unwanted))
 
     def forget(self, flows: Collection[Flow]) -> None:
         """Drop all queued chunks of these flows, of which no more will come."""
+        self._detach(lambda frame: frame.flow in flows)
         _tell_dropped(self._queue.forget(flows))
+
+    def _detach(self, unwanted: Callable[[Outgoing], bool]) -> None:
+        if self._current is not None and self._left and unwanted(self._current):
+            self._left = [memoryview(bytes(part)) for part in self._left]
 
     async def drain(self) -> None:
         """Return when everything queued is in the socket, or the connection is lost."""
