@@ -1,0 +1,96 @@
+"""How long a network takes to build and to remove, beside stock Mininet with TCLink.
+
+    sudo python benchmarks/network_build.py --sites 12
+    sudo python benchmarks/network_build.py --sites 60 --ours-only
+
+Both build a full mesh, both directions of every link shaped to a rate, in this machine's kernel
+and in namespaces of their own: stock Mininet keeps its links' ends in the namespace that it runs
+in for a while, so it must not share one with anybody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PRIVATE = ("unshare", "--pid", "--fork", "--mount-proc", "--net")
+RATE_MBPS = 100
+
+OURS = """
+import json, sys, time
+from harness.mininet_net import MininetNetwork
+from topologies.model import Link, Site, Topology
+count, rate = int(sys.argv[1]), float(sys.argv[2])
+names = [f"h{i}" for i in range(count)]
+links = tuple(Link(src, dst, rate) for src in names for dst in names if src != dst)
+network = MininetNetwork(Topology("mesh", tuple(map(Site, names)), links))
+times = [time.monotonic()]
+network.start()
+times.append(time.monotonic())
+network.stop()
+times.append(time.monotonic())
+print(json.dumps(times))
+"""
+STOCK = """
+import json, sys, time
+from mininet.link import TCLink
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.topo import Topo
+setLogLevel("critical")  # it complains about every link's HTB quantum
+count, rate = int(sys.argv[1]), float(sys.argv[2])
+class Mesh(Topo):
+    def build(self):
+        hosts = [self.addHost(f"h{i}") for i in range(count)]
+        for i, host in enumerate(hosts):
+            for other in hosts[i + 1:]:
+                self.addLink(host, other, bw=rate)
+times = [time.monotonic()]
+network = Mininet(topo=Mesh(), link=TCLink, controller=None)
+network.start()
+times.append(time.monotonic())
+network.stop()
+times.append(time.monotonic())
+print(json.dumps(times))
+"""
+
+
+def main() -> None:
+    """Measure, and print one line for each and the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sites", type=int, default=12)
+    parser.add_argument("--ours-only", action="store_true", help="leave stock Mininet out")
+    arguments = parser.parse_args()
+    links = arguments.sites * (arguments.sites - 1) // 2
+    ours = measured(OURS, arguments.sites)
+    say("trunkline", arguments.sites, links, ours)
+    if not arguments.ours_only:
+        stock = measured(STOCK, arguments.sites)
+        say("mininet", arguments.sites, links, stock)
+        up, down = (theirs / mine for theirs, mine in zip(stock, ours, strict=True))
+        sys.stdout.write(f"ratio      up {up:.1f}  down {down:.1f}\n")
+
+
+def measured(source: str, sites: int) -> tuple[float, float]:
+    """Seconds up and down, in a process with namespaces of its own."""
+    command = [*PRIVATE, sys.executable, "-c", source, str(sites), str(RATE_MBPS)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    start, up, down = json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])
+    return up - start, down - up
+
+
+def say(who: str, sites: int, links: int, times_s: tuple[float, float]) -> None:
+    """One line: seconds, and milliseconds per link."""
+    up_s, down_s = times_s
+    sys.stdout.write(
+        f"{who:10} {sites} sites, {links} links: up {up_s:.2f} s ({up_s / links * 1e3:.2f} ms "
+        f"per link), down {down_s:.2f} s ({down_s / links * 1e3:.2f} ms per link)\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
