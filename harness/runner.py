@@ -56,17 +56,7 @@ def run(
     folder.write_json("environment.json", _environment(scenario))
     session = _Session(folder, on_progress)
     command = [sys.executable, "-m", "harness.session", str(folder.path)]
-    if scenario.backend == "embedded":
-        code = boot.run(
-            command,
-            clock=scenario.clock,
-            seed=scenario.seed,
-            cwd=ROOT,
-            visible=[folder.path],
-            on_output=session.hear,
-        )
-    else:
-        code = _on_host(command, session.hear)
+    code = carry(scenario, command, folder, session.hear)
     if session.refused:
         raise NetworkError(session.refused)
     error = session.error
@@ -77,6 +67,28 @@ def run(
     verdict = report.build(folder.path)
     folder.be_latest()
     return RunResult(verdict, folder.path, error)
+
+
+def carry(
+    scenario: Scenario,
+    command: Sequence[str],
+    folder: RunFolder,
+    hear: Callable[[bytes], None],
+) -> int:
+    """Run a command where the scenario's network is to be; returns its exit code.
+
+    `hear` gets what it prints. Raises KernelError.
+    """
+    if scenario.backend != "embedded":
+        return _on_host(command, hear)
+    return boot.run(
+        command,
+        clock=scenario.clock,
+        seed=scenario.seed,
+        cwd=ROOT,
+        visible=[folder.path],
+        on_output=hear,
+    )
 
 
 @dataclass(slots=True)

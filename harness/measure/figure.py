@@ -1,0 +1,59 @@
+"""How far every measurement is from what was set, beside its bar (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from harness.measure.judge import QUANTITIES, Reading
+from harness.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
+from topologies.model import Topology
+
+FLOOR = 1e-5
+"""Errors smaller than this share of their bar, or none, are drawn here."""
+
+COLOURS = {"pass": BLUE, "unknown": ORANGE, "fail": RED}
+MARKERS = {"pass": "o", "unknown": "s", "fail": "X"}
+
+
+def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
+    """A panel for each quantity: the errors of its links as shares of their bars, over the rate."""
+    judged = [row for row in readings if row.error is not None and row.bar is not None]
+    names = [name for name in QUANTITIES if any(row.quantity == name for row in judged)]
+    with mpl.rc_context(STYLE):
+        lines = -(-max(len(names), 1) // 3)
+        figure = Figure(figsize=(10, 0.5 + 2.2 * lines), layout="constrained")
+        panels = figure.subplots(lines, 3, squeeze=False, sharey=True).flat
+        for name, axes in zip(names, panels, strict=False):
+            rows = [row for row in judged if row.quantity == name]
+            axes.axhspan(FLOOR / 2, 1, color=PALE, lw=0)
+            axes.axhline(1, color=GREY, lw=1)
+            for outcome in COLOURS:
+                points = [row for row in rows if row.outcome == outcome]
+                axes.plot(
+                    [topology.link(row.src, row.dst).rate_mbps for row in points],
+                    [_share(row) for row in points],
+                    MARKERS[outcome],
+                    color=COLOURS[outcome],
+                    ms=4,
+                    alpha=0.6,
+                    mew=0,
+                    label=outcome,
+                )
+            axes.set(xscale="log", yscale="log", ylim=(FLOOR / 2, 100))
+            axes.set_title(f"{name}: {len(rows)} links")
+        figure.supylabel("error as a share of its bar", size=8)
+        figure.supxlabel("rate of the link (Mbit/s)", size=8)
+        for axes in panels:
+            axes.set_visible(False)
+    return figure
+
+
+def _share(row: Reading) -> float:
+    assert row.error is not None
+    assert row.bar is not None
+    if not row.error:
+        return FLOOR
+    return min(max(FLOOR, abs(row.error) / row.bar if row.bar else 100.0), 90.0)

@@ -1,0 +1,299 @@
+"""What was measured beside what was set: errors, bars, verdicts (pure)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binom, norm
+
+from harness.measure.foreign import PING_PAYLOAD_BYTES
+from harness.measure.observation import Arrivals, Observation
+from harness.measure.plan import PairPlan, Train
+from harness.network import Directed, NetworkOptions, payload_share
+from harness.verdict import Check, Finding, Result, Verdict
+from topologies.model import Link, Topology
+
+QUANTITIES = ("goodput", "rate", "delay", "jitter", "order", "loss", "queue", "ping", "iperf3")
+UNITS = ("Mbit/s", "Mbit/s", "ms", "ms", "packets", "%", "bytes", "ms", "Mbit/s")
+
+SIGMAS = 3.0
+LATE_TOLERANCE = 0.1
+"""Share of the time by which timers may be late before a measurement proves nothing."""
+
+_PING_HEADER_BYTES = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """How far a measurement may be from what was set.
+
+    `goodput` and `iperf3` are relative, a delay's bar is in ms; a queue may be wrong by a packet or
+    the share `queue`. Random quantities may besides be off by `SIGMAS`.
+    """
+
+    goodput: float
+    iperf3: float
+    delay_ms: float
+    queue: float
+
+
+BARS: Mapping[str, Bars] = {
+    "virtual": Bars(goodput=0.01, iperf3=0.02, delay_ms=0.1, queue=0.02),
+    "real": Bars(goodput=0.03, iperf3=0.05, delay_ms=1.0, queue=0.05),
+}
+"""By the scenario's clock: a real one cannot be better than the host's timers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One quantity of one link; `error` and `bar` have the same unit, `error_unit`."""
+
+    src: str
+    dst: str
+    quantity: str
+    unit: str
+    expected: float | None
+    measured: float | None
+    error: float | None
+    bar: float | None
+    error_unit: str
+    outcome: Result | None
+    note: str = ""
+
+
+def judge(
+    topology: Topology,
+    options: NetworkOptions,
+    plans: Iterable[PairPlan],
+    observations: Iterable[Observation],
+    clock: str,
+) -> tuple[Reading, ...]:
+    """A reading for every quantity of every link, in the order of the observations.
+
+    With many lossy links some are beyond three sigma by chance; their bar grows so that the chance
+    of one false alarm stays that of a single link at three sigma.
+    """
+    by_ends = {ends: plan for plan in plans for ends in ((plan.a, plan.b), (plan.b, plan.a))}
+    lossy = max(1, sum(1 for link in topology.links if link.loss_percent))
+    sigmas = float(norm.isf((1 - (1 - 2 * norm.sf(SIGMAS)) ** (1 / lossy)) / 2))
+    readings: list[Reading] = []
+    for seen in observations:
+        plan = by_ends[seen.src, seen.dst]
+        readings += _Judge(topology, options, plan, seen, BARS[clock], sigmas).readings()
+    return tuple(readings)
+
+
+def verdict(readings: Sequence[Reading]) -> Verdict:
+    """One check for each quantity, with the worst link in words."""
+    return Verdict.of(
+        Check.of(name, _findings(rows))
+        for name in QUANTITIES
+        if (rows := [row for row in readings if row.quantity == name and row.outcome])
+    )
+
+
+def worst(readings: Iterable[Reading]) -> Reading | None:
+    """The reading whose error is largest against its bar."""
+    judged = [row for row in readings if row.error is not None and row.bar is not None]
+    return max(judged, key=lambda row: _share(row), default=None)
+
+
+def _findings(rows: Sequence[Reading]) -> Iterable[Finding]:
+    farthest = worst(rows)
+    if farthest:
+        yield Finding("pass", f"{len(rows)} links, the worst {describe(farthest)}")
+    for row in rows:
+        if row.outcome != "pass" and row.outcome is not None:
+            yield Finding(row.outcome, describe(row))
+
+
+def describe(row: Reading) -> str:
+    """A reading in words."""
+    where = f"{row.src} -> {row.dst}"
+    if row.measured is None or row.expected is None or row.error is None or row.bar is None:
+        return f"{where}: {row.note}"
+    what = f"{row.measured:.6g} {row.unit}, set {row.expected:.6g}"
+    note = f" ({row.note})" if row.note else ""
+    return f"{where}: {what}, off by {row.error:.2g} of {row.bar:.2g} {row.error_unit}{note}"
+
+
+def _share(row: Reading) -> float:
+    assert row.error is not None and row.bar is not None  # noqa: PT018
+    return abs(row.error) / row.bar if row.bar else math.inf if row.error else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    topology: Topology
+    options: NetworkOptions
+    plan: PairPlan
+    seen: Observation
+    bars: Bars
+    sigmas: float
+
+    def readings(self) -> list[Reading]:
+        trains = {stage.name: stage.trains.get(self.ends) for stage in self.plan.stages}
+        found = [self._goodput()]
+        for name, judged in (
+            ("load", self._rate),
+            ("delay", self._delay),
+            ("delay", self._jitter),
+            ("loss", self._loss),
+            ("queue", self._queue),
+        ):
+            train = trains.get(name)
+            if train:
+                found.append(judged(train, self.seen.trains[name]))
+        found.append(self._order())
+        found += [self._ping()] if self.seen.pings else []
+        found += [self._iperf3()] if self.seen.iperf3_mbps is not None else []
+        found += [
+            self._reading(name, note=reason)
+            for (ends, name), reason in self.plan.skipped.items()
+            if ends == self.ends and name not in {row.quantity for row in found}
+        ]
+        return sorted(found, key=lambda row: QUANTITIES.index(row.quantity))
+
+    @property
+    def ends(self) -> Directed:
+        return self.seen.src, self.seen.dst
+
+    @property
+    def link(self) -> Link:
+        return self.topology.link(*self.ends)
+
+    def _reading(
+        self,
+        quantity: str,
+        expected: float | None = None,
+        measured: float | None = None,
+        error: float | None = None,
+        bar: float | None = None,
+        error_unit: str = "",
+        note: str = "",
+    ) -> Reading:
+        outcome: Result | None = None
+        if error is not None and bar is not None:
+            late = self.seen.late > LATE_TOLERANCE
+            outcome = "unknown" if late else "pass" if abs(error) <= bar else "fail"
+            if late:
+                note = f"timers were late for {self.seen.late:.0%} of the time"
+        unit = UNITS[QUANTITIES.index(quantity)]
+        src, dst = self.ends
+        unit_of = error_unit or unit
+        return Reading(
+            src, dst, quantity, unit, expected, measured, error, bar, unit_of, outcome, note
+        )
+
+    def _nothing(self, quantity: str) -> Reading:
+        """No packet arrived: as wrong as can be, on a punctual clock."""
+        late = self.seen.late > LATE_TOLERANCE
+        outcome: Result = "unknown" if late else "fail"
+        note = "no packet arrived"
+        unit = UNITS[QUANTITIES.index(quantity)]
+        src, dst = self.ends
+        return Reading(src, dst, quantity, unit, None, None, None, None, unit, outcome, note)
+
+    def _relative(self, quantity: str, expected: float, measured: float, bar: float) -> Reading:
+        error = 100 * (measured / expected - 1)
+        return self._reading(quantity, expected, measured, error, 100 * bar, "%")
+
+    def _goodput(self) -> Reading:
+        expected = self.link.rate_mbps * payload_share(self.options.mtu)
+        moved = self.seen.flow
+        if moved is None or not moved.seconds:
+            return self._reading(
+                "goodput", expected, note=self.plan.skipped.get((self.ends, "goodput"), "")
+            )
+        measured = moved.bytes * 8e-6 / moved.seconds
+        return self._relative("goodput", expected, measured, self.bars.goodput)
+
+    def _rate(self, train: Train, came: Arrivals) -> Reading:
+        """Packets behind the middle one, each of which took the time of its bytes."""
+        if not came.counted_ns:
+            return self._nothing("rate")
+        measured = came.counted * train.wire_bytes * 8e3 / came.counted_ns
+        jitter_ns = 2e6 * self.link.jitter_ms
+        bar = self.bars.goodput + jitter_ns / came.counted_ns
+        return self._relative("rate", self.link.rate_mbps, measured, bar)
+
+    def _delays_ms(self, train: Train, came: Arrivals) -> list[float]:
+        """Propagation delays: without the time of transmission."""
+        sending_ms = train.wire_bytes * 8e-3 / self.link.rate_mbps
+        return [delay_ns / 1e6 - sending_ms for delay_ns in came.delays_ns]
+
+    def _delay(self, train: Train, came: Arrivals) -> Reading:
+        delays_ms = self._delays_ms(train, came)
+        if not delays_ms:
+            return self._nothing("delay")
+        expected, jitter_ms = self.link.delay_ms, self.link.jitter_ms
+        if jitter_ms:
+            measured = statistics.fmean(delays_ms)
+            chance_ms = SIGMAS * jitter_ms / math.sqrt(3 * len(delays_ms))
+        else:
+            measured = max(delays_ms, key=lambda ms: abs(ms - expected))
+            chance_ms = 0.0
+        bar = self.bars.delay_ms + chance_ms
+        return self._reading("delay", expected, measured, measured - expected, bar)
+
+    def _jitter(self, train: Train, came: Arrivals) -> Reading:
+        """The standard deviation; that of a uniform delay is jitter / sqrt(3)."""
+        delays_ms = self._delays_ms(train, came)
+        if len(delays_ms) < 2:
+            return self._nothing("jitter")
+        expected = self.link.jitter_ms / math.sqrt(3)
+        measured = statistics.pstdev(delays_ms)
+        # The fourth moment of a uniform distribution is 1.8 times its squared variance.
+        chance_ms = SIGMAS * expected * math.sqrt(0.8 / (4 * len(delays_ms)))
+        bar = self.bars.delay_ms + chance_ms
+        outside_ms = max(abs(ms - self.link.delay_ms) for ms in delays_ms) - self.link.jitter_ms
+        error = measured - expected
+        if outside_ms > max(self.bars.delay_ms, abs(error)):
+            return self._reading("jitter", expected, measured, outside_ms, bar, note="out of range")
+        return self._reading("jitter", expected, measured, error, bar)
+
+    def _order(self) -> Reading:
+        count = float(sum(train.disordered for train in self.seen.trains.values()))
+        return self._reading("order", 0.0, count, count, 0.0)
+
+    def _loss(self, train: Train, came: Arrivals) -> Reading:
+        lost, share = came.sent - came.arrived, self.link.loss_percent / 100
+        expected, measured = self.link.loss_percent, 100 * lost / came.sent
+        if not share:
+            return self._reading("loss", 0.0, measured, float(lost), 0.0, "packets")
+        below, above = binom.cdf(lost, came.sent, share), binom.sf(lost - 1, came.sent, share)
+        chance = min(0.5, float(min(below, above)))
+        sign = 1.0 if lost > share * came.sent else -1.0
+        error = sign * max(0.0, float(norm.isf(max(chance, 1e-300))))
+        note = f"{lost} of {came.sent}"
+        return self._reading("loss", expected, measured, error, self.sigmas, "sigma", note)
+
+    def _queue(self, train: Train, came: Arrivals) -> Reading:
+        """What a burst left in the queue, less what the link sent while the burst came."""
+        wire_bytes, expected = train.wire_bytes, self.topology.queue_bytes(self.link)
+        share = 1 - self.link.loss_percent / 100
+        passed_bytes = self.link.rate_mbps * 125_000 * came.sent_ns / 1e9
+        fitted = came.arrived / share
+        measured = fitted * wire_bytes - passed_bytes
+        chance = SIGMAS * math.sqrt(came.arrived * (1 - share)) * wire_bytes
+        bar = max(wire_bytes, self.bars.queue * expected) + chance
+        return self._reading("queue", expected, measured, measured - expected, bar)
+
+    def _ping(self) -> Reading:
+        """Both ways together."""
+        both = (self.link, self.topology.link(self.link.dst, self.link.src))
+        size = PING_PAYLOAD_BYTES + _PING_HEADER_BYTES
+        expected = sum(at.delay_ms + size * 8e-3 / at.rate_mbps for at in both)
+        if self.seen.ping_ms is None:
+            return self._nothing("ping")
+        spread_ms = math.sqrt(sum(at.jitter_ms**2 for at in both) / (3 * self.seen.pings))
+        bar = 2 * self.bars.delay_ms + SIGMAS * spread_ms
+        return self._reading("ping", expected, self.seen.ping_ms, self.seen.ping_ms - expected, bar)
+
+    def _iperf3(self) -> Reading:
+        assert self.seen.iperf3_mbps is not None
+        expected = self.link.rate_mbps * payload_share(self.options.mtu)
+        return self._relative("iperf3", expected, self.seen.iperf3_mbps, self.bars.iperf3)

@@ -1,0 +1,290 @@
+"""What is sent over a pair of links in order to measure them (pure).
+
+Both directions of a pair are measured at the same times, in *stages*: in each, both ends send a
+*train* of numbered UDP packets. A train asks one thing:
+
+- `delay`: packets so far apart that none waits for another. Each takes the delay, a jitter that is
+  independent of the others', and its transmission time.
+- `order`: on links with jitter, packets so close that jitter could reorder them.
+- `queue`: more packets at once than the queue holds. Those that fit arrive.
+- `load`: more packets than the rate for some time. They arrive at the rate, while the other
+  direction is just as busy.
+- `loss`: packets at half the rate, so that none is lost to a full queue: enough of them for a
+  hundred losses, as far as the effort goes.
+
+Then a TCP connection in each direction, one after the other, fills the link with a window that the
+path and half of the queue hold: nothing is lost, and the link alone says how fast it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.network import (
+    ETHERNET_HEADER_BYTES,
+    TCP_IP_HEADER_BYTES,
+    Directed,
+    NetworkOptions,
+)
+from topologies.model import Link, Topology
+
+UDP_IP_HEADER_BYTES = 28
+PROBE_BYTES = 64
+"""Payload of a packet that measures a delay or a loss."""
+
+OVERLOAD = 1.25
+"""How much more than the rate a `load` train sends."""
+
+LEAST_QUEUE_PACKETS = 16
+"""TCP's first window has to fit into a queue, or a link can never show TCP its rate."""
+
+ACKNOWLEDGEMENT_SHARE = 0.05
+"""Of a link's rate, what its reverse needs for acknowledgements (66 bytes per packet, and some)."""
+
+WINDOW_QUEUE_SHARE = 0.5
+MOST_BURST_PACKETS = 100_000
+MOST_LOAD_PACKETS = 20_000
+_LOAD_PACKETS = 200
+_PERIOD_S = 0.001
+_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is sent; a real clock needs longer flows and has less time for packets.
+
+    Attributes:
+        loss_packets: at most so many packets ask for the loss of one link, and
+        all_loss_packets: of all links together.
+        flow_s: least duration of the part of a TCP flow that counts.
+        gap_s: least time between two delay probes, and
+        rest_s: between two stages, besides what the links need to become idle.
+    """
+
+    loss_packets: int
+    all_loss_packets: int
+    flow_s: float
+    gap_s: float
+    rest_s: float
+
+
+EFFORTS: Mapping[str, Effort] = {
+    "virtual": Effort(500_000, 5_000_000, flow_s=0.0, gap_s=0.001, rest_s=0.05),
+    "real": Effort(20_000, 200_000, flow_s=2.0, gap_s=0.005, rest_s=0.3),
+}
+"""By the scenario's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Numbered packets: `group` of them at once every `period_s`, until `packets` were sent."""
+
+    packets: int
+    payload_bytes: int
+    group: int
+    period_s: float
+
+    @property
+    def wire_bytes(self) -> int:
+        """What one packet weighs on the link."""
+        return self.payload_bytes + UDP_IP_HEADER_BYTES + ETHERNET_HEADER_BYTES
+
+    @property
+    def duration_s(self) -> float:
+        """From the first packet until a period after the last group."""
+        return math.ceil(self.packets / self.group) * self.period_s
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Trains that start together, and when the last packet has surely arrived or never will."""
+
+    name: str
+    trains: Mapping[Directed, Train]
+    length_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A TCP connection: bytes until it fills the link, bytes that count, and its limits.
+
+    `window_bytes` is the most payload in flight. `warm_rate` and `rate` pace the connection, in
+    bytes of payload per second: below the link's rate while the window grows, then above it.
+    """
+
+    warm_bytes: int
+    counted_bytes: int
+    window_bytes: int
+    warm_rate: int
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """Everything that measures the two links between `a` and `b`, and why something does not."""
+
+    a: str
+    b: str
+    stages: tuple[Stage, ...]
+    flows: Mapping[Directed, Flow]
+    skipped: Mapping[tuple[Directed, str], str]
+
+    @property
+    def duration_s(self) -> float:
+        """How long the stages take in the network's time."""
+        return sum(stage.length_s for stage in self.stages)
+
+
+def plan(topology: Topology, options: NetworkOptions, effort: Effort) -> tuple[PairPlan, ...]:
+    """What measures each pair of links of the topology, in the order of its links."""
+    lossy = sum(1 for link in topology.links if link.loss_percent)
+    loss_packets = min(effort.loss_packets, effort.all_loss_packets // max(lossy, 1))
+    return tuple(
+        _pair(topology, there, topology.link(there.dst, there.src), options, effort, loss_packets)
+        for there in topology.links
+        if topology.rank(there.src) < topology.rank(there.dst)
+    )
+
+
+def _pair(
+    topology: Topology,
+    there: Link,
+    back: Link,
+    options: NetworkOptions,
+    effort: Effort,
+    loss_packets: int,
+) -> PairPlan:
+    links = {(link.src, link.dst): link for link in (there, back)}
+    queues = {ends: topology.queue_bytes(link) for ends, link in links.items()}
+    skipped: dict[tuple[Directed, str], str] = {}
+    bursts: dict[Directed, Train] = {}
+    losses: dict[Directed, Train] = {}
+    for ends, link in links.items():
+        burst = _queue(queues[ends], options.mtu)
+        if burst.packets > MOST_BURST_PACKETS:
+            skipped[ends, "queue"] = f"overflowing it would take {burst.packets} packets"
+        else:
+            bursts[ends] = burst
+        losses[ends] = _loss(link, queues[ends], loss_packets)
+    stages = {
+        "delay": {ends: _delay(link, effort) for ends, link in links.items()},
+        "order": {ends: _order(link) for ends, link in links.items() if link.jitter_ms},
+        "queue": bursts,
+        "load": dict(_load(links, queues, options.mtu)),
+        "loss": losses,
+    }
+    flows: dict[Directed, Flow] = {}
+    for ends, link in links.items():
+        reverse = links[link.dst, link.src]
+        if reason := _no_flow(link, reverse, queues[ends], options):
+            skipped[ends, "goodput"] = reason
+        else:
+            flows[ends] = _flow(link, reverse, queues[ends], options.mtu, effort)
+    drains = {ends: _drain_s(link, queues[ends]) for ends, link in links.items()}
+    return PairPlan(
+        there.src,
+        there.dst,
+        tuple(
+            Stage(name, trains, _length_s(trains, drains) + effort.rest_s)
+            for name, trains in stages.items()
+            if trains
+        ),
+        flows,
+        skipped,
+    )
+
+
+def _length_s(trains: Mapping[Directed, Train], drains: Mapping[Directed, float]) -> float:
+    return max(train.duration_s + drains[ends] for ends, train in trains.items())
+
+
+def _drain_s(link: Link, queue_bytes: int) -> float:
+    """How long a link with a full queue takes to become idle."""
+    return queue_bytes / _bytes_per_s(link) + (link.delay_ms + link.jitter_ms) / 1e3
+
+
+def _delay(link: Link, effort: Effort) -> Train:
+    """Packets that never meet. Of a random delay the spread is measured too: 400 give it to 2 %."""
+    probe = Train(400 if link.jitter_ms else 20, PROBE_BYTES, 1, 0.0)
+    apart_s = effort.gap_s + 2 * link.jitter_ms / 1e3 + 2 * _seconds(link, probe.wire_bytes)
+    return Train(probe.packets, PROBE_BYTES, 1, apart_s)
+
+
+def _order(link: Link) -> Train:
+    """Packets a tenth of the jitter apart, but never closer than the link can carry them."""
+    least_s = 2 * _seconds(link, Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
+    return Train(400, PROBE_BYTES, 1, max(link.jitter_ms / 1e4, least_s))
+
+
+def _queue(queue_bytes: int, mtu: int) -> Train:
+    """A tenth more than fits."""
+    full = Train(1, mtu - UDP_IP_HEADER_BYTES, 1, 0.0)
+    packets = math.ceil(1.1 * queue_bytes / full.wire_bytes) + 20
+    return Train(packets, full.payload_bytes, packets, 0.0)
+
+
+def _load(
+    links: Mapping[Directed, Link], queues: Mapping[Directed, int], mtu: int
+) -> Iterator[tuple[Directed, Train]]:
+    """Both directions as long as the slower one needs for its packets, or the faster one can."""
+    payload_bytes = mtu - UDP_IP_HEADER_BYTES
+    wire_bytes = Train(1, payload_bytes, 1, 0.0).wire_bytes
+    each_s = {ends: _seconds(link, wire_bytes) for ends, link in links.items()}
+    jitter_s = max(link.jitter_ms for link in links.values()) / 1e3
+    wanted_s = max(_LOAD_PACKETS * max(each_s.values()), 400 * jitter_s)
+    duration_s = min(wanted_s, MOST_LOAD_PACKETS * min(each_s.values()))
+    for ends in links:
+        packets = max(_LOAD_PACKETS // 10, math.ceil(OVERLOAD * duration_s / each_s[ends]))
+        group = _group(each_s[ends] / OVERLOAD, queues[ends] // wire_bytes)
+        yield ends, Train(packets, payload_bytes, group, group * each_s[ends] / OVERLOAD)
+
+
+def _loss(link: Link, queue_bytes: int, most_packets: int) -> Train:
+    share = link.loss_percent / 100
+    packets = min(math.ceil(100 / share), most_packets) if share else 1000
+    each_s = 2 * _seconds(link, Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
+    group = _group(each_s, queue_bytes // Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
+    return Train(packets, PROBE_BYTES, group, group * each_s)
+
+
+def _group(each_s: float, queue_packets: int) -> int:
+    """How many packets to send at once: about a millisecond's, and half a queue at most."""
+    return max(1, min(round(_PERIOD_S / each_s), queue_packets // 2, _BATCH))
+
+
+def _no_flow(link: Link, reverse: Link, queue_bytes: int, options: NetworkOptions) -> str:
+    """Why TCP cannot be expected to fill the link, or nothing."""
+    if link.loss_percent:
+        return "random loss slows TCP down"
+    if reverse.rate_mbps < ACKNOWLEDGEMENT_SHARE * link.rate_mbps:
+        return f"acknowledgements do not fit into {reverse.rate_mbps:g} Mbit/s"
+    least = max(LEAST_QUEUE_PACKETS, options.initial_window)
+    if queue_bytes < least * (options.mtu + ETHERNET_HEADER_BYTES):
+        return f"a queue of {queue_bytes} bytes is too short for TCP"
+    return ""
+
+
+def _flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Effort) -> Flow:
+    segment, wire_bytes = mtu - TCP_IP_HEADER_BYTES, mtu + ETHERNET_HEADER_BYTES
+    share, rate = segment / wire_bytes, _bytes_per_s(link)
+    round_trip_s = sum(at.delay_ms + at.jitter_ms for at in (link, reverse)) / 1e3
+    in_flight = round_trip_s * rate + WINDOW_QUEUE_SHARE * queue_bytes
+    window_bytes = max(round(in_flight * share), 4 * segment)
+    counted = max(window_bytes, 1000 * segment, round(effort.flow_s * rate * share))
+    return Flow(
+        warm_bytes=4 * window_bytes + 100 * segment,
+        counted_bytes=counted,
+        window_bytes=window_bytes,
+        warm_rate=round(0.99 * share * rate),
+        rate=round(1.05 * rate),
+    )
+
+
+def _seconds(link: Link, wire_bytes: int) -> float:
+    return wire_bytes / _bytes_per_s(link)
+
+
+def _bytes_per_s(link: Link) -> float:
+    return link.rate_mbps * 125_000
