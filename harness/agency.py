@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import math
 import os
 import random
 import selectors
@@ -42,13 +43,18 @@ Event = dict[str, Any]
 
 @dataclass(slots=True)
 class Agent:
-    """One forked agent; `code` is its exit code or minus the signal, None while it runs."""
+    """One forked agent; `code` is its exit code or minus the signal, None while it runs.
+
+    `fault` is the number of the one that killed it.
+    """
 
     name: str
+    body: Callable[[_Child], Any]
     pid: int
     pidfd: int
     events_fd: int
     epoch_fd: int
+    fault: int | None = None
     buffer: bytearray = field(default_factory=bytearray)
     listening: bool = False
     code: int | None = None
@@ -64,7 +70,10 @@ class Agency:
         self._log_dir = log_dir
         self._agents: list[Agent] = []
         self._selector = selectors.DefaultSelector()
+        self._watched_fds = 0
         self._runner_pid = os.getpid()
+        self._deadline = math.inf
+        self._deadline_text = ""
         self.epoch_ns = 0
 
     def __enter__(self) -> Agency:
@@ -87,19 +96,58 @@ class Agency:
 
         An `agent_exited` event is added when one ends. When everybody listens, the clock starts:
         `epoch_ns` is set and they are told to connect. Raises TimeoutError when the run's budget
-        of the scenario is over.
+        of the scenario, or what `limit` set, is over.
         """
-        deadline = time.monotonic() + self._scenario.limits.run_s
-        while self._selector.get_map():
-            ready = self._selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise TimeoutError(f"the run exceeded its {self._scenario.limits.run_s:g} s")
+        run_s = self._scenario.limits.run_s
+        self.limit(run_s, f"the run exceeded its {run_s:g} s")
+        while len(self._selector.get_map()) > self._watched_fds:
+            ready = self._selector.select(max(0.0, self._deadline - time.monotonic()))
+            if not ready and time.monotonic() >= self._deadline:
+                raise TimeoutError(self._deadline_text)
             for key, _ in ready:
-                agent, is_pipe = key.data
-                if is_pipe:
-                    yield from self._read(agent)
-                elif agent.code is None:
-                    yield self._reap(agent)
+                if isinstance(key.data, Agent):
+                    yield from self._hear(key.data, key.fd)
+                else:
+                    key.data()
+
+    def watch(self, fd: int, readable: Callable[[], None]) -> None:
+        """Has `events` call a function whenever there is something to read from a descriptor."""
+        self._selector.register(fd, selectors.EVENT_READ, readable)
+        self._watched_fds += 1
+
+    def limit(self, seconds: float, text: str) -> None:
+        """Has `events` raise TimeoutError after this time, unless an earlier one is set."""
+        deadline = time.monotonic() + seconds
+        if deadline < self._deadline:
+            self._deadline, self._deadline_text = deadline, text
+
+    def kill(self, name: str, fault: int) -> bool:
+        """End an agent at once; True if it ran. Its exit will be an event that names the fault."""
+        agent = self._running(name)
+        if agent is not None:
+            agent.fault = fault
+            signal.pidfd_send_signal(agent.pidfd, signal.SIGKILL)
+            os.waitid(os.P_PIDFD, agent.pidfd, os.WEXITED | os.WNOWAIT)  # its port is free again
+        return agent is not None
+
+    def pause(self, name: str) -> bool:
+        """Stop an agent where it is; True if there was one to stop."""
+        return self._signal(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> bool:
+        """Let a paused agent go on."""
+        return self._signal(name, signal.SIGCONT)
+
+    def restart(self, name: str) -> bool:
+        """Start a killed agent again, from this process, with `restarts` counted up.
+
+        False if it runs, or ended by itself.
+        """
+        lives = [agent for agent in self._agents if agent.name == name]
+        if not lives or lives[-1].fault is None:
+            return False
+        self._fork(name, lives[-1].body, len(lives))
+        return True
 
     def end(self) -> None:
         """End every agent that still runs and wait for it."""
@@ -124,7 +172,18 @@ class Agency:
 
     # -- this process -------------------------------------------------------------------------
 
-    def _fork(self, name: str, body: Callable[[_Child], Any]) -> None:
+    def _running(self, name: str) -> Agent | None:
+        alive = (each for each in self._agents if each.code is None and each.fault is None)
+        return next((agent for agent in alive if agent.name == name), None)
+
+    def _signal(self, name: str, number: signal.Signals) -> bool:
+        agent = self._running(name)
+        if agent is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended and is not reaped yet
+                signal.pidfd_send_signal(agent.pidfd, number)
+        return agent is not None
+
+    def _fork(self, name: str, body: Callable[[_Child], Any], restarts: int = 0) -> None:
         events_read, events_write = os.pipe()
         epoch_read, epoch_write = os.pipe()
         pid = os.fork()
@@ -134,13 +193,19 @@ class Agency:
                 os.close(agent.epoch_fd)
             os.close(events_read)
             os.close(epoch_write)
-            self._be(_Child(name, events_write, epoch_read), body)
+            self._be(_Child(name, restarts, events_write, epoch_read), body)
         os.close(events_write)
         os.close(epoch_read)
-        agent = Agent(name, pid, os.pidfd_open(pid), events_read, epoch_write)
+        agent = Agent(name, body, pid, os.pidfd_open(pid), events_read, epoch_write)
         self._agents.append(agent)
-        self._selector.register(events_read, selectors.EVENT_READ, (agent, True))
-        self._selector.register(agent.pidfd, selectors.EVENT_READ, (agent, False))
+        self._selector.register(events_read, selectors.EVENT_READ, agent)
+        self._selector.register(agent.pidfd, selectors.EVENT_READ, agent)
+
+    def _hear(self, agent: Agent, fd: int) -> Iterator[Event]:
+        if fd == agent.events_fd:
+            yield from self._read(agent)
+        elif agent.code is None:
+            yield self._reap(agent)
 
     def _read(self, agent: Agent) -> Iterator[Event]:
         data = os.read(agent.events_fd, 1 << 20)
@@ -154,15 +219,19 @@ class Agency:
             event = json.loads(line)
             if event["event"] == "listening":
                 agent.listening = True
-                self._begin_if_all_listen()
+                self._begin(agent)
             else:
                 yield event
 
-    def _begin_if_all_listen(self) -> None:
-        if all(agent.listening for agent in self._agents):
-            self.epoch_ns = time.monotonic_ns()
-            for agent in self._agents:
-                os.write(agent.epoch_fd, f"{self.epoch_ns}\n".encode())
+    def _begin(self, agent: Agent) -> None:
+        """Tell the agent the epoch, or everybody if this was the last one to listen."""
+        told = [agent]
+        if not self.epoch_ns:
+            if not all(each.listening for each in self._agents):
+                return
+            self.epoch_ns, told = time.monotonic_ns(), self._agents
+        for each in told:
+            os.write(each.epoch_fd, f"{self.epoch_ns}\n".encode())
 
     def _reap(self, agent: Agent) -> Event:
         self._selector.unregister(agent.pidfd)
@@ -175,6 +244,7 @@ class Agency:
             "who": agent.name,
             "code": max(code, 0),
             "signal": max(-code, 0),
+            "fault": agent.fault,
         }
 
     def _wait(self, agent: Agent) -> None:
@@ -296,9 +366,13 @@ class Agency:
 
 @dataclass(slots=True)
 class _Child:
-    """The forked side of an agent: its name, and how it logs and learns the time."""
+    """The forked side of an agent: its name, and how it logs and learns the time.
+
+    `restarts` says how often it was killed and started again.
+    """
 
     name: str
+    restarts: int
     events_fd: int
     epoch_fd: int
     epoch_ns: int = 0

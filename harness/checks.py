@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from harness import fidelity
 from harness.events import (
     CONTROLLER,
+    AgentChanged,
     AgentExited,
     AgentFailed,
     ComputeFinished,
@@ -61,13 +62,19 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
-    """The controller and every worker ended once, with exit code 0."""
+    """The controller and every worker ended with exit code 0, unless a fault killed it.
+
+    One that was killed ends once more for every time that it was started again.
+    """
     agents = (CONTROLLER, *rules.topology.site_names)
     exits = Counter(event.who for event in history.all(AgentExited))
+    starts = Counter(event.who for event in history.all(AgentChanged) if event.do == "restart")
     for who in agents:
-        if exits[who] != 1:
+        if exits[who] != 1 + starts[who]:
             yield failed(f"{who} exited {exits[who]} times")
     for event in history.all(AgentExited):
+        if event.fault is not None:
+            continue
         if event.signal:
             yield failed(f"{event.who} was ended by signal {event.signal}")
         elif event.code != 0:
@@ -167,6 +174,8 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
                 waiting[event.site] = event
             case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished():
                 waiting.pop(event.site, None)
+            case AgentChanged(who=who, do="kill"):
+                waiting.pop(who, None)
     for left in waiting.values():
         yield failed(f"{_waits(left)} to the end of the log")
     yield seen(f"{len(history.all(Ready))} times ready, each answered")

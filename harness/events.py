@@ -73,11 +73,57 @@ class NetworkReady(Event):
 
 @dataclass(frozen=True, slots=True)
 class AgentExited(Event):
-    """Runner: the process of `who` ended with this exit code, or by this signal."""
+    """Runner: the process of `who` ended with this exit code, or by this signal.
+
+    `fault` is the number of the fault that killed it.
+    """
 
     who: str
     code: int | None = None
     signal: int | None = None
+    fault: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultStarted(Event):
+    """Runner: a fault of the timeline starts, in the words that ask for it.
+
+    `targets` are the directed links (`a -> b`) or the agent it is aimed at; none are all links.
+    """
+
+    fault: int
+    verb: str
+    text: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEnded(Event):
+    """Runner: that fault is undone."""
+
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanged(Event):
+    """Runner: from now on the link src -> dst has these values; `cuts` say how it is cut."""
+
+    src: str
+    dst: str
+    rate_mbps: float
+    delay_ms: float
+    jitter_ms: float
+    loss_percent: float
+    cuts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChanged(Event):
+    """Runner: a fault killed, restarted, paused or resumed an agent."""
+
+    who: str
+    do: str
+    fault: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +459,7 @@ _BY_TYPE: dict[Any, _Reader] = {
     int: _count,
     float: _number,
     str: _text,
+    int | None: _maybe(_count),
     str | None: _maybe(_text),
     tuple[str, ...]: _many(_text),
     tuple[float, ...]: _many(_number),

@@ -8,8 +8,8 @@ links and agents, and how it is undone, is in `harness.timeline`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from harness.network import Cut
@@ -353,39 +353,11 @@ MIN_PERIOD_S = 0.001
 """Changes that follow each other faster than this would be all that a run does."""
 
 
-def usage(verb: str) -> str:
-    """`outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
-    optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
-    words = [verb]
-    for part in VERBS[verb].PARTS:
-        may_miss = getattr(part, "field", None) in optional
-        words.append(f"[{form(part)}]" if may_miss else form(part))
-    return " ".join(words)
-
-
-def form(part: Part) -> str:
-    """A part of a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
-    match part:
-        case Ends():
-            return "SITE SITE"
-        case Name(agents=agents):
-            return f"SITE|{CONTROLLER}" if agents else "SITE"
-        case Groups():
-            return "SITE,... [| SITE,...]..."
-        case Track():
-            return "FILE"
-        case Choice(words=words):
-            return "|".join(words)
-        case Clause(word=word):
-            return f"{word} TIME"
-        case Setting(key=key, dimension=dimension, is_range=is_range):
-            noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
-            return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
-
-
-def summary(verb: str) -> str:
-    """What the verb does, in one line."""
-    return str(VERBS[verb].__doc__).partition("\n")[0]
+def needs_blackholes(faults: Iterable[Fault]) -> bool:
+    """Whether one of the faults makes links swallow packets, which not every kernel can."""
+    return any(
+        isinstance(fault, Churn) or getattr(fault, "how", None) == "blackhole" for fault in faults
+    )
 
 
 def _check_direction(direction: Direction, how: Cut) -> None:

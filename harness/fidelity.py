@@ -1,5 +1,6 @@
 """Checks of the network: did links carry what the agents say, as fast as the scenario says (pure).
 
+What the scenario says includes its timeline: a link is held to the rate that it had at the time.
 Bytes that do not add up are a failure. A link that outran its rate or its delay makes the run
 prove nothing, whoever is to blame: the verdict is `unknown`.
 """
@@ -12,10 +13,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from agents.plan import Directed, Plan
+from harness.conditions import Conditions
 from harness.events import Late, RunFinished, TimersLate
 from harness.history import History, Task, Transfer, phases, transfers
 from harness.verdict import Finding, Rules, failed, seen, unsure
-from topologies.model import Link
 
 RATE_TOLERANCE = 0.02
 """A shaper may be off by so much before a run proves nothing."""
@@ -60,23 +61,23 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
 
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload, and no stretch of time in which payloads overlap, outran its link."""
-    topology = rules.topology
+    conditions = Conditions.of(history, rules.topology)
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
-    for transfer in transfers(history.tasks, topology.delays_ms()):
+    for transfer in transfers(history.tasks, conditions.least_delays_ms()):
         by_link[transfer.src, transfer.dst].append(transfer)
-    links = {(link.src, link.dst): link for link in topology.links}
     for ends, moved in sorted(by_link.items()):
-        if ends not in links:
+        if ends not in conditions.spells:
             yield failed(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
             continue
         spans = [(t.bytes, t.start_ns, t.end_ns) for t in moved]
         spans += _stretches(moved)
-        fast = [span for span in spans if _too_fast(links[ends], *span)]
+        fast = [span for span in spans if _too_fast(history, rules, conditions, ends, *span)]
         if fast:
             size, start_ns, end_ns = max(fast)
+            mean_mbps = _mean_mbps(conditions, ends, start_ns, end_ns)
             yield unsure(
                 f"{' -> '.join(ends)}: {size} bytes from {start_ns / 1e9:.3f} s to"
-                f" {end_ns / 1e9:.3f} s are more than {links[ends].rate_mbps:g} Mbit/s"
+                f" {end_ns / 1e9:.3f} s are more than {mean_mbps:g} Mbit/s"
             )
     yield seen(f"{len(by_link)} links in use, none faster than set")
 
@@ -91,13 +92,14 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
             if start_ns is not None:
                 ends, took_s = (got.src, got.site), (got.start_ns - start_ns) / 1e9
                 quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
-    for link in rules.topology.links:
-        took_s = quickest_s.get((link.src, link.dst), math.inf)
-        least_s = (link.delay_ms - link.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
+    for (src, dst), spells in Conditions.of(history, rules.topology).spells.items():
+        took_s = quickest_s.get((src, dst), math.inf)
+        quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
+        least_s = (quickest.delay_ms - quickest.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
         if took_s < least_s - DELAY_TOLERANCE_S:
             yield unsure(
-                f"{link.src} -> {link.dst}: a first byte took {took_s * 1e3:.3f} ms,"
-                f" set to {link.delay_ms:g} ms"
+                f"{src} -> {dst}: a first byte took {took_s * 1e3:.3f} ms,"
+                f" set to {quickest.delay_ms:g} ms"
             )
     yield seen(f"{len(quickest_s)} links in use, none shorter than set")
 
@@ -109,18 +111,20 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     for task in history.completed:
         for sent in task.sent:
             payload[sent.site, sent.dst] += sent.bytes
-    for link in rules.topology.links:
-        ends, arrow = (link.src, link.dst), f"{link.src} -> {link.dst}"
+    conditions = Conditions.of(history, rules.topology)
+    for ends in conditions.spells:
+        arrow = " -> ".join(ends)
         if ends not in counted:
             yield failed(f"{arrow}: no interface counters")
             continue
         size = counted[ends].bytes
         if size < payload[ends]:
             yield failed(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
-        if _too_fast(link, size, 0, history.end_ns):
+        if _too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
+            mean_mbps = _mean_mbps(conditions, ends, 0, history.end_ns)
             yield unsure(
                 f"{arrow}: {size} bytes in {history.end_ns / 1e9:.3f} s are more than"
-                f" {link.rate_mbps:g} Mbit/s"
+                f" {mean_mbps:g} Mbit/s"
             )
     yield seen(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
 
@@ -169,8 +173,29 @@ def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
         yield size, start_ns, end_ns
 
 
-def _too_fast(link: Link, size: int, start_ns: int, end_ns: int) -> bool:
-    rate = link.rate_mbps * 1e6 / 8
-    burst = BURST_BYTES + rate * BURST_S
-    took_s = (end_ns - start_ns) / 1e9 + link.jitter_ms / 1e3
-    return size > rate * (1 + RATE_TOLERANCE) * took_s + burst
+def _too_fast(
+    history: History,
+    rules: Rules,
+    conditions: Conditions,
+    ends: Directed,
+    size: int,
+    start_ns: int,
+    end_ns: int,
+) -> bool:
+    """Whether so many bytes are more than the rates that the link had in that time allow.
+
+    A host's kernel sends what is queued when a rate falls at the old rate.
+    """
+    spells = conditions.spells[ends]
+    late_ns = round(max(spell.link.jitter_ms for spell in spells) * 1e6)
+    rate = max(spell.link.rate_mbps for spell in spells) * 1e6 / 8
+    allowed = conditions.capacity_bytes(ends, [(start_ns, end_ns + late_ns)])
+    if history.run is not None and history.run.backend == "host":
+        queue_bytes = rules.topology.queue_bytes(rules.topology.link(*ends))
+        allowed += queue_bytes * conditions.slowdowns(ends, start_ns, end_ns)
+    return size > allowed * (1 + RATE_TOLERANCE) + BURST_BYTES + rate * BURST_S
+
+
+def _mean_mbps(conditions: Conditions, ends: Directed, start_ns: int, end_ns: int) -> float:
+    taken_s = (end_ns - start_ns) / 1e9
+    return conditions.capacity_bytes(ends, [(start_ns, end_ns)]) * 8e-6 / taken_s if taken_s else 0

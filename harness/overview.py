@@ -14,11 +14,16 @@ from harness.options import render
 from harness.ownership import Owner
 from harness.progress import short
 from harness.settings import Component, Scenario
-from harness.units import RATE_MBPS, SHARE_PERCENT, SIZE_BYTES, TIME_MS, Dimension, of_name
+from harness.timeline import Entry
+from harness.units import RATE_MBPS, SHARE_PERCENT, SIZE_BYTES, TIME_MS, TIME_S, Dimension, of_name
+from harness.wording import write
 from topologies.model import Link, Topology
 
 Line = tuple[str, str]
 """A name and what it is."""
+
+LINE_CHARACTERS = 100
+"""A trace may be thousands; this is enough to see which it is."""
 
 
 def facts(scenario: Scenario) -> Table:
@@ -43,6 +48,7 @@ def facts(scenario: Scenario) -> Table:
         "network": _pairs(render(scenario.network, None)),
         "stop": _pairs(render(scenario.stop, None)),
         "limits": _pairs(render(scenario.limits, None)),
+        "timeline": "\n".join(map(_timed, scenario.timeline)) or "nothing",
     }
     for name, text in rows.items():
         table.add_row(name, text.replace("[", r"\["))
@@ -75,6 +81,12 @@ def links(topology: Topology) -> Table:
         if topology.rank(link.src) < topology.rank(link.dst):
             table.add_row(*_link(link, topology.link(link.dst, link.src)))
     return table
+
+
+def _timed(entry: Entry) -> str:
+    text = write(entry.fault)
+    cut = text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 3]}..."
+    return f"{short(entry.at_s, TIME_S)}: {cut}"
 
 
 def extensions(kind: str) -> Iterator[Line]:

@@ -10,12 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import rehearsal, units
+from harness import rehearsal, schedule, units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
 from harness.settings import Basics, Component, Scenario, Scheme, Stop
+from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
 
@@ -62,8 +63,9 @@ def merged(*options: Option) -> tuple[Option, ...]:
 class Reader:
     """Reads one document section by section, so that each problem hides as few as possible."""
 
-    def __init__(self, source: Document, extensions: Extensions) -> None:
+    def __init__(self, source: Document, extensions: Extensions, files: Read) -> None:
         self._source = source
+        self._files = files
         self._data: dict[str, Any] = source.data
         self._extensions = extensions
 
@@ -74,6 +76,7 @@ class Reader:
         sites = topology.site_names if topology else ()
         workload = self._workload(sites)
         scheme = self._scheme(sites)
+        timeline = schedule.read(self._source, topology, basics["limits"].run_s, self._files)
         self._check_controller(sites)
         self._check_together(basics, topology, workload, scheme)
         if self._source.problems or not (topology and workload and scheme):
@@ -85,6 +88,7 @@ class Reader:
             topology=topology,
             workload=workload,
             scheme=scheme,
+            timeline=timeline,
             controller_site=controller.site or sites[0],
         )
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import document, units
+from harness import document, schedule, units
 from harness.document import Problem, ScenarioErrors
 from harness.extensions import Extensions, discover
+from harness.faults import FaultError
 from harness.options import render
 from harness.reader import SCHEME, SCHEMES, Reader
 from harness.schema import json_schema
@@ -27,6 +28,7 @@ from harness.settings import (
     Scheme,
     Stop,
 )
+from harness.wording import Read
 from topologies import explicit
 
 __all__ = [
@@ -87,7 +89,7 @@ def parse(
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
-    scenario = Reader(source, extensions or discover()).scenario()
+    scenario = Reader(source, extensions or discover(), _files(Path(file).parent)).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
     return scenario
@@ -117,9 +119,25 @@ def resolve(scenario: Scenario) -> str:
             "controller": {"site": scenario.controller_site},
             "stop": render(scenario.stop, None),
             "limits": render(scenario.limits, None),
+            "timeline": schedule.plain(scenario.timeline),
             "outputs": render(scenario.outputs, None),
         }
     )
+
+
+def _files(folder: Path) -> Read:
+    """Reads what a scenario names, relative to its own folder."""
+
+    def read(name: str) -> str:
+        try:
+            return (folder / name).read_text(encoding="utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise FaultError(f"{name}: cannot read: {reason}") from None
+        except UnicodeDecodeError:
+            raise FaultError(f"{name}: allowed is UTF-8 text") from None
+
+    return read
 
 
 def _expand_names(data: dict[str, Any]) -> None:

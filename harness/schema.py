@@ -12,7 +12,7 @@ from typing import Any, Literal, Union
 from harness.extensions import Extensions, discover, summary
 from harness.options import REQUIRED, Option, model_of, options_of
 from harness.reader import DEFAULT_SCHEME, OVERRIDES, SCHEME, SCHEMES, merged, named
-from harness.settings import Basics
+from harness.settings import Basics, TimelineEntry
 
 
 def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
@@ -23,6 +23,7 @@ def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
         Option("topology", "topology", None, _topology(known), REQUIRED),
         Option("workload", "workload", None, _workload(known), REQUIRED),
         Option("scheme", "scheme", None, _scheme(known), {}),
+        Option("timeline", "timeline", None, list[TimelineEntry], ()),
     )
     model = model_of("Trunkline scenario", options)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}

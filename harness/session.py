@@ -8,6 +8,7 @@ It judges nothing; that is done from the log.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,9 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.agency import Agency, Event
+from harness.faults import Heal, needs_blackholes
 from harness.mininet_net import MininetNetwork
 from harness.network import Network, NetworkError
+from harness.performer import Performer
 from harness.scenario import Scenario, load
+from harness.timeline import Entry, Timeline
 from workloads import kinds
 from workloads.options import OptionError
 
@@ -66,6 +70,7 @@ def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
         _print({"message": "building the network"})
         try:
             network.start()
+            _try_out(network, scenario)
             log.add("network_ready")
             _print({"message": "starting the agents"})
             return _agents(scenario, network, run_dir, log)
@@ -73,20 +78,39 @@ def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
             network.stop()
 
 
+def _try_out(network: Network, scenario: Scenario) -> None:
+    """Raises NetworkError if the timeline wants blackholes and this kernel has none."""
+    if needs_blackholes(entry.fault for entry in scenario.timeline):
+        first = scenario.topology.links[0]
+        network.cut(first.src, first.dst, "blackhole")
+        network.mend(first.src, first.dst, "blackhole")
+
+
 def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) -> tuple[str, bool]:
     progress = Progress()
     reason, failures = "", []
+    timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
-        with Agency(scenario, network, run_dir.name, run_dir / "log") as agency:
+        with (
+            Agency(scenario, network, run_dir.name, run_dir / "log") as agency,
+            contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
+        ):
             agency.start()
+            agency.watch(performer.fd, performer.wake)
             for event in agency.events():
                 log.write(event)
                 log.epoch_ns = agency.epoch_ns
-                if event["event"] == "stopping":
+                if event["event"] == "task_started" and not performer.started:
+                    performer.start(agency.epoch_ns + event["t_ns"])
+                elif event["event"] == "stopping":
                     reason = event["reason"]
+                    performer.finish()
+                    if scenario.timeline:
+                        recovery_s = scenario.limits.recovery_s
+                        agency.limit(recovery_s, f"no recovery within {recovery_s:g} s")
                 elif event["event"] == "agent_failed":
                     failures.append(f"{event['site']}: {event['reason']}")
-                elif event["event"] == "agent_exited" and (event["code"] or event["signal"]):
+                elif event["event"] == "agent_exited" and _is_unexpected(event):
                     failures.append(_exit_text(event))
                     break
                 if progress.update(event):
@@ -177,6 +201,18 @@ class EventLog:
         data = memoryview(line)
         while data:
             data = data[os.write(self._fd, data) :]
+
+
+def _until_the_end(scenario: Scenario) -> list[Entry]:
+    """The timeline, and at the end of the run's time a heal: so whoever is to end it can."""
+    entries = list(scenario.timeline)
+    if entries and scenario.stop.time_s is not None:
+        entries.append(Entry(scenario.stop.time_s, Heal()))
+    return entries
+
+
+def _is_unexpected(event: Event) -> bool:
+    return bool(event["code"] or event["signal"]) and event["fault"] is None
 
 
 def _exit_text(event: Event) -> str:

@@ -10,18 +10,21 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from harness.network import NetworkOptions
+from harness.timeline import Entry
 from topologies.model import Topology
 
 __all__ = [
     "Basics",
     "Component",
     "Controller",
+    "Entry",
     "Limits",
     "NetworkOptions",
     "Outputs",
     "Scenario",
     "Scheme",
     "Stop",
+    "TimelineEntry",
 ]
 
 MAX_NAME = 64
@@ -90,10 +93,15 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets in the scenario's clock: a task that exceeds its own is abandoned, a run ends."""
+    """Budgets in the scenario's clock: a task that exceeds its own is abandoned, a run ends.
+
+    A run with a timeline ends with everything mended; then all agents have to be done within
+    `recovery_s`.
+    """
 
     task_s: Duration = 600.0
     run_s: Duration = 3600.0
+    recovery_s: Duration = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,16 @@ class Scenario:
     controller_site: str
     stop: Stop
     limits: Limits
+    timeline: tuple[Entry, ...]
     outputs: Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """A fault or a change of links, at a time after the start of the first task."""
+
+    do: str
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from agents.plan import Directed
+from harness.conditions import Conditions
 from harness.events import Evaluated, RoundFinished, RunFinished, Stopping, TaskStarted
 from harness.history import History, Task, Transfer, phases, transfers, union
 from topologies.model import Topology
@@ -139,13 +140,16 @@ def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
 def links(history: History, topology: Topology) -> pd.DataFrame:
     """One row per directed link, in the topology's order.
 
+    `rate_mbps` is the mean over the run of a rate that changes, and `delay_ms` the smallest delay.
     `bytes` is payload; `interface_bytes` and `drops` are what the interface counted. A link is
     busy from a payload's first byte handed to it to the last one off it; `goodput_mbps` is payload
-    over busy time, `utilisation_percent` goodput over the link's rate. Both are empty for a link
-    that carried nothing.
+    over busy time, `utilisation_percent` goodput over the rate that the link had then. Both are
+    empty for a link that carried nothing.
     """
+    conditions = Conditions.of(history, topology)
+    delays_ms = conditions.least_delays_ms()
     moved: defaultdict[Directed, list[Transfer]] = defaultdict(list)
-    for transfer in transfers(history.tasks, topology.delays_ms()):
+    for transfer in transfers(history.tasks, delays_ms):
         moved[transfer.src, transfer.dst].append(transfer)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     rows = []
@@ -155,19 +159,20 @@ def links(history: History, topology: Topology) -> pd.DataFrame:
         busy_s = sum(end - start for start, end in spans) / 1e9
         size = sum(transfer.bytes for transfer in moved[ends])
         goodput_mbps = size * 8 / 1e6 / busy_s if busy_s else None
+        room_bytes = conditions.capacity_bytes(ends, spans)
         counters = counted.get(ends)
         rows.append(
             {
                 "src": link.src,
                 "dst": link.dst,
-                "rate_mbps": link.rate_mbps,
-                "delay_ms": link.delay_ms,
+                "rate_mbps": conditions.mean_rate_mbps(ends, history.end_ns),
+                "delay_ms": delays_ms[ends],
                 "bytes": size,
                 "interface_bytes": counters.bytes if counters else None,
                 "drops": counters.drops if counters else None,
                 "busy_s": busy_s,
                 "goodput_mbps": goodput_mbps,
-                "utilisation_percent": goodput_mbps and 100 * goodput_mbps / link.rate_mbps,
+                "utilisation_percent": goodput_mbps and 100 * size / room_bytes,
             }
         )
     return _table(LINKS, rows)

@@ -25,10 +25,9 @@ from harness.faults import (
     FaultError,
     Groups,
     Name,
+    Part,
     Setting,
     Track,
-    form,
-    usage,
 )
 from harness.units import QuantityError
 from topologies.model import Topology
@@ -84,6 +83,41 @@ def complete(text: str, topology: Topology) -> tuple[str, ...]:
         candidates = error.candidates
     prefix, comma, last = unfinished.rpartition(",")  # of a partition's groups
     return tuple(prefix + comma + word for word in candidates if word.startswith(last))
+
+
+def usage(verb: str) -> str:
+    """`outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
+    optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
+    words = [verb]
+    for part in VERBS[verb].PARTS:
+        may_miss = getattr(part, "field", None) in optional
+        words.append(f"[{form(part)}]" if may_miss else form(part))
+    return " ".join(words)
+
+
+def form(part: Part) -> str:
+    """A part of a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
+    match part:
+        case Ends():
+            return "SITE SITE"
+        case Name(agents=agents):
+            return f"SITE|{CONTROLLER}" if agents else "SITE"
+        case Groups():
+            return "SITE,... [| SITE,...]..."
+        case Track():
+            return "FILE"
+        case Choice(words=words):
+            return "|".join(words)
+        case Clause(word=word):
+            return f"{word} TIME"
+        case Setting(key=key, dimension=dimension, is_range=is_range):
+            noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
+            return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
+
+
+def summary(verb: str) -> str:
+    """What the verb does, in one line."""
+    return str(VERBS[verb].__doc__).partition("\n")[0]
 
 
 @dataclass(slots=True)

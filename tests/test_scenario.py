@@ -238,6 +238,18 @@ def test_a_resolved_scenario_is_read_back_as_an_equal_one(scenario):
     assert parse(resolve(scenario), "resolved.yaml") == scenario
 
 
+def test_a_resolved_timeline_needs_no_other_file(tmp_path):
+    (tmp_path / "up.csv").write_text("time,rate\n0,20\n2,30\n")
+    lines = ["{at: 5 s, do: outage n1 n2 for 1 s}", "{do: trace n1 -> n2 up.csv}"]
+    (tmp_path / "x.yaml").write_text(f"{SMALL}timeline: [{', '.join(lines)}]\n")
+    scenario = load(tmp_path / "x.yaml")
+    assert document.read(resolve(scenario), "").data["timeline"] == [
+        {"at": "5 s", "do": "outage n1 n2 both blackhole for 1 s"},
+        {"at": "0 s", "do": "trace n1 n2 0s:20Mbit/s,2s:30Mbit/s one-way"},
+    ]
+    assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
 def test_a_resolved_scenario_spells_out_every_default():
     data = document.read(resolve(parse(SMALL, "x.yaml")), "x.yaml").data
     assert data["topology"]["builder"] == "explicit"
@@ -249,7 +261,8 @@ def test_a_resolved_scenario_spells_out_every_default():
         "rate_error": "0 %", "p": 3, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {"rounds": 1, "time": None, "tasks": None, "accuracy": None}
-    assert data["limits"] == {"task": "600 s", "run": "1 h"}
+    assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s"}
+    assert data["timeline"] == []
 
 
 def with_plan(build: Any) -> Any:

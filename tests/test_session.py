@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agents import registry
 from harness import agency, report, session
 from harness.scenario import parse, resolve
@@ -74,6 +76,34 @@ def test_the_same_seed_gives_the_same_events_to_the_nanosecond_on_a_busy_machine
     idle, busy = ((tmp_path / name / "events.jsonl").read_text() for name in ("idle", "busy"))
     assert idle.count("task_completed") == 3
     assert idle == busy
+
+
+TIMELINE = """
+timeline:
+- {do: redraw rate=20..155 Mbit/s every 500 ms}
+- {at: 0.3 s, do: outage n1 n2 for 200 ms}
+- {at: 0.6 s, do: pause n3 for 300 ms}
+- {at: 1 s, do: outage n3 n4 carrier for 300 ms}
+"""
+
+
+def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
+    text = SMALL.replace("tasks: 3", "tasks: 12") % (MESH, "bsp", "ring") + TIMELINE
+    for name in ("once", "copy"):
+        folder(tmp_path, name, text)
+    names = ["copy", "once"]
+    done = embedded.call(run_all, str(tmp_path), ["once"], visible=[tmp_path])
+    embedded.call(run_all, str(tmp_path), ["copy"], visible=[tmp_path])
+    assert done == {"codes": {"once": 0}, "left": []}
+    verdict = report.build(tmp_path / "once")
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    logs = [(tmp_path / name / "events.jsonl").read_text() for name in names]
+    assert logs[0] == logs[1]
+    events = [json.loads(line) for line in logs[0].splitlines()]
+    started = next(event["t_ns"] for event in events if event["event"] == "task_started")
+    begun = {e["verb"]: e["t_ns"] - started for e in events if e["event"] == "fault_started"}
+    assert begun["pause"] == pytest.approx(600_000_000, abs=20_000)  # reading clocks takes time
+    assert [e["event"] for e in events].count("fault_ended") == 4
 
 
 def kill_a_worker(home: str) -> dict:

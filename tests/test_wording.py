@@ -1,6 +1,7 @@
 """The text of a fault and its value, both ways, what is refused, and what may come next."""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,10 +25,8 @@ from harness.faults import (
     SetLink,
     Step,
     Trace,
-    summary,
-    usage,
 )
-from harness.wording import complete, parse, write
+from harness.wording import complete, parse, summary, usage, write
 from topologies.model import Link, Site, Topology
 
 SITES = ("oslo", "rome", "kyiv", "5")
@@ -260,3 +259,10 @@ def test_a_trace_that_is_none_is_refused_with_its_line(text, message):
     with pytest.raises(FaultError) as refused:
         parse("trace oslo rome f", TOPOLOGY, lambda _: text)
     assert str(refused.value).startswith(message)
+
+
+def test_the_manual_lists_every_verb_with_its_usage_and_help():
+    text = (Path(__file__).parents[1] / "docs" / "timeline.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    escaped = {verb: usage(verb).replace("|", "\\|") for verb in VERBS}
+    assert rows == [f"| `{escaped[verb]}` | {summary(verb)} |" for verb in VERBS]

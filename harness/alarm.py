@@ -1,0 +1,40 @@
+"""A file descriptor that becomes readable at a time, to the nanosecond (Linux's timerfd).
+
+Waiting with a timeout is exact to a millisecond only, and under a virtual clock that shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+
+_MONOTONIC, _ABSOLUTE = 1, 1
+_CLOSE_ON_EXEC, _NO_WAIT = os.O_CLOEXEC, os.O_NONBLOCK
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Alarm:
+    """One alarm on the clock of `time.monotonic_ns`."""
+
+    def __init__(self) -> None:
+        self.fd = _checked(_libc.timerfd_create(_MONOTONIC, _CLOSE_ON_EXEC | _NO_WAIT))
+
+    def close(self) -> None:
+        """Frees the descriptor."""
+        os.close(self.fd)
+
+    def set(self, at_ns: int | None) -> None:
+        """Makes `fd` readable at that time (at once if it is past), or never, and not before."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fd, 8)
+        seconds, rest_ns = divmod(0 if at_ns is None else max(at_ns, 1), 10**9)
+        when = (ctypes.c_long * 4)(0, 0, seconds, rest_ns)  # struct itimerspec; 0 is never
+        _checked(_libc.timerfd_settime(self.fd, _ABSOLUTE, when, None))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result
