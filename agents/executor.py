@@ -146,13 +146,14 @@ class Executor:
         task = self._tasks.get(message.task)
         if task is None:
             return
+        task.unsent += 1  # what is withdrawn must not let it finish before it has begun the new
         for block in message.withdrawn:
             self._withdraw(task, block)
         task.blocks = message.blocks
         task.parts |= {part.block: part for part in message.parts}
         self._start_own(task, message.parts)
         self._process_early(task)
-        self._finish_if_done(task)
+        self._own_sent(task)
 
     def over(self, task: int) -> tuple[dict[tuple[str, Phase], Traffic], ...]:
         """Forget a task and drop what is queued for it; returns its (sent, received) traffic.

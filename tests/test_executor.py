@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import registry
-from agents.part import part
+from agents.messages import ChunkHeader, RearrangeTask, StartTask
+from agents.part import BlockPart, part
 from agents.plan import Block, Plan, PlanError, PlanRequest, star
 from agents.plans import crew
 from agents.rearrange import keeping
@@ -126,6 +127,36 @@ def test_what_is_queued_for_a_withdrawn_block_is_not_sent():
         0, plan, 0, Block(((0, 10),), "e", *star("e", ("a", "b", "c"), {k: k for k in MESH}))
     )
     assert all(not fabric.links[site, "d"].queue for site in "abc")
+
+
+def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before_it_finishes():
+    """Its model may change as soon as it has finished."""
+    fabric = Fabric(MESH, 2 * CHUNK_BYTES // 4)
+    a, model = fabric.executors["a"], integers("a", fabric.elements, 0)["a"]
+    finished = []
+
+    def leaf(block, chunk, hub):
+        return BlockPart(block, ((chunk, chunk + 1),), ("a",), ("a",), ("a", hub), (), True)
+
+    def result(block, chunk, hub):
+        header = ChunkHeader(False, 0, block, chunk, "abcde".index(hub), (), False, CHUNK_BYTES)
+        a.arrived(hub, header, a.allocate(header))
+
+    def sent(hub):
+        frame = fabric.links["a", hub].queue.pop()
+        frame.sent(0, 0)
+        return bytes(frame.payload)
+
+    parts = (leaf(0, 0, "b"), leaf(1, 1, "c"))
+    a.start(StartTask(0, 2, {"a": 1.0}, 1.0, True, True, False, {}, parts), model, finished.append)
+    whole = sent("b"), sent("c")
+    result(0, 0, "b")
+    a.rearrange(RearrangeTask(0, 3, (0,), (leaf(2, 0, "d"),)))
+    result(1, 1, "c")
+    a.rearrange(RearrangeTask(0, 4, (2,), (leaf(3, 0, "e"),)))
+    assert not finished
+    assert sent("e") == whole[0]
+    assert len(finished) == 1
 
 
 def default_split(fabric):
