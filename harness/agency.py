@@ -30,7 +30,7 @@ from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen
 from agents.plan import PlanError
 from agents.worker import AgentError, Worker, WorkerSettings
 from harness.network import Network, NetworkError
-from harness.ownership import die_with
+from harness.ownership import die_with, signals_held
 from harness.scenario import Scenario
 from workloads import kinds
 
@@ -186,18 +186,19 @@ class Agency:
     def _fork(self, name: str, body: Callable[[_Child], Any], restarts: int = 0) -> None:
         events_read, events_write = os.pipe()
         epoch_read, epoch_write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            for agent in self._agents:
-                os.close(agent.events_fd)
-                os.close(agent.epoch_fd)
-            os.close(events_read)
-            os.close(epoch_write)
-            self._be(_Child(name, restarts, events_write, epoch_read), body)
-        os.close(events_write)
-        os.close(epoch_read)
-        agent = Agent(name, body, pid, os.pidfd_open(pid), events_read, epoch_write)
-        self._agents.append(agent)
+        with signals_held() as held:
+            pid = os.fork()
+            if pid == 0:
+                for agent in self._agents:
+                    os.close(agent.events_fd)
+                    os.close(agent.epoch_fd)
+                os.close(events_read)
+                os.close(epoch_write)
+                self._be(_Child(name, restarts, events_write, epoch_read), body, held)
+            os.close(events_write)
+            os.close(epoch_read)
+            agent = Agent(name, body, pid, os.pidfd_open(pid), events_read, epoch_write)
+            self._agents.append(agent)
         self._selector.register(events_read, selectors.EVENT_READ, agent)
         self._selector.register(agent.pidfd, selectors.EVENT_READ, agent)
 
@@ -252,12 +253,13 @@ class Agency:
 
     # -- the forked process -------------------------------------------------------------------
 
-    def _be(self, child: _Child, body: Callable[[_Child], Any]) -> None:
+    def _be(self, child: _Child, body: Callable[[_Child], Any], held: set[int]) -> None:
         """Be the agent; never returns. What goes wrong is logged as `agent_failed`."""
         code = 70
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
             die_with(self._runner_pid)
             errors = os.open(
                 self._log_dir / f"{child.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644

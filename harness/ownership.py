@@ -8,6 +8,7 @@ their name, site namespaces as the alias of their loopback interface. See `lefto
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -15,6 +16,7 @@ import json
 import os
 import re
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +83,20 @@ class Owner:
 def environment() -> dict[str, str]:
     """This process's environment with its tag, for the processes that it starts."""
     return {**os.environ, VARIABLE: Owner.me().tag}
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[set[int]]:
+    """SIGINT and SIGTERM wait until the block ends; yields the mask that a forked child restores.
+
+    For forks: Python runs functions of its library right after one, and drops what a signal
+    handler raises in them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def die_with(parent: int) -> None:

@@ -54,6 +54,27 @@ backend: host
 clock: real
 outputs: {plots: false}
 """
+FORKS = """
+import logging, os, signal  # logging has functions of its own called after a fork
+from harness import ownership
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, stop)
+kept = 0
+for _ in range(200):
+    try:
+        with ownership.signals_held():
+            child = os.fork()
+            if child == 0:
+                os.kill(os.getppid(), signal.SIGTERM)
+                os._exit(0)
+            os.waitpid(child, 0)
+    except KeyboardInterrupt:
+        kept += 1
+print(kept)
+"""
 
 
 @pytest.fixture
@@ -259,6 +280,11 @@ def test_a_killed_run_takes_its_session_and_agents_along_and_is_never_the_latest
     (left,) = leftovers.unfinished(tmp_path / "runs")
     assert left.owner == owner
     assert [path.name for path in (tmp_path / "runs" / "long").iterdir()] == [left.path.name]
+
+
+def test_a_signal_that_comes_during_a_fork_is_not_lost():
+    forks = (sys.executable, "-c", FORKS)
+    assert subprocess.run(forks, capture_output=True, text=True).stdout == "200\n"
 
 
 @needs_root
