@@ -106,6 +106,16 @@ def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     return shown
 
 
+def against_fluid(cells: pd.DataFrame, key: str, metric: str) -> Table:
+    """Each cell's ratio to the first, measured and, for task times, in the fluid model."""
+    shown = Table(key, "measured ratio", "fluid ratio", box=None, padding=(0, 2, 0, 0))
+    rows = cells.to_dict("records")
+    for row in rows:
+        fluid = row["estimate_s"] / rows[0]["estimate_s"] if metric == "task_s" else np.nan
+        shown.add_row(str(row[key]), _ratio(metric)(row), _short(fluid))
+    return shown
+
+
 def worst(trials: pd.DataFrame) -> str:
     """The worst verdict of all trials."""
     return max(map(str, trials["verdict"]), key=VERDICTS.index)

@@ -42,8 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.PATH=VALUE,VALUE,...",
         help="what to compare; may be given more than once, for every combination",
     )
-    parser.add_argument("--trials", type=_count, default=3, metavar="N", help="per cell (3)")
-    parser.add_argument("--jobs", type=_count, default=1, metavar="N", help="runs at once (1)")
+    parser.add_argument("--trials", type=count, default=3, metavar="N", help="per cell (3)")
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument(
         "--out", metavar="DIR", help="where everything goes (default: comparisons/SCENARIO)"
     )
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.out or Path("comparisons") / asked.name)
     if arguments.dry_run:
         return _list(asked, folder)
-    return show(asked, _carry_out(asked, folder, arguments), folder, arguments.quiet)
+    return show(asked, carry_out(asked, folder, arguments), folder, arguments.quiet)
 
 
 def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
@@ -90,7 +90,8 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
 
 
-def _carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
+def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
+    """Run what is missing, `--jobs` at once, with a line of progress unless `--quiet`."""
     from harness import compare, progress
 
     total = len(asked.trials)
@@ -121,7 +122,8 @@ def _minutes(time_s: float) -> str:
     return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A whole number from 1 on, as an argument's type."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number}: allowed is 1 or more")

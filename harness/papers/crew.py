@@ -1,0 +1,49 @@
+"""Figures of CREW (Luo et al.), scaled down as the files in `scenarios/paper/crew` say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.papers import Figure
+
+FIGURES: Mapping[str, Figure] = {
+    "4": Figure(
+        "one partial reduce: CREW fastest, OPR second, dozens of times faster than the others",
+        "paper/crew/fig4.yaml",
+        (
+            "scheme={plan: crew},{plan: crew, split: even},{plan: opr},{plan: a2a},"
+            "{plan: ring},{plan: ps}",
+        ),
+        "task_s",
+    ),
+    "5": Figure(
+        "rounds of CREW: 12 to 15 times A2A's, 4 to 9 times OPR's (n = 60)",
+        "paper/crew/fig5.yaml",
+        ("scheme.plan=crew,opr,a2a",),
+        "rounds",
+    ),
+    "7": Figure(
+        "rounds by discipline: fcfs > fair, C2 > C1, about task-fcfs",
+        "paper/crew/fig7.yaml",
+        ("scheme.discipline=fcfs,fair,task-fcfs,C1,C2",),
+        "rounds",
+    ),
+    "9": Figure(
+        "computing x2 to x6: nearly linear loss of rounds",
+        "paper/crew/fig9.yaml",
+        ("workload.compute_factor=1.0,2.0,4.0,6.0",),
+        "rounds",
+    ),
+    "10": Figure(
+        "model x2 to x8: less than linear loss of rounds",
+        "paper/crew/fig10.yaml",
+        ("workload.model=18 MB,36 MB,72 MB,144 MB",),
+        "rounds",
+    ),
+    "11": Figure(
+        "wrong rate estimates: the network-aware split degrades slowly",
+        "paper/crew/fig11.yaml",
+        ("scheme.rate_error=0 %,10 %,30 %,50 %",),
+        "rounds",
+    ),
+}
