@@ -15,6 +15,7 @@ import numpy as np
 
 from agents.disciplines import Flow
 from agents.link import Connection, Outgoing
+from agents.memory import Pool, populated
 from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
 from agents.offers import Key, Offers, OwnOffer, key_of
 from agents.part import BlockPart
@@ -74,7 +75,8 @@ class Executor:
         self._sent: Book = {}
         self._received: Book = {}
         self._discarded: Book = {}
-        self._free: list[Vector] = []
+        self._chunks = Pool(self._chunk_elements)
+        self._spare: Vector | None = None
 
     def start(
         self,
@@ -92,7 +94,7 @@ class Executor:
             blocks=message.blocks,
             parts={part.block: part for part in message.parts},
             contribution=contribution,
-            result=np.empty(self._elements, np.float32) if message.receives else None,
+            result=self._take_result() if message.receives else None,
             missing=set(range(self._chunk_count)) if message.receives else set(),
             finished=finished,
         )
@@ -161,9 +163,11 @@ class Executor:
         And, third, what of the received was discarded, by the site whose contribution it was.
         """
         self._over.add(task)
-        self._tasks.pop(task, None)
+        ended = self._tasks.pop(task, None)
+        if ended is not None and ended.result is not None:
+            self._spare = ended.result
         for _, data in self._early.pop(task, []):
-            self._release(data)
+            self._chunks.give(data)
         keys = [(task, True), (task, False)]
         flows = [self._flows.pop(key) for key in keys if key in self._flows]
         for link in self.links.values():
@@ -179,14 +183,14 @@ class Executor:
             raise ProtocolError(f"chunk {header.chunk} of {header.size} bytes")
         if max(header.source, *header.route, 0) >= len(self._sites):
             raise ProtocolError(f"chunk from or to an unknown site: {header}")
-        return self._take(self._size(header.chunk)).data.cast("B")
+        return self._chunks.take(self._size(header.chunk)).data.cast("B")
 
     def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
         """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
         data = np.frombuffer(payload, np.float32)
         account = self._account(header)
         if account is None:
-            self._release(data)
+            self._chunks.give(data)
             return
         phase = "early" if header.early else "in" if header.inward else "out"
         if self._sites[header.source] != peer:
@@ -198,7 +202,7 @@ class Executor:
             return
         task = self._tasks.get(header.task)
         if task is not None and header.block in task.withdrawn:
-            self._release(data)
+            self._chunks.give(data)
         elif header.route:
             self._forward(header, data)
         elif task is not None and header.block < task.blocks:
@@ -263,7 +267,7 @@ class Executor:
         now_ns = self._now_ns()
         key = (name, "early")
         self._count(self._discarded, task.message.task, key, data.nbytes, now_ns, now_ns)
-        self._release(data)
+        self._chunks.give(data)
 
     def _offered(self, own: OwnOffer, chunk: int) -> None:
         own.unsent.discard(chunk)
@@ -274,7 +278,7 @@ class Executor:
     def _settle(self, keys: list[Key]) -> None:
         flows, held = self._offers.settle(keys)
         for data in held:
-            self._release(data)
+            self._chunks.give(data)
         for link in self.links.values():
             link.forget(flows)
         for key in keys:
@@ -302,7 +306,7 @@ class Executor:
         early = self._early.pop(task.message.task, [])
         for header, data in early:
             if header.block in task.withdrawn:
-                self._release(data)
+                self._chunks.give(data)
             elif header.block < task.blocks:
                 self._process(task, header, data)
             else:
@@ -318,7 +322,7 @@ class Executor:
             sum_ = task.sums.pop(key)
             for data in (*sum_.held.values(), sum_.total):
                 if data is not None:
-                    self._release(data)
+                    self._chunks.give(data)
 
     def _process(self, task: _Task, header: ChunkHeader, data: Vector) -> None:
         part = task.parts.get(header.block)
@@ -362,7 +366,7 @@ class Executor:
             sum_.total = data
         else:
             np.add(sum_.total, data, out=sum_.total)
-            self._release(data)
+            self._chunks.give(data)
 
     def _reduced(self, task: _Task, part: BlockPart, chunk: int, total: Vector) -> None:
         """This site is the aggregator and the sum is complete."""
@@ -375,11 +379,11 @@ class Executor:
             assert task.result is not None
             task.result[self._span(chunk)] = data
             task.missing.remove(chunk)
-        shared = _Shared(data, len(part.outs), self._release)
+        shared = _Shared(data, len(part.outs), self._chunks.give)
         for edge in part.outs:
             self._send(task, edge, part, chunk, data, inward=False, shared=shared)
         if not part.outs:
-            self._release(data)
+            self._chunks.give(data)
         self._finish_if_done(task)
 
     def _send(
@@ -410,7 +414,7 @@ class Executor:
             task.unsent += 1
             release = partial(self._own_sent, task)
         else:
-            release = partial(self._release, data)
+            release = partial(self._chunks.give, data)
         self._put(edge[1], header, data, "in" if inward else "out", release)
 
     def _forward(self, header: ChunkHeader, data: Vector) -> None:
@@ -426,7 +430,7 @@ class Executor:
             header.size,
             header.early,
         )
-        self._put(self._sites[next_hop], passed, data, "relay", partial(self._release, data))
+        self._put(self._sites[next_hop], passed, data, "relay", partial(self._chunks.give, data))
 
     def _own_sent(self, task: _Task) -> None:
         task.unsent -= 1
@@ -481,18 +485,13 @@ class Executor:
 
     def _copy(self, own: Vector, task: _Task, site: str) -> Vector:
         """The site's own chunk, weighted, in memory that may be added to."""
-        data = self._take(len(own))
+        data = self._chunks.take(len(own))
         np.multiply(own, np.float32(task.message.weights[site]), out=data)
         return data
 
-    def _take(self, elements: int) -> Vector:
-        if elements == self._chunk_elements and self._free:
-            return self._free.pop()
-        return np.empty(elements, np.float32)
-
-    def _release(self, data: Vector) -> None:
-        if len(data) == self._chunk_elements:
-            self._free.append(data)
+    def _take_result(self) -> Vector:
+        result, self._spare = self._spare, None
+        return populated(self._elements) if result is None else result
 
     def _account(self, header: ChunkHeader) -> int | Key | None:
         """What a chunk counts for; None if its task or offer is over."""

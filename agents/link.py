@@ -27,6 +27,9 @@ Its socket needs a receive buffer of fixed size (`dial.RECEIVE_BUFFER_BYTES`): w
 tunes the buffer, the window closes before the receiver reads, and TCP starts three times as slowly.
 """
 
+WORTH_WAITING_BYTES = 64 * 1024
+"""What is at least this long is not read in pieces, but waited for."""
+
 READS_PER_WAKE = 16
 """Reads of one connection before others get their turn."""
 
@@ -142,8 +145,9 @@ class Connection:
 
     def _readable(self) -> None:
         for _ in range(READS_PER_WAKE):
+            buffers = self._reader.buffers()
             try:
-                count = self._sock.recv_into(self._reader.buffer())
+                count = self._sock.recvmsg_into(buffers)[0]
             except BlockingIOError:
                 break
             except OSError as error:
@@ -160,11 +164,19 @@ class Connection:
                 self._lose(ConnectionLostError(f"{self.peer} sent garbage: {error}"))
             if self._closed:
                 return
+            # Asking costs a call where no more is there, or less than the next wake-up brings.
+            drained = count < sum(map(len, buffers))
+            if drained or self._wanted() >= max(self._lowat, WORTH_WAITING_BYTES):
+                break
         self._await_bytes()
+
+    def _wanted(self) -> int:
+        """For how many bytes to be woken."""
+        return min(len(self._reader.buffer()), RECEIVE_LOWAT_BYTES)
 
     def _await_bytes(self) -> None:
         """Be woken when the rest of what is being read is there, not at every packet."""
-        lowat = min(len(self._reader.buffer()), RECEIVE_LOWAT_BYTES)
+        lowat = self._wanted()
         if lowat != self._lowat and self._sock.family == socket.AF_INET:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
             self._lowat = lowat
@@ -176,9 +188,7 @@ class Connection:
             try:
                 count = self._sock.sendmsg(self._left)
             except BlockingIOError:
-                if not self._writing:
-                    self._writing = True
-                    self._loop.add_writer(self._sock.fileno(), self._writable)
+                self._await_room()
                 return
             except OSError as error:
                 self._lose(error)
@@ -187,12 +197,19 @@ class Connection:
                 count -= len(self._left.pop(0))
             if self._left:
                 self._left[0] = self._left[0][count:]
-            elif self._current.sent:
+                self._await_room()
+                return
+            if self._current.sent:
                 self._current.sent(self._start_ns, self._now_ns())
         if self._writing:
             self._writing = False
             self._loop.remove_writer(self._sock.fileno())
         self._drained.set()
+
+    def _await_room(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._sock.fileno(), self._writable)
 
     def _next(self) -> bool:
         """Make sure that there is something left to send of the current frame."""

@@ -229,7 +229,7 @@ Frame = Control | tuple[ChunkHeader, memoryview]
 
 
 class FrameReader:
-    """Cuts a byte stream into frames: fill `buffer()`, then tell how much with `filled(n)`.
+    """Cuts a byte stream into frames: fill `buffers()`, then tell how much with `filled(n)`.
 
     `allocate` names the memory for a chunk's payload; it must have exactly `header.size` bytes.
     """
@@ -239,21 +239,42 @@ class FrameReader:
         self._header = bytearray(HEADER.size)
         self._chunk: ChunkHeader | None = None
         self._fields: tuple[int, ...] = ()
-        self._expect(memoryview(self._header), self._got_header)
+        self._target = memoryview(self._header)
+        self._got = 0
+        self._complete: Callable[[], Frame | None] = self._got_header
+        self._ends_frame = False
 
     def buffer(self) -> memoryview:
         """The memory that the next bytes belong in; never empty."""
         return self._target[self._got :]
 
-    def filled(self, count: int) -> Frame | None:
-        """`count` bytes are in `buffer()`: a frame if it is complete now. Raises ProtocolError."""
-        self._got += count
-        if self._got < len(self._target):
-            return None
-        return self._complete()
+    def buffers(self) -> list[memoryview]:
+        """`buffer()` and, where a frame ends with it, the memory of the next one's header."""
+        if self._ends_frame:
+            return [self.buffer(), memoryview(self._header)]
+        return [self.buffer()]
 
-    def _expect(self, target: memoryview, complete: Callable[[], Frame | None]) -> None:
+    def filled(self, count: int) -> Frame | None:
+        """`count` bytes are in `buffers()`: a frame if complete now. Raises ProtocolError."""
+        more = self._got + count - len(self._target)
+        if more < 0:
+            self._got += count
+            return None
+        frame = self._complete()
+        self._got = more
+        if more and more == len(self._target):
+            self._complete()
+        return frame
+
+    def _expect(
+        self,
+        target: memoryview,
+        complete: Callable[[], Frame | None],
+        *,
+        ends_frame: bool = False,
+    ) -> None:
         self._target, self._got, self._complete = target, 0, complete
+        self._ends_frame = ends_frame
 
     def _got_header(self) -> Frame | None:
         magic, version, kind, length, *fields, route, _ = self._fields = HEADER.unpack(self._header)
@@ -262,7 +283,7 @@ class FrameReader:
         if kind == CONTROL:
             if not 0 < length <= MAX_CONTROL_BYTES or any(fields):
                 raise ProtocolError(f"a control frame of {length} bytes, fields {fields}")
-            self._expect(memoryview(bytearray(length)), self._got_control)
+            self._expect(memoryview(bytearray(length)), self._got_control, ends_frame=True)
         elif kind in (CHUNK_IN, CHUNK_OUT):
             if not 2 * route < length <= MAX_CHUNK_BYTES:
                 raise ProtocolError(f"a chunk frame of {length} bytes, {route} hops to go")
@@ -287,7 +308,7 @@ class FrameReader:
             size=length - 2 * hops,
             early=bool(flags & EARLY),
         )
-        self._expect(self._allocate(self._chunk), self._got_payload)
+        self._expect(self._allocate(self._chunk), self._got_payload, ends_frame=True)
         return None
 
     def _got_payload(self) -> Frame:

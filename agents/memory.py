@@ -1,0 +1,46 @@
+"""Memory for chunks and results: mapped whole, used again and again.
+
+A page of fresh memory costs a fault at its first touch; in the embedded kernel that is two context
+switches and some twenty microseconds, as much as receiving six packets. So memory is asked for in
+large pieces, with all of its pages at once, and kept.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from workloads.base import Vector
+
+SLAB_BYTES = 1 << 20
+"""Chunks are cut from pieces of at least this size."""
+
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+
+
+def populated(elements: int) -> Vector:
+    """Fresh float32 memory, all of its pages there; its contents are arbitrary."""
+    return np.frombuffer(mmap.mmap(-1, max(4 * elements, 1), flags=_FLAGS), np.float32, elements)
+
+
+class Pool:
+    """Pieces of one size, and now and then a shorter one (a model's last chunk)."""
+
+    def __init__(self, elements: int) -> None:
+        self._elements = elements
+        self._free: list[Vector] = []
+
+    def take(self, elements: int) -> Vector:
+        """A piece of as many elements, at most the pool's size, for use until `give`."""
+        if elements != self._elements:
+            return np.empty(elements, np.float32)
+        if not self._free:
+            pieces = max(1, SLAB_BYTES // (4 * elements))
+            self._free.extend(populated(pieces * elements).reshape(pieces, elements))
+        return self._free.pop()
+
+    def give(self, data: Vector) -> None:
+        """Nobody uses this piece any more."""
+        if len(data) == self._elements:
+            self._free.append(data)
