@@ -22,6 +22,8 @@ from harness.events import (
     Ready,
     RoundFinished,
     RunFinished,
+    SyncFinished,
+    SyncStarted,
     TaskDropped,
     TaskFinished,
     WorkerFinished,
@@ -43,7 +45,8 @@ BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
 
 def judge(history: History, rules: Rules) -> Verdict:
     """Every check on one run."""
-    return Verdict.of(Check.of(name, check(history, rules)) for name, check in CHECKS.items())
+    checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
+    return Verdict.of(Check.of(name, check(history, rules)) for name, check in checks.items())
 
 
 def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
@@ -56,9 +59,10 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
         yield failed("the log does not say run_finished")
     for event in history.strays:
         yield failed(f"{event.site} at {_at(event.t_ns)}: {event} is of no task or starts it again")
-    if not history.completed:
+    if not history.completed and rules.programs is None:
         yield unsure("no task was completed, so nothing is shown to work")
-    yield seen(f"{len(history.events)} events, {len(history.tasks)} tasks")
+    tasks = len(history.tasks) + len(history.syncs)
+    yield seen(f"{len(history.events)} events, {tasks} tasks")
 
 
 def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -82,6 +86,44 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
     for failure in history.all(AgentFailed):
         yield failed(f"{failure.site} gave up: {failure.reason}")
     yield seen(f"{len(agents)} agents, each with code 0")
+
+
+def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
+    """Every program ended once, with exit code 0 unless it was told to end."""
+    programs = rules.programs or ()
+    exits = Counter(event.who for event in history.all(AgentExited))
+    for site in programs:
+        if exits[site] != 1:
+            yield failed(f"the program of {site} exited {exits[site]} times")
+    for event in history.all(AgentExited):
+        if event.signal and not event.asked:
+            yield failed(f"the program of {event.who} was ended by signal {event.signal}")
+        elif event.code and not event.asked:
+            yield failed(f"the program of {event.who} exited with code {event.code}")
+    for failure in history.all(AgentFailed):
+        yield failed(f"{failure.site}: {failure.reason}")
+    asked = sum(event.asked for event in history.all(AgentExited))
+    yield seen(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
+
+
+def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever reported to begin a synchronization also ended it; all mean the same by it."""
+    asked = {event.who for event in history.all(AgentExited) if event.asked}
+    meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
+    begun, ended = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for start in history.all(SyncStarted):
+        meant[start.task].add((start.bytes, start.operation))
+        begun[start.task, start.site] += 1
+    for end in history.all(SyncFinished):
+        ended[end.task, end.site] += 1
+    for task, site in sorted(begun.keys() | ended.keys()):
+        counts = begun[task, site], ended[task, site]
+        if counts != (1, 1) and not (counts == (1, 0) and site in asked):
+            yield failed(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
+    for task, meanings in meant.items():
+        if len(meanings) > 1:
+            yield failed(f"task {task}: sites disagree about it: {sorted(meanings)}")
+    yield seen(f"{len(meant)} tasks reported")
 
 
 def tasks_ended_once(history: History, rules: Rules) -> Iterator[Finding]:
@@ -224,6 +266,16 @@ CHECKS: Mapping[str, Checker] = {
     "the accuracy was reached": accuracy_reached,
 }
 """Every check by what holds when it passes, in the order of the verdict."""
+
+
+PROGRAM_CHECKS: Mapping[str, Checker] = {
+    "the log is whole": log_is_whole,
+    "every program exited cleanly": programs_exited,
+    "every reported task ended": syncs_ended,
+    "links kept their rates": fidelity.interfaces_agree,
+    "the host kept up": fidelity.host_kept_up,
+}
+"""The same for programs: of what they do only what they report is known."""
 
 
 def _sum_findings(task: Task) -> Iterator[Finding]:

@@ -22,6 +22,8 @@ from harness.events import (
     RoundFinished,
     RunStarted,
     Sent,
+    SyncFinished,
+    SyncStarted,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
@@ -94,6 +96,33 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Sync:
+    """One synchronization as a scenario's own programs report it: who began and ended it when."""
+
+    number: int
+    operation: str
+    bytes: int
+    begun_ns: Mapping[str, int]
+    ended_ns: Mapping[str, int]
+
+    @property
+    def start_ns(self) -> int:
+        """When the first site began."""
+        return min(self.begun_ns.values())
+
+    @property
+    def end_ns(self) -> int | None:
+        """When the last site had ended; None if one never did."""
+        whole = self.begun_ns.keys() == self.ended_ns.keys()
+        return max(self.ended_ns.values()) if whole else None
+
+    @property
+    def duration_s(self) -> float | None:
+        """From the first site's start to the last one's end, in seconds."""
+        return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """What a worker did from `start_ns` to `end_ns`; `task` is set while it synchronizes."""
 
@@ -158,6 +187,26 @@ class History:
         return next(iter(self.all(RunStarted)), None)
 
     @property
+    def syncs(self) -> tuple[Sync, ...]:
+        """What programs reported of their synchronizations, in the order of their start."""
+        begun: defaultdict[int, list[SyncStarted]] = defaultdict(list)
+        ended: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        for start in self.all(SyncStarted):
+            begun[start.task].append(start)
+        for end in self.all(SyncFinished):
+            ended[end.task][end.site] = end.t_ns
+        return tuple(
+            Sync(
+                number,
+                starts[0].operation,
+                max(start.bytes for start in starts),
+                {start.site: start.t_ns for start in starts},
+                ended[number],
+            )
+            for number, starts in begun.items()
+        )
+
+    @property
     def end_ns(self) -> int:
         """The time of the last event, 0 in an empty log."""
         return self.events[-1].t_ns if self.events else 0
@@ -173,10 +222,11 @@ def phases(history: History) -> dict[str, tuple[Phase, ...]]:
                 begun: Phase | None = Phase("compute", event.t_ns, event.t_ns)
             case Ready():
                 begun = Phase("wait", event.t_ns, event.t_ns)
-            case Contributed(task=task):
+            case Contributed(task=task) | SyncStarted(task=task):
                 begun = Phase("sync", event.t_ns, event.t_ns, task)
             case (
                 ComputeFinished()
+                | SyncFinished()
                 | TaskFinished()
                 | TaskDropped()
                 | RoundFinished()
@@ -235,6 +285,7 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
     said: dict[int, defaultdict[str, list[Event]]] = {
         number: defaultdict(list) for number in started
     }
+    reported = {event.task for event in log if isinstance(event, SyncStarted)}
     for event in log:
         part = _KINDS.get(type(event))
         if part is None:
@@ -242,7 +293,7 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
         number: int = getattr(event, "task")  # noqa: B009  every kind of _KINDS has a task
         if number in said:
             said[number][part].append(event)
-        else:
+        elif number not in reported:
             strays.append(event)
     return tuple(_task(start, said[number]) for number, start in started.items()), tuple(strays)
 

@@ -31,20 +31,11 @@ def facts(scenario: Scenario) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    scheme = scenario.scheme
-    module = discover().workloads[scenario.workload.kind]
-    model_bytes = module.model_bytes(**scenario.workload.options)
-    chunks = -(-model_bytes // scheme.chunk_bytes)
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
         "workload": _component(scenario.workload),
-        "model": f"{short(model_bytes, SIZE_BYTES)} in {chunks} chunks of "
-        f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
-        "policy": _component(scheme.policy),
-        "plan": _component(scheme.plan),
-        "links": f"{scheme.discipline}, rates known to {scheme.rate_error_percent:g} %",
-        "controller": f"at {scenario.controller_site}",
+        **({} if scenario.runs_programs else _scheme(scenario)),
         "network": _pairs(render(scenario.network, None)),
         "stop": _pairs(render(scenario.stop, None)),
         "limits": _pairs(render(scenario.limits, None)),
@@ -53,6 +44,22 @@ def facts(scenario: Scenario) -> Table:
     for name, text in rows.items():
         table.add_row(name, text.replace("[", r"\["))
     return table
+
+
+def _scheme(scenario: Scenario) -> dict[str, str]:
+    """What the agents do."""
+    scheme = scenario.scheme
+    module = discover().workloads[scenario.workload.kind]
+    model_bytes = module.model_bytes(**scenario.workload.options)
+    chunks = -(-model_bytes // scheme.chunk_bytes)
+    return {
+        "model": f"{short(model_bytes, SIZE_BYTES)} in {chunks} chunks of "
+        f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
+        "policy": _component(scheme.policy),
+        "plan": _component(scheme.plan),
+        "links": f"{scheme.discipline}, rates known to {scheme.rate_error_percent:g} %",
+        "controller": f"at {scenario.controller_site}",
+    }
 
 
 def sites(topology: Topology) -> Table:

@@ -147,16 +147,17 @@ def task_times(tasks: pd.DataFrame) -> Figure:
     return figure
 
 
-def link_utilisation(links: pd.DataFrame, sites: Sequence[str]) -> Figure:
+def link_utilisation(links: pd.DataFrame, sites: Sequence[str], counted: bool = False) -> Figure:
     """Goodput over rate while busy, and payload, per directed link.
 
-    A matrix of sources and destinations, or bars where the overlay is sparse and small.
+    A matrix of sources and destinations, or bars where the overlay is sparse and small. If
+    `counted`, the numbers are the interfaces', headers included (`tables.counted`).
     """
     pairs = len(sites) * (len(sites) - 1)
     with mpl.rc_context(STYLE):
         if len(links) < pairs and len(links) <= BARS:
-            return _link_bars(links)
-        return _link_matrices(links, sites)
+            return _link_bars(links, "rate during tasks" if counted else "goodput while busy")
+        return _link_matrices(links, sites, counted)
 
 
 def accuracy(table: pd.DataFrame, target_percent: float | None = None, clock: str = "") -> Figure:
@@ -290,6 +291,7 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
     axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
     axes.axhline(1, color=GREY, lw=0.8)
     axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
+    ratio = ratio.dropna()
     axes.set(xlabel="task, in order of start", ylabel="ratio")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
@@ -305,12 +307,12 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
         axes.set_title(f"measured / (estimate + latency): median {ratio.median():.3f}, {words}")
 
 
-def _link_bars(links: pd.DataFrame) -> Figure:
+def _link_bars(links: pd.DataFrame, what: str) -> Figure:
     figure = Figure(figsize=(7, 1.0 + 0.2 * len(links)), layout="constrained")
     axes = figure.add_subplot()
     y = np.arange(len(links))
     axes.barh(y, links["rate_mbps"], 0.78, fc="none", ec=GREY, lw=0.8, label="link rate")
-    axes.barh(y, links["goodput_mbps"].fillna(0), 0.5, color=BLUE, label="goodput while busy")
+    axes.barh(y, links["goodput_mbps"].fillna(0), 0.5, color=BLUE, label=what)
     most = links["rate_mbps"].max()
     columns = (links["rate_mbps"], links["utilisation_percent"], links["bytes"])
     for row, (rate, percent, size) in enumerate(zip(*columns, strict=True)):
@@ -325,12 +327,17 @@ def _link_bars(links: pd.DataFrame) -> Figure:
     return figure
 
 
-def _link_matrices(links: pd.DataFrame, sites: Sequence[str]) -> Figure:
+def _link_matrices(links: pd.DataFrame, sites: Sequence[str], counted: bool) -> Figure:
     side = float(np.clip(0.42 * len(sites), 3.2, 7.5))
     figure = Figure(figsize=(2 * side + 1.6, side + 0.9), layout="constrained")
     panels = (
-        ("utilisation_percent", 1.0, "goodput while busy, % of link rate", 100.0),
-        ("bytes", 1e-6, "payload, MB", None),
+        (
+            "utilisation_percent",
+            1.0,
+            f"{'rate during tasks' if counted else 'goodput while busy'}, % of link rate",
+            100.0,
+        ),
+        ("bytes", 1e-6, "bytes on the interface, MB" if counted else "payload, MB", None),
     )
     row = {site: number for number, site in enumerate(sites)}
     places = links["src"].map(row), links["dst"].map(row)

@@ -147,6 +147,9 @@ def _against(
     done: Sequence[Mapping[str, str]], what: str, with_latency: bool
 ) -> Iterator[tuple[str, str]]:
     """How the measured task times compare with a forecast: ratios task by task."""
+    done = [row for row in done if row[f"{what}_s"]]  # programs may have none
+    if not done:
+        return
     forecast_s = _numbers(done, f"{what}_s")
     note = ""
     if with_latency:

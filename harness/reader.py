@@ -15,7 +15,7 @@ from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
-from harness.settings import Basics, Component, Scenario, Scheme, Stop
+from harness.settings import PROGRAMS, Basics, Component, Scenario, Scheme, Stop
 from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
@@ -75,10 +75,16 @@ class Reader:
         topology = self._topology(basics["seed"])
         sites = topology.site_names if topology else ()
         workload = self._workload(sites)
-        scheme = self._scheme(sites)
-        timeline = schedule.read(self._source, topology, basics["limits"].run_s, self._files)
+        programs = self._runs_programs()
+        scheme = None if programs else self._scheme(sites)
+        timeline = schedule.read(
+            self._source, topology, basics["limits"].run_s, self._files, programs
+        )
         self._check_controller(sites)
+        self._check_stop(basics["stop"], sites, workload, programs)
         self._check_together(basics, topology, workload, scheme)
+        if programs:
+            scheme = PROGRAMS
         if self._source.problems or not (topology and workload and scheme):
             return None
         clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
@@ -98,7 +104,10 @@ class Reader:
         for key in self._data.keys() - set(KEYS):
             self._source.refuse((key,), f"unknown key: {one_of(KEYS, key)}")
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
-        given = {"name": stem or "scenario", "stop": {}} | self._data
+        stop = {"exit": "all"} if self._runs_programs() else {}
+        given = {"name": stem or "scenario", "stop": stop} | self._data
+        if stop and isinstance(given["stop"], dict):
+            given["stop"] = stop | given["stop"]
         values = {}
         for option in options:
             values[option.key] = option.default
@@ -233,6 +242,35 @@ class Reader:
         site = self._source.get(("controller", "site"))
         if sites and isinstance(site, str) and site not in sites:
             self._source.refuse(("controller", "site"), one_of(sites, site))
+
+    def _runs_programs(self) -> bool:
+        """Whether the workload's kind is one that puts programs in the place of agents."""
+        given = self._data.get("workload")
+        kind = given.get("kind") if isinstance(given, dict) else None
+        module = self._extensions.workloads.get(kind) if isinstance(kind, str) else None
+        return getattr(module, "PROGRAMS", False)
+
+    def _check_stop(
+        self, stop: Any, sites: Sequence[str], workload: Component | None, programs: bool
+    ) -> None:
+        """Agents and programs end, and are told what to do, in ways of their own."""
+        refuse, kind = self._source.refuse, self._data.get("workload", {})
+        if programs:
+            for key in ("scheme", "controller"):
+                if key in self._data:
+                    refuse((key,), f"not with workload {kind['kind']}: no site runs an agent")
+            for key in ("rounds", "tasks", "accuracy"):
+                if self._source.get(("stop", key)) not in (MISSING, None):
+                    refuse(("stop", key), f"allowed with workload {kind['kind']} are exit, time")
+            chosen = stop.exit if isinstance(stop, Stop) else None
+            if workload and self._source.is_sound("workload") and isinstance(chosen, tuple):
+                module = self._extensions.workloads[kind["kind"]]
+                placed = module.placed(sites, workload.options)
+                for index, site in enumerate(chosen):
+                    if site not in placed:
+                        refuse(("stop", "exit", index), one_of(placed, site))
+        elif isinstance(stop, Stop) and stop.exit is not None:
+            refuse(("stop", "exit"), "allowed where sites run programs")
 
     def _check_together(
         self,

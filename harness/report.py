@@ -16,9 +16,10 @@ from pathlib import Path
 
 from agents.fluid import bound, estimate
 from agents.plan import Plan
-from harness import checks, events, plots, tables
-from harness.events import EventError, TaskStarted
-from harness.history import History, Task
+from harness import checks, event_lines, plots, tables
+from harness.event_lines import EventError
+from harness.events import TaskStarted
+from harness.history import History, Sync, Task
 from harness.network import payload_share
 from harness.scenario import Scenario, load
 from harness.store import RunFolder
@@ -41,7 +42,7 @@ def build(run_dir: Path) -> Verdict:
     folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
     try:
-        history = History.of(events.read(io.StringIO(text)))
+        history = History.of(event_lines.read(io.StringIO(text)))
     except EventError as error:
         verdict = Verdict.of([Check("the log is readable", "fail", str(error))])
     else:
@@ -58,6 +59,7 @@ def rules(scenario: Scenario) -> Rules:
         task_s=scenario.limits.task_s,
         accuracy_percent=scenario.stop.accuracy_percent,
         expected_digest=_expected_digest(scenario),
+        programs=_programs(scenario),
     )
 
 
@@ -94,6 +96,32 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     return forecast
 
 
+def sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
+    """What no all-reduce of a program's could beat, in seconds; None for other operations."""
+    share = payload_share(scenario.network.mtu)
+    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
+
+    @functools.cache
+    def of_group(group: frozenset[str], size: int) -> float:
+        sites = tuple(sorted(group))
+        return bound(Plan(sites, sites, 1, ()), rates_mbps, size)
+
+    def of_sync(sync: Sync) -> float | None:
+        if sync.operation != "allreduce" or not sync.bytes:
+            return None
+        return of_group(frozenset(sync.begun_ns), sync.bytes)
+
+    return of_sync
+
+
+def _programs(scenario: Scenario) -> tuple[str, ...] | None:
+    """The sites that run the scenario's own programs, None where agents run."""
+    if not scenario.runs_programs:
+        return None
+    kind = importlib.import_module(f"workloads.{scenario.workload.kind}")
+    return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
+
+
 def _expected_digest(scenario: Scenario) -> Callable[[Task], str] | None:
     """For a workload whose contributions have a closed form (`expected`), its exact results."""
     expected = getattr(
@@ -117,7 +145,7 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str] | None:
 def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> None:
     topology = scenario.topology
     sites = topology.site_names
-    tasks = tables.tasks(history, forecaster(scenario))
+    tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
     links = tables.links(history, topology)
     accuracy = tables.accuracy(history)
     folder.write_table("tasks", tasks)
@@ -132,7 +160,9 @@ def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> No
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
     folder.write_figure("tasks", plots.task_times(tasks))
-    folder.write_figure("links", plots.link_utilisation(links, sites))
+    if scenario.runs_programs:
+        links = tables.counted(links, history)
+    folder.write_figure("links", plots.link_utilisation(links, sites, scenario.runs_programs))
     if len(accuracy):
         target = scenario.stop.accuracy_percent
         folder.write_figure("accuracy", plots.accuracy(accuracy, target, scenario.clock))

@@ -8,6 +8,8 @@ a scenario so that `load` gives an equal one. The values are in `harness.setting
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,13 +94,23 @@ def parse(
     scenario = Reader(source, extensions or discover(), _files(Path(file).parent)).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
-    return scenario
+    return _anchored(scenario, file)
 
 
 def resolve(scenario: Scenario) -> str:
     """YAML with every default, draw and lookup spelled out; `load` makes it this scenario again."""
     topology = {"builder": "explicit", **explicit.options(scenario.topology)}
     scheme = scenario.scheme
+    chosen = {
+        "scheme": {
+            "policy": scheme.policy.kind,
+            "plan": scheme.plan.kind,
+            **{each.key: render(getattr(scheme, each.name), each.dimension) for each in SCHEME},
+            **_rendered(scheme.policy),
+            **_rendered(scheme.plan),
+        },
+        "controller": {"site": scenario.controller_site},
+    }
     return document.write(
         {
             "name": scenario.name,
@@ -109,14 +121,7 @@ def resolve(scenario: Scenario) -> str:
             "topology": render(topology, None),
             "network": render(scenario.network, None),
             "workload": {"kind": scenario.workload.kind, **_rendered(scenario.workload)},
-            "scheme": {
-                "policy": scheme.policy.kind,
-                "plan": scheme.plan.kind,
-                **{each.key: render(getattr(scheme, each.name), each.dimension) for each in SCHEME},
-                **_rendered(scheme.policy),
-                **_rendered(scheme.plan),
-            },
-            "controller": {"site": scenario.controller_site},
+            **({} if scenario.runs_programs else chosen),
             "stop": render(scenario.stop, None),
             "limits": render(scenario.limits, None),
             "timeline": schedule.plain(scenario.timeline),
@@ -138,6 +143,16 @@ def _files(folder: Path) -> Read:
             raise FaultError(f"{name}: allowed is UTF-8 text") from None
 
     return read
+
+
+def _anchored(scenario: Scenario, file: str) -> Scenario:
+    """A workload's folder is relative to the folder of the scenario's own file."""
+    workload = scenario.workload
+    if "folder" not in workload.options:
+        return scenario
+    folder = os.path.normpath(Path(file).absolute().parent / workload.options["folder"])
+    options = {**workload.options, "folder": folder}
+    return dataclasses.replace(scenario, workload=dataclasses.replace(workload, options=options))
 
 
 def _expand_names(data: dict[str, Any]) -> None:

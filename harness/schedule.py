@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness import units
 from harness.document import Document, KeyPath
-from harness.faults import FaultError
+from harness.faults import CONTROLLER, Churn, Fault, FaultError, Kill, Pause, Restart, Resume
 from harness.options import check, typed
 from harness.settings import TimelineEntry
 from harness.timeline import Entry
@@ -13,19 +13,24 @@ from topologies.model import Topology
 
 
 def read(
-    source: Document, topology: Topology | None, run_s: float, files: Read
+    source: Document, topology: Topology | None, run_s: float, files: Read, programs: bool = False
 ) -> tuple[Entry, ...]:
     """The entries of a document, in their order; what is wrong is noted in it.
 
     `files` reads the traces that entries name. Without a topology sites go unchecked; nothing may
-    be later than the run's budget `run_s`.
+    be later than the run's budget `run_s`. Where sites run `programs` there are no agents to kill.
     """
     given = source.data.get("timeline", [])
     if not isinstance(given, list):
         source.refuse(("timeline",), "allowed is a list of mappings with at: and do:")
         return ()
     found = (_entry(source, index, topology, run_s, files) for index in range(len(given)))
-    return tuple(entry for entry in found if entry is not None)
+    entries = tuple(found)
+    for index, entry in enumerate(entries):
+        refusal = _not_with_programs(entry.fault) if programs and entry else None
+        if refusal:
+            source.refuse(("timeline", index, "do"), refusal)
+    return tuple(entry for entry in entries if entry is not None)
 
 
 def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
@@ -34,6 +39,18 @@ def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
         {"at": units.render(entry.at_s, units.TIME_S), "do": write(entry.fault)}
         for entry in entries
     ]
+
+
+def _not_with_programs(fault: Fault) -> str | None:
+    """Why a fault cannot happen to programs, None if it can."""
+    match fault:
+        case Kill() | Restart() | Churn(kills_s=float()):
+            return "allowed with programs are pauses and faults of links, not kills and restarts"
+        case Pause(who=who) | Resume(who=who) if who == CONTROLLER:
+            return "allowed with programs are sites: there is no controller"
+        case Churn(controller_s=float()):
+            return "allowed with programs are outages and pauses: there is no controller"
+    return None
 
 
 def _entry(

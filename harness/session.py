@@ -23,12 +23,16 @@ from harness.faults import Heal, needs_blackholes
 from harness.mininet_net import MininetNetwork
 from harness.network import Network, NetworkError
 from harness.performer import Performer
+from harness.programs import Programs
 from harness.scenario import Scenario, load
 from harness.timeline import Entry, Timeline
 from workloads import kinds
 from workloads.options import OptionError
 
 FAILED = 1
+
+STARTS = ("task_started", "programs_started")
+"""Events that a timeline counts from: the first of them."""
 
 
 def main(run_dir: Path) -> int:
@@ -91,8 +95,9 @@ def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) 
     reason, failures = "", []
     timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
+        carrier = Programs if scenario.runs_programs else Agency
         with (
-            Agency(scenario, network, run_dir.name, run_dir / "log") as agency,
+            carrier(scenario, network, run_dir.name, run_dir / "log") as agency,
             contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
         ):
             agency.start()
@@ -100,7 +105,7 @@ def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) 
             for event in agency.events():
                 log.write(event)
                 log.epoch_ns = agency.epoch_ns
-                if event["event"] == "task_started" and not performer.started:
+                if event["event"] in STARTS and not performer.started:
                     performer.start(agency.epoch_ns + event["t_ns"])
                 elif event["event"] == "stopping":
                     reason = event["reason"]
@@ -112,7 +117,8 @@ def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) 
                     failures.append(f"{event['site']}: {event['reason']}")
                 elif event["event"] == "agent_exited" and _is_unexpected(event):
                     failures.append(_exit_text(event))
-                    break
+                    if not scenario.runs_programs:  # programs end themselves after a failure
+                        break
                 if progress.update(event):
                     _print({"progress": progress.fields()})
     except TimeoutError as error:
@@ -155,6 +161,8 @@ class Progress:
                 self.rounds += 1
             case "task_completed":
                 self.tasks += 1
+            case "sync_finished":
+                self.tasks = max(self.tasks, event["task"] + 1)
             case "sent":
                 self.bytes_moved += event["bytes"]
                 return False
@@ -212,13 +220,15 @@ def _until_the_end(scenario: Scenario) -> list[Entry]:
 
 
 def _is_unexpected(event: Event) -> bool:
-    return bool(event["code"] or event["signal"]) and event["fault"] is None
+    meant = event.get("fault") is not None or event.get("asked")
+    return bool(event["code"] or event["signal"]) and not meant
 
 
 def _exit_text(event: Event) -> str:
+    what = "program" if "asked" in event else "agent"
     if event["signal"]:
-        return f"the agent of {event['who']} was killed by signal {event['signal']}"
-    return f"the agent of {event['who']} exited with code {event['code']}"
+        return f"the {what} of {event['who']} was killed by signal {event['signal']}"
+    return f"the {what} of {event['who']} exited with code {event['code']}"
 
 
 def _terminated(*_: object) -> None:

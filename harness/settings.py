@@ -14,6 +14,7 @@ from harness.timeline import Entry
 from topologies.model import Topology
 
 __all__ = [
+    "PROGRAMS",
     "Basics",
     "Component",
     "Controller",
@@ -74,17 +75,23 @@ class Scheme:
     rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
 
 
+PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)
+"""The scheme of a scenario whose sites run programs: how they synchronize is up to them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When a run ends: at the first of these that is reached; None never is.
 
-    `rounds` counts those of every worker, `tasks` the completed ones of the whole run.
+    `rounds` counts those of every worker, `tasks` the completed ones of the whole run. `exit` is
+    for programs: those at all sites, or at these, have exited; others are then told to end.
     """
 
     rounds: Count | None = None
     time_s: Duration | None = None
     tasks: Count | None = None
     accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    exit: Literal["all"] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if all(getattr(self, field.name) is None for field in fields(self)):
@@ -129,6 +136,11 @@ class Scenario:
     limits: Limits
     timeline: tuple[Entry, ...]
     outputs: Outputs
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether sites run commands of the scenario's own, without agents and controller."""
+        return self.scheme == PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pandas as pd
 from agents.plan import Directed
 from harness.conditions import Conditions
 from harness.events import Evaluated, RoundFinished, RunFinished, Stopping, TaskStarted
-from harness.history import History, Task, Transfer, phases, transfers, union
+from harness.history import History, Sync, Task, Transfer, phases, transfers, union
 from topologies.model import Topology
 
 TASKS = {
@@ -24,7 +24,7 @@ TASKS = {
     "policy": "str",
     "group": "str",
     "bytes": "int64",
-    "bytes_sent": "int64",
+    "bytes_sent": "Int64",
     "start_s": "float64",
     "end_s": "float64",
     "duration_s": "float64",
@@ -93,13 +93,20 @@ class Forecast:
     latency_s: float
 
 
-def tasks(history: History, forecast: Callable[[TaskStarted], Forecast]) -> pd.DataFrame:
+def tasks(
+    history: History,
+    forecast: Callable[[TaskStarted], Forecast],
+    bound_s: Callable[[Sync], float | None] = lambda sync: None,
+) -> pd.DataFrame:
     """One row per task, in order of start.
 
     `bytes` is the model's size, `bytes_sent` the payload that crossed all links together. A task
-    ends when its last member has installed the result, or when it is abandoned.
+    ends when its last member has installed the result, or when it is abandoned. What programs
+    report of theirs has the operation's name for a plan, and a bound where there is one.
     """
-    return _table(TASKS, (_task_row(task, forecast(task.started)) for task in history.tasks))
+    rows = [_task_row(task, forecast(task.started)) for task in history.tasks]
+    rows += [_sync_row(sync, bound_s(sync)) for sync in history.syncs]
+    return _table(TASKS, rows)
 
 
 def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
@@ -178,6 +185,18 @@ def links(history: History, topology: Topology) -> pd.DataFrame:
     return _table(LINKS, rows)
 
 
+def counted(links: pd.DataFrame, history: History) -> pd.DataFrame:
+    """The table of links of a run whose payload nobody knows, with what interfaces counted.
+
+    `bytes` are the interfaces'; a link counts as busy while any site synchronizes.
+    """
+    spans = union((sync.start_ns, sync.end_ns or history.end_ns) for sync in history.syncs)
+    busy_s = sum(end - start for start, end in spans) / 1e9 or history.end_ns / 1e9
+    table = links.assign(bytes=links["interface_bytes"].fillna(0).astype("int64"), busy_s=busy_s)
+    table["goodput_mbps"] = table["bytes"] * 8 / 1e6 / busy_s if busy_s else 0.0
+    return table.assign(utilisation_percent=100 * table["goodput_mbps"] / table["rate_mbps"])
+
+
 def accuracy(history: History) -> pd.DataFrame:
     """One row per evaluation, in order of time."""
     return _table(
@@ -245,6 +264,21 @@ def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
         "latency_s": forecast.latency_s,
         "bound_s": forecast.bound_s,
         "outcome": task.outcome,
+    }
+
+
+def _sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
+    return {
+        "task": sync.number,
+        "plan": sync.operation,
+        "policy": "program",
+        "group": " ".join(sorted(sync.begun_ns)),
+        "bytes": sync.bytes,
+        "start_s": sync.start_ns / 1e9,
+        "end_s": None if sync.end_ns is None else sync.end_ns / 1e9,
+        "duration_s": sync.duration_s,
+        "bound_s": bound_s,
+        "outcome": "unfinished" if sync.end_ns is None else "completed",
     }
 
 

@@ -5,17 +5,8 @@ import json
 import pytest
 from three_sites import LOG, history
 
-from harness.events import (
-    AgentExited,
-    EventError,
-    LinkCounters,
-    Ready,
-    RunFinished,
-    Sent,
-    TaskDropped,
-    parse,
-    read,
-)
+from harness.event_lines import EventError, parse, read
+from harness.events import AgentExited, LinkCounters, Ready, RunFinished, Sent, TaskDropped
 
 READY = '{"t_ns": 7, "site": "oslo", "event": "ready", "iteration": 2}'
 

@@ -260,7 +260,10 @@ def test_a_resolved_scenario_spells_out_every_default():
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
         "rate_error": "0 %", "p": 3, "split": "aware",
     }  # fmt: skip
-    assert data["stop"] == {"rounds": 1, "time": None, "tasks": None, "accuracy": None}
+    assert data["stop"] == {
+        "rounds": 1, "time": None, "tasks": None, "accuracy": None,
+        "exit": None,
+    }  # fmt: skip
     assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s"}
     assert data["timeline"] == []
 

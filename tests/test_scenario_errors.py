@@ -30,7 +30,7 @@ def known() -> Extensions:
         "topologies": ("explicit", "full_mesh", "internet2", "star"),
         "plans": ("a2a", "crew", "opr", "ps", "ring"),
         "policies": ("bsp", "preduce"),
-        "workloads": ("synthetic", "training"),
+        "workloads": ("program", "synthetic", "training"),
     }
     found = discover()
     return Extensions(
@@ -76,7 +76,7 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         (
             "stop.tiem=50 s",
             "stop.tiem: 50 s: unknown key: did you mean time? allowed is one of "
-            "rounds, time, tasks, accuracy",
+            "rounds, time, tasks, accuracy, exit",
         ),
         ("stop={}", "stop: {}: allowed is at least one of rounds, time, tasks, accuracy"),
         ("scheme.p", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),

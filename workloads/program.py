@@ -1,0 +1,149 @@
+"""Any command at each site: somebody else's program instead of our agents.
+
+There is no policy, no plan and no controller then: what the sites send each other is up to the
+programs. A program learns who and where it is from its environment (`docs/programs.md`), and may
+report what it does, line by line, so that its synchronizations stand beside ours in the tables.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from workloads.options import OptionError, Sites, reject
+
+EVALUATES = False
+PROGRAMS = True
+"""Sites run commands: a scenario of this kind has no scheme."""
+
+Word: TypeAlias = str | int | float
+Words: TypeAlias = tuple[Word, ...]
+"""A program and its arguments; numbers are written as they are spelled in Python."""
+
+OURS = "TRUNKLINE_"
+"""Variables whose names begin so are not the scenario's to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What one site runs: `command` in the folder, with `env` on top of what every program gets.
+
+    `preload` are modules that the process which starts the programs has imported already.
+    """
+
+    command: tuple[str, ...]
+    folder: Path
+    env: Mapping[str, str]
+    preload: tuple[str, ...]
+
+
+def build(
+    rank: int,
+    sites: Sites,
+    seed: int,
+    *,
+    command: Words | Mapping[str, Words],
+    folder: str = ".",
+    env: Mapping[str, Word] = {},
+    preload: tuple[str, ...] = (),
+) -> Program | None:
+    """Return what the site `rank` runs, None where it runs nothing.
+
+    `command` is a program and its arguments, for every site or by site; it runs in `folder`,
+    relative to the scenario's file, with the variables `env`. `preload` are Python modules to
+    import once instead of at every site, where every command is Python's. Raises OptionError.
+    """
+    reject(problems(sites, command=command, folder=folder, env=env, preload=preload))
+    names = _names(sites)
+    given = command.get(names[rank]) if isinstance(command, Mapping) else command
+    if given is None:
+        return None
+    variables = {name: str(value) for name, value in env.items()}
+    return Program(tuple(map(str, given)), Path(folder), variables, tuple(preload))
+
+
+def placed(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
+    """Return what each site runs, by site in the order of their ranks, without those at rest."""
+    every = {site: build(rank, sites, 0, **options) for rank, site in enumerate(sites)}
+    return {site: program for site, program in every.items() if program is not None}
+
+
+def model_bytes(**_: Any) -> int:
+    """Return 0: what a program sends is its own business."""
+    return 0
+
+
+def problems(sites: Sites, **options: Any) -> list[OptionError]:
+    """Return everything that is wrong with the given options; absent ones have their defaults."""
+    found = []
+    command = options.get("command", ("true",))
+    by_site = command if isinstance(command, Mapping) else {"": command}
+    if not by_site:
+        found.append(OptionError("command", {}, "a command, or one for at least one site"))
+    for site, words in by_site.items():
+        key = f"command.{site}".rstrip(".")
+        if site and site not in _names(sites):
+            allowed = f"a command for one of the sites {', '.join(_names(sites))}"
+            found.append(OptionError(key, words, allowed))
+        elif not words or not words[0] or any("\0" in str(word) for word in words):
+            found.append(OptionError(key, words, "a program and its arguments, without NUL"))
+    for name, value in options.get("env", {}).items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith(OURS):
+            allowed = f"letters, digits and '_', the first no digit; {OURS} names are taken"
+            found.append(OptionError(f"env.{name}", name, allowed))
+        elif "\0" in str(value):
+            found.append(OptionError(f"env.{name}", value, "text without NUL"))
+    preload = options.get("preload", ())
+    if preload and not all(is_python(list(map(str, words))) for words in by_site.values()):
+        found.append(
+            OptionError("preload", preload, "none unless every command is python3 FILE.py")
+        )
+    for name in preload:
+        if not all(part.isidentifier() for part in name.split(".")):
+            found.append(OptionError("preload", name, f"names of Python modules, not {name!r}"))
+    return found
+
+
+def preload(**options: Any) -> None:
+    """Find every command and import the modules of `preload`. Raises OptionError."""
+    command, folder = options["command"], Path(options.get("folder", "."))
+    if not folder.is_dir():
+        raise OptionError("folder", str(folder), "a folder that exists")
+    commands = command if isinstance(command, Mapping) else {"": command}
+    for site, (first, *_) in commands.items():
+        if locate(str(first), folder, options.get("env", {}).get("PATH", search_path())) is None:
+            key = f"command.{site}".rstrip(".")
+            raise OptionError(key, first, f"a program in PATH, or a path from {folder}")
+    for name in options.get("preload", ()):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise OptionError("preload", name, f"what can be imported: {error}") from error
+
+
+def search_path() -> str:
+    """Return where commands are looked for: beside the Python that runs Trunkline, then in PATH."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
+
+def locate(program: str, folder: Path, path: str) -> str | None:
+    """Return where the program is, None if nowhere: in `path`, or from `folder` if it has a /."""
+    return shutil.which(str(folder / program) if "/" in program else program, path=path)
+
+
+def is_python(command: Sequence[str]) -> bool:
+    """Whether the command is Python running a file."""
+    interpreter = Path(command[0]).name if command else ""
+    is_file = len(command) > 1 and command[1].endswith(".py")
+    return re.fullmatch(r"python3?(\.\d+)?", interpreter) is not None and is_file
+
+
+def _names(sites: Sites) -> Sequence[str]:
+    return [str(rank) for rank in range(sites)] if isinstance(sites, int) else sites
