@@ -21,7 +21,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,12 +66,13 @@ def new_processes() -> Iterator[None]:
         os.close(here)
 
 
-def keep(post: Post, pipes: Sequence[int]) -> NoReturn:
-    """Be the keeper, in a process forked for it. `pipes` are this side's ends of five.
+def keep(post: Post, pipes: Sequence[int], held: Collection[int]) -> NoReturn:
+    """Be the keeper, in a process forked for it with the signals `held` to restore.
 
-    The first two get the program's output and errors, the third what it writes to REPORTS. The
-    fourth, for control, gets a JSON object per line: `{"ready": true}`, `{"failed": why}`,
-    `{"ended": exit code or -signal}`. The program starts when the last, the gate, gives a byte.
+    `pipes` are this side's ends of five. The first two get the program's output and errors, the
+    third what it writes to REPORTS. The fourth, for control, gets a JSON object per line:
+    `{"ready": true}`, `{"failed": why}`, `{"ended": exit code or -signal}`. The program starts
+    when the last, the gate, gives a byte.
     """
     said_to = pipes[-2]
     try:
@@ -83,6 +84,7 @@ def keep(post: Post, pipes: Sequence[int]) -> NoReturn:
             (RESUME, (signal.SIGCONT,)),
         ):
             signal.signal(heard, functools.partial(_signal_everybody, told))
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         post.enter(post.site)
         _take_places(pipes)
         said_to = CONTROL_FD
@@ -150,6 +152,8 @@ def _be_python(post: Post) -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(post.environment)
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1)
     file, *_ = sys.argv = list(post.command[1:])
     sys.path[0] = str((post.folder / file).resolve().parent)
     code: Any = 0

@@ -23,6 +23,7 @@ from typing import Any
 from agents.clock import Punctuality
 from harness import events, keeper
 from harness.network import Network
+from harness.ownership import signals_held
 from harness.program_output import (
     OUTPUT_LIMIT_BYTES,
     REPORT_LIMIT_BYTES,
@@ -217,10 +218,10 @@ class Programs:
                 ours.callback(os.close, file)
             pipes = [os.pipe() for _ in range(4)]
             gate_end, gate = os.pipe()
-            with keeper.new_processes():
+            with signals_held() as held, keeper.new_processes():
                 pid = os.fork()
                 if pid == 0:
-                    keeper.keep(post, [*(write for _, write in pipes), gate_end])
+                    keeper.keep(post, [*(write for _, write in pipes), gate_end], held)
             ours.pop_all()
         for handle in (*(write for _, write in pipes), gate_end):
             os.close(handle)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inside import run_all
 
 from agents import registry
 from harness import agency, report, session
@@ -31,20 +32,6 @@ def folder(home: Path, name: str, text: str) -> Path:
     (run_dir / "log").mkdir(parents=True)
     (run_dir / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
     return run_dir
-
-
-def leftovers() -> list[str]:
-    """Processes in the guest beside this one and its parents."""
-    mine = {os.getpid(), os.getppid(), 1}
-    others = [p for p in Path("/proc").iterdir() if p.name.isdigit() and int(p.name) not in mine]
-    commands = [(path / "cmdline").read_text().replace("\0", " ") for path in others]
-    return [command for command in commands if command]  # kernel threads have none
-
-
-def run_all(home: str, names: list[str]) -> dict:
-    """Inside: run each folder's session; the codes, and the processes that are left."""
-    codes = {name: session.main(Path(home) / name) for name in names}
-    return {"codes": codes, "left": leftovers()}
 
 
 def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded, tmp_path):

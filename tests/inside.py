@@ -1,0 +1,69 @@
+"""What tests of whole runs do inside the embedded kernel, where every import is dear."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+from harness import programs, session
+
+INTERRUPTED = 130
+
+
+def leftovers() -> list[str]:
+    """Processes in the guest beside this one and its parents."""
+    mine = {os.getpid(), os.getppid(), 1}
+    others = [p for p in Path("/proc").iterdir() if p.name.isdigit() and int(p.name) not in mine]
+    commands = [(path / "cmdline").read_text().replace("\0", " ") for path in others]
+    return [command for command in commands if command]  # kernel threads have none
+
+
+def run_all(home: str, names: list[str]) -> dict:
+    """Run each folder's session; the codes, and the processes that are left."""
+    codes = {name: session.main(Path(home) / name) for name in names}
+    return {"codes": codes, "left": leftovers()}
+
+
+def run_each(home: str, names: list[str]) -> dict:
+    """Run each folder's session; code, seconds of virtual time, what is left and said, by name.
+
+    Programs may print 10 000 bytes.
+    """
+    programs.OUTPUT_LIMIT_BYTES = 10_000
+    done = {}
+    for name in names:
+        start, said = time.monotonic(), io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = session.main(Path(home) / name)
+        took = round(time.monotonic() - start, 1)
+        done[name] = [code, took, leftovers(), said.getvalue().splitlines()]
+    return done
+
+
+def run_programs(home: str, names: list[str], ended: dict[str, int]) -> dict:
+    """`run_each`; then start a session for each of `ended`, and send it that signal meanwhile."""
+    done = run_each(home, names)
+    for name, number in ended.items():
+        process = multiprocessing.get_context("fork").Process(target=_end, args=(home, name))
+        process.start()
+        while not any("sleep 1000" in each for each in leftovers()):
+            time.sleep(0.1)
+        os.kill(process.pid or 0, number)
+        process.join()
+        code = process.exitcode
+        time.sleep(1)
+        done[name] = [code, 0.0, leftovers(), []]
+    return done
+
+
+def _end(home: str, name: str) -> None:
+    """Be a session that is ended."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            session.main(Path(home) / name)
+        except KeyboardInterrupt:
+            os._exit(INTERRUPTED)
