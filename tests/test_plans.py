@@ -100,6 +100,16 @@ def test_crew_shares_follow_the_slowest_link_to_the_group():
     assert shares["c"] < shares["a"]
 
 
+def test_pipelined_crew_gives_sites_outside_the_group_twice_as_much_where_links_are_alike():
+    sites = tuple(f"s{i}" for i in range(8))
+    rates, group = mesh(sites), ("s0", "s1", "s2", "s3")
+    shares = crew.solve_pipelined(sites, group, rates)
+    assert shares == pytest.approx({s: (1 if s in group else 2) / 12 for s in sites})
+    plan = crew.build(request(rates, group, 1600), split="pipelined")
+    one = 1600 * 1000 * 8e-8
+    assert estimate(plan, rates, 1000, 1600 * 1000) == pytest.approx(one / 6, rel=0.02)
+
+
 def test_crew_gives_no_share_to_a_site_that_lacks_a_link_to_a_member():
     rates = mesh()
     del rates["a", "d"], rates["d", "a"]
