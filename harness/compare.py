@@ -27,7 +27,7 @@ import pandas as pd
 
 from harness import comparison, comparison_plots, pool, provenance, report
 from harness.document import Problem, ScenarioErrors
-from harness.grid import Axis, Cell, cells
+from harness.grid import Axis, Cell, GridError, cells, cells_beside, is_shared
 from harness.pool import Finished, Job
 from harness.scenario import Scenario, parse, read_file
 from harness.settings import MAX_NAME
@@ -52,17 +52,18 @@ class Comparison:
     """Every trial, cell by cell; all of their scenarios are valid.
 
     `real_time` says that some run on the real clock, where runs side by side disturb each other.
+    `elsewhere` are scenarios beside the first one whose network is not its.
     """
 
     name: str
-    axes: tuple[Axis, ...]
     trials: tuple[Trial, ...]
     real_time: bool
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys that are varied."""
-        return tuple(axis.key for axis in self.axes)
+        return tuple(key for key, _ in self.trials[0].cell.values)
 
 
 def plan(
@@ -72,32 +73,52 @@ def plan(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     draw: bool = False,
+    beside: Sequence[str | Path] = (),
 ) -> Comparison:
     """Read the scenario of every trial; trial t of every cell has the scenario's seed plus t.
 
-    Raises ScenarioErrors with everything that is wrong with any of them.
+    Of the scenarios `beside` it, each has the cells and overrides that are shared, and its seeds.
+    Raises ScenarioErrors with everything that is wrong with any of them, and GridError where two
+    files have one name.
     """
-    text = read_file(path)
-    grid = cells(axes)
+    files = [str(path), *map(str, beside)]
+    names = [Path(file).stem for file in files]
+    for file, name in zip(files, names, strict=True):
+        if names.count(name) > 1:
+            raise GridError(f"{file}: allowed beside each other are files of different names")
+    shared = tuple(each for each in overrides if is_shared(each))
+    grids = [cells(axes, names[0] if beside else None)]
+    grids += [cells_beside(axes, name) for name in names[1:]]
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
-    scenarios: list[Scenario] = []
-    planned = []
-    for cell in grid:
-        changes = (*overrides, *cell.overrides)
-        try:
-            first = parse(text, str(path), changes, seed)
-            for number in range(trials):
-                scenario = parse(text, str(path), changes, first.seed + number)
-                scenarios.append(scenario)
-                job = _job(scenario, cell, str(path), text, changes, draw)
-                planned.append(Trial(cell, number, job))
-        except ScenarioErrors as errors:
-            for problem in errors.problems:
-                problems[_of_option(problem, cell)].append(cell)
+    planned: list[tuple[Trial, Scenario]] = []
+    for file, grid in zip(files, grids, strict=True):
+        text = read_file(file)
+        for cell in grid:
+            changes = (*(overrides if file == files[0] else shared), *cell.overrides)
+            try:
+                if seed is None:
+                    seed = parse(text, file, changes).seed
+                for number in range(trials):
+                    scenario = parse(text, file, changes, seed + number)
+                    job = _job(scenario, cell, file, text, changes, draw)
+                    planned.append((Trial(cell, number, job), scenario))
+            except ScenarioErrors as errors:
+                for problem in errors.problems:
+                    problems[_of_option(problem, cell)].append(cell)
     if problems:
-        raise ScenarioErrors(_with_cells(problems, len(grid)))
-    real_time = any(scenario.clock == "real" for scenario in scenarios)
-    return Comparison(scenarios[0].name, tuple(axes), tuple(planned), real_time)
+        raise ScenarioErrors(_with_cells(problems, sum(map(len, grids))))
+    scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
+    here = _network(scenarios[files[0]])
+    return Comparison(
+        scenarios[files[0]].name,
+        tuple(trial for trial, _ in planned),
+        any(scenario.clock == "real" for _, scenario in planned),
+        tuple(
+            name
+            for name, file in zip(names, files, strict=True)
+            if _network(scenarios[file]) != here
+        ),
+    )
 
 
 def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
@@ -158,6 +179,10 @@ def _job(
     start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
     name = start[: MAX_NAME - len(end)] + end
     return Job(name, file, text, changes, scenario.seed, identity, draw)
+
+
+def _network(scenario: Scenario) -> tuple[Any, ...]:
+    return scenario.topology, scenario.network, scenario.backend, scenario.clock
 
 
 def _of_option(problem: Problem, cell: Cell) -> Problem:

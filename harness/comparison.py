@@ -20,6 +20,8 @@ import pandas as pd
 from rich.table import Table
 from scipy import stats
 
+from harness.grid import NONE
+
 CONFIDENCE = 0.95
 
 VERDICTS = ("pass", "unknown", "fail", "error", "missing")
@@ -70,7 +72,7 @@ def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
     Columns: the keys; `trials` and how many of them had each verdict; the mean of every number
     with `_low` and `_high`; for each of METRICS `_ratio`, `_ratio_low`, `_ratio_high`, to the cell
-    with the first key's first value and the same other values.
+    with the first key's first value and the same other values (`-` is the same as any).
     """
     groups = dict(_cells(trials, keys))
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
@@ -82,7 +84,7 @@ def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
         for column in numbers:
             row |= _columns(column, interval([float(value) for value in passed[column]]))
-        first = next((v for v in groups if v[1:] == values[1:]), values)
+        first = next((v for v in groups if _same(v[1:], values[1:])), values)
         against = groups[first][groups[first]["verdict"] == "pass"]
         for column in METRICS:
             if keys and column in numbers:
@@ -137,6 +139,10 @@ def _cells(
         return
     for values, group in trials.groupby(list(keys), sort=False):
         yield tuple(map(str, values)), group
+
+
+def _same(some: Sequence[str], others: Sequence[str]) -> bool:
+    return all(a == b or NONE in (a, b) for a, b in zip(some, others, strict=True))
 
 
 def _by_seed(trials: pd.DataFrame, column: str) -> dict[int, float]:

@@ -5,19 +5,32 @@ commas outside of brackets, braces and quotes. A mapping as a value sets just th
 names, so that values that belong together vary together:
 
     --vary 'scheme={plan: crew, split: even},{plan: ring}'
+
+Another scenario may stand beside the grid. It has a cell for every combination of what says where a
+run happens (SHARED); what else is varied is none of its business.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness import document
 
 FORM = "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
+SHARED = ("backend", "clock", "topology", "network", "limits")
+"""Sections of a scenario that say where it happens, not what its sites do."""
+
+SCENARIO = "scenario"
+"""The column that tells scenarios apart if nothing else does."""
+
+NONE = "-"
+"""Stands where a scenario has no value of its own."""
+
 BRACKETS = {"[": "]", "{": "}"}
 
 
@@ -35,14 +48,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid: a value for every axis, in the order of the axes."""
+    """One point of the grid: a value for every axis, in the order of the axes.
+
+    `overrides` are `key.path=value` for each key that is set.
+    """
 
     values: tuple[tuple[str, str], ...]
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """`key.path=value` for each key that is set."""
-        return tuple(each for key, text in self.values for each in _assignments(key, text))
+    overrides: tuple[str, ...]
 
     def __str__(self) -> str:
         return " ".join(f"{key}={text}" for key, text in self.values) or "as it is"
@@ -80,11 +92,47 @@ def axes(options: Sequence[str]) -> tuple[Axis, ...]:
     return found
 
 
-def cells(axes: Sequence[Axis]) -> tuple[Cell, ...]:
-    """Every combination of the axes' values, the last axis changing fastest."""
+def cells(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
+    """Every combination of the axes' values, the last axis changing fastest.
+
+    `name` tells the scenario from others beside it, where no axis does.
+    """
+    named = () if name is None or any(not is_shared(each.key) for each in axes) else (name,)
+    return tuple(
+        Cell((*((SCENARIO, each) for each in named), *values), _overrides(values))
+        for values in _combined(axes)
+    )
+
+
+def cells_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
+    """The cells of a scenario of that name beside the grid.
+
+    Its name stands for the value of the first axis that is not shared.
+    """
+    own = next((each.key for each in axes if not is_shared(each.key)), SCENARIO)
+    keys = [each.key for each in axes] if own != SCENARIO else [SCENARIO, *(a.key for a in axes)]
+    return tuple(
+        Cell(
+            tuple((key, ({own: name} | dict(values)).get(key, NONE)) for key in keys),
+            _overrides(values),
+        )
+        for values in _combined([each for each in axes if is_shared(each.key)])
+    )
+
+
+def is_shared(assignment: str) -> bool:
+    """Whether a key path, or `key.path=value`, holds for scenarios beside the grid as well."""
+    return re.split(r"[.=\[]", assignment.strip(), maxsplit=1)[0] in SHARED
+
+
+def _combined(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str], ...]]:
     keys = [each.key for each in axes]
-    combined = itertools.product(*(each.values for each in axes))
-    return tuple(Cell(tuple(zip(keys, values, strict=True))) for values in combined)
+    for values in itertools.product(*(each.values for each in axes)):
+        yield tuple(zip(keys, values, strict=True))
+
+
+def _overrides(values: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(each for key, text in values for each in _assignments(key, text))
 
 
 def _split(text: str, where: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Which code a result depends on, as one word: to know a finished run again by its content.
 
 A run's events depend on the topologies, workloads and agents, on what of the harness its session
-imports, on the kernel and on the packages. Its tables and verdict depend on what the report
-imports. Nothing else does: a change of the command line makes no run out of date.
+imports, on the files that a workload names, on the kernel and on the packages. Its tables and
+verdict depend on what the report imports. Nothing else does: a change of the command line makes no
+run out of date.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -35,7 +37,11 @@ def of_run(scenario: Scenario) -> str:
     events differ all the same.
     """
     bare = replace(scenario, name="", description="", outputs=Outputs())
-    return _hash([repr(bare).encode(), _machinery().encode(), code(SESSION).encode()])
+    workload = scenario.workload
+    found = getattr(importlib.import_module(f"workloads.{workload.kind}"), "files", None)
+    files = found(**workload.options) if found else ()
+    parts = [repr(bare).encode(), _machinery().encode(), code(SESSION).encode()]
+    return _hash([*parts, *(file.read_bytes() for file in files)])
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from harness import cli, compare, pool, provenance
-from harness.grid import axes
+from harness.grid import GridError, axes
 from harness.pool import Finished, Job
 from harness.scenario import ScenarioErrors, parse
 from harness.store import StoreError
@@ -106,6 +106,43 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
         "more)",
     ]
     assert started() == []
+
+
+def test_another_scenario_beside_runs_as_it_is_with_the_same_seeds_and_network(scenario):
+    other = scenario.with_name("other.yaml")
+    program = "{kind: program, command: [sleep, 1]}"
+    network = "topology: {builder: full_mesh, sites: 3, rates: n2}"
+    other.write_text(f"{network}\nworkload: {program}\nseed: 9\n")
+    shared, own = "topology.delays=1 ms", "scheme.p=3"
+    asked = compare.plan(
+        scenario, axes(["scheme.plan=crew,ring"]), 1, [shared, own], 5, False, [other]
+    )
+    assert [(str(t.cell), t.job.file, t.job.seed, t.job.overrides) for t in asked.trials] == [
+        ("scheme.plan=crew", str(scenario), 5, (shared, own, "scheme.plan=crew")),
+        ("scheme.plan=ring", str(scenario), 5, (shared, own, "scheme.plan=ring")),
+        ("scheme.plan=other", str(other), 5, (shared,)),
+    ]
+    assert (asked.keys, asked.elsewhere) == (("scheme.plan",), ())
+    other.write_text(f"topology: internet2\nworkload: {program}\n")
+    asked = compare.plan(scenario, (), 1, beside=[other])
+    assert [str(t.cell) for t in asked.trials] == ["scenario=three", "scenario=other"]
+    assert (asked.keys, asked.elsewhere) == (("scenario",), ("other",))
+    with pytest.raises(GridError, match="files of different names"):
+        compare.plan(scenario, (), 1, beside=[scenario.parent / "x" / "three.yaml"])
+
+
+def test_a_program_that_changed_is_run_again(scenario):
+    (scenario.parent / "mine.py").write_text("1")
+    (scenario.parent / "beside.py").write_text("1")
+    text = SCENARIO.partition("workload:")[0] + (
+        "workload: {kind: program, command: [python3, mine.py]}"
+    )
+    seen = set()
+    for name in ("mine.py", "beside.py", "else.txt"):
+        seen.add(provenance.of_run(parse(text, str(scenario))))
+        (scenario.parent / name).write_text("2")
+    seen.add(provenance.of_run(parse(text, str(scenario))))
+    assert len(seen) == 3
 
 
 def test_what_is_wrong_with_the_file_itself_is_said_once(scenario):

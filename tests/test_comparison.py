@@ -51,6 +51,12 @@ def trials():
     )
 
 
+def test_a_scenario_beside_is_compared_with_the_first_cell_that_is_like_it(trials):
+    rows = [trial("gloo", "-", number, 5.0) for number in (0, 1)]
+    cells = summary(pd.concat([trials, pd.DataFrame(rows)]), KEYS)
+    assert cells["task_s_ratio"].iloc[-1] == pytest.approx(math.sqrt(5.0 * 2.5))
+
+
 def test_an_interval_is_students_t_of_95_percent():
     found = interval([1.0, 2.0, 3.0])
     assert found.mean == 2.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.grid import Axis, Cell, GridError, axes, axis, cells
+from harness.grid import Axis, Cell, GridError, axes, axis, cells, cells_beside
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,17 @@ def test_the_last_axis_changes_fastest():
 
 
 def test_without_axes_there_is_one_cell():
-    assert cells(()) == (Cell(()),)
-    assert str(Cell(())) == "as it is"
+    assert cells(()) == (Cell((), ()),)
+    assert str(Cell((), ())) == "as it is"
 
 
 def test_a_mapping_sets_just_the_keys_that_it_names():
-    cell = Cell((("scheme", "{plan: crew, split: 'even'}"), ("a", "{b: {c: 3 s}, d: [x, 1.5]}")))
+    (cell,) = cells(
+        [
+            Axis("scheme", ("{plan: crew, split: 'even'}",)),
+            Axis("a", ("{b: {c: 3 s}, d: [x, 1.5]}",)),
+        ]
+    )
     assert cell.overrides == (
         'scheme.plan="crew"',
         'scheme.split="even"',
@@ -83,3 +88,24 @@ def test_a_mapping_sets_just_the_keys_that_it_names():
 def test_plain_words_come_back_as_they_were(words):
     if words:
         assert axis("key=" + ", ".join(words)).values == tuple(words)
+
+
+def test_a_scenario_beside_has_the_shared_axes_and_its_name_for_the_first_other_one():
+    grid = axes(["scheme.plan=crew,ring", "topology.delays=1 ms,2 ms", "scheme.p=3"])
+    beside = cells_beside(grid, "gloo")
+    assert [(str(cell), cell.overrides) for cell in beside] == [
+        ("scheme.plan=gloo topology.delays=1 ms scheme.p=-", ("topology.delays=1 ms",)),
+        ("scheme.plan=gloo topology.delays=2 ms scheme.p=-", ("topology.delays=2 ms",)),
+    ]
+    assert cells(grid, "ours") == cells(grid)
+
+
+def test_scenarios_are_told_apart_by_their_names_where_all_else_is_shared():
+    grid = axes(["network.pacing=true,false"])
+    assert [str(cell) for cell in (*cells(grid, "ours"), *cells_beside(grid, "gloo"))] == [
+        "scenario=ours network.pacing=true",
+        "scenario=ours network.pacing=false",
+        "scenario=gloo network.pacing=true",
+        "scenario=gloo network.pacing=false",
+    ]
+    assert [cell.overrides for cell in cells_beside((), "gloo")] == [()]

@@ -128,6 +128,18 @@ def preload(**options: Any) -> None:
             raise OptionError("preload", name, f"what can be imported: {error}") from error
 
 
+def files(**options: Any) -> list[Path]:
+    """Return the files in its folder that a run depends on: those that commands name.
+
+    Of a Python file also those beside it, which it may import.
+    """
+    command, folder = options["command"], Path(options.get("folder", "."))
+    every = command.values() if isinstance(command, Mapping) else (command,)
+    named = {folder / str(word) for words in every for word in words}
+    beside = {each for path in named if path.suffix == ".py" for each in path.parent.glob("*.py")}
+    return sorted(path for path in named | beside if path.is_file())
+
+
 def search_path() -> str:
     """Return where commands are looked for: beside the Python that runs Trunkline, then in PATH."""
     return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))

@@ -21,10 +21,16 @@ examples:
       --vary scheme.p=3,5 --vary topology.rates='[50 Mbit/s, 80 Mbit/s],n2' --trials 5 --jobs 2
   trunkline compare scenarios/partial_reduce.yaml \\
       --vary 'scheme={plan: crew, split: even},{plan: opr}'
+  trunkline compare scenarios/allreduce.yaml --vary scheme.plan=crew,ring \\
+      --beside scenarios/gloo_allreduce.yaml
 
 The values of --vary are YAML, separated by commas outside of brackets, braces and quotes. A mapping
 sets just the keys that it names, so that values that belong together vary together. Trial t of
 every cell has the seed plus t, so that cells are compared on the same networks.
+
+--beside FILE compares with another scenario, for example one that runs somebody else's program. It
+runs as its file says, at the same seeds; what --set and --vary say of backend, clock, topology,
+network and limits holds for it as well.
 
 The same command again goes on where it was interrupted. Intervals are of 95 %, by Student's t over
 the trials; a ratio is the geometric mean of the ratios to the first cell, trial by trial. Only
@@ -42,6 +48,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.PATH=VALUE,VALUE,...",
         help="what to compare; may be given more than once, for every combination",
     )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another scenario to compare with, as it is; may be given more than once",
+    )
     parser.add_argument("--trials", type=count, default=3, metavar="N", help="per cell (3)")
     parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument(
@@ -57,12 +70,17 @@ def run(arguments: argparse.Namespace) -> int:
     from harness import compare, grid
 
     try:
-        axes = grid.axes(arguments.vary)
+        asked = compare.plan(
+            arguments.file,
+            grid.axes(arguments.vary),
+            arguments.trials,
+            arguments.set,
+            arguments.seed,
+            arguments.plots,
+            arguments.beside,
+        )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
-    asked = compare.plan(
-        arguments.file, axes, arguments.trials, arguments.set, arguments.seed, arguments.plots
-    )
     if asked.real_time and arguments.jobs > 1:
         raise terminal.UsageError(
             f"--jobs {arguments.jobs}: allowed is 1 with the real clock, on which runs side by "
@@ -84,6 +102,8 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
     else:
         console = terminal.console()
         console.print(comparison.table(comparison.summary(trials, asked.keys), asked.keys))
+        for name in asked.elsewhere:
+            console.print(f"{name} runs on another network", markup=False)
         for text in comparison.problems(trials, asked.keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
