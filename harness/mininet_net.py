@@ -41,8 +41,8 @@ from harness.network import (
 )
 from topologies.model import Link, Topology
 
-_SOCKET_BUFFER_BYTES = 64 << 20
-"""TCP may have so much in flight: 4 Gbit/s x 125 ms."""
+_SOCKET_BUFFER_BYTES = 256 << 20
+"""Most that TCP may buffer at one end: at least 112 MB of payload in flight, 3 Gbit/s x 300 ms."""
 
 
 class MininetNetwork:

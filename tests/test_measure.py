@@ -1,5 +1,7 @@
 """The fidelity self-check: what it sends, and how it judges what came out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,27 @@ def test_late_timers_make_every_measurement_unknown():
     by_quantity, overall = outcomes(late, "real")
     assert set(by_quantity.values()) == {None, "unknown"}
     assert overall == "unknown"
+
+
+def test_slightly_late_timers_excuse_a_bar_that_does_not_hold():
+    missed = seen(queue=Arrivals(130, 0, 30))
+    for late, outcome in ((0.0, "fail"), (0.05, "unknown")):
+        by_quantity, overall = outcomes(replace(missed, late=late), "real")
+        assert by_quantity["queue"] == overall == outcome
+        assert by_quantity["delay"] == "pass"
+
+
+def test_a_random_loss_is_no_error_of_a_short_queue():
+    one_lost = Topology(
+        "pair",
+        PAIR.sites,
+        (replace(PAIR.links[0], loss_percent=0.02, queue_bytes=65536), PAIR.links[1]),
+    )
+    plans = plan(one_lost, OPTIONS, EFFORTS["virtual"])
+    for arrived, outcome in ((43, "pass"), (42, "pass"), (40, "fail")):
+        observed = seen(queue=Arrivals(68, 0, arrived))
+        rows = judge(one_lost, OPTIONS, plans, [observed], "virtual")
+        assert next(row.outcome for row in rows if row.quantity == "queue") == outcome
 
 
 def test_goodput_is_judged_against_the_rate_minus_headers():

@@ -4,14 +4,16 @@ Everything is measured by ordinary sockets in one boot of the embedded kernel; t
 at one thing each.
 """
 
+import contextlib
 import itertools
-import os
 import socket
 import time
 
 import pytest
-from test_network_embedded import HEADERS, PORT, STAMP, fork
+from probing import PORT, QUIET_S, datagrams, receiver, sender, wait_until
 
+from harness.measure.plan import Train
+from harness.measure.remote import Remote
 from topologies.model import Link, Site, Topology
 
 MS = 10**6
@@ -26,7 +28,7 @@ PAIR = Topology(
     ),
 )
 PAYLOAD = 1000
-WIRE = PAYLOAD + HEADERS
+WIRE = Train(1, PAYLOAD, 1, 0.0).wire_bytes
 
 
 # What runs inside the embedded kernel.
@@ -54,115 +56,77 @@ def measure():
         network.stop()
 
 
-def receive(network, dst, ready):
-    """Starts a receiver; the function returned gives (number, arrival in ns) of each datagram."""
-
-    def loop():
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-            server.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)  # SO_RCVBUFFORCE
-            server.bind((network.address(dst), PORT))
-            server.settimeout(3)  # of virtual time: more than any silence here
-            os.write(ready, b"!")
-            arrived = []
-            while True:
-                try:
-                    number, _ = STAMP.unpack_from(server.recv(2048))
-                except TimeoutError:
-                    return arrived
-                arrived.append((number, time.monotonic_ns()))
-
-    return fork(network, dst, loop)
-
-
-def sender(network, src, dst):
-    """A function that sends datagrams with these numbers at once, from a socket at the site."""
-    with network.mininet[src].namespace.inside():
-        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, network.device(src, dst).encode())
-
-    def send(numbers):
-        for number in numbers:
-            client.sendto(STAMP.pack(number, 0).ljust(PAYLOAD, b"-"), (network.address(dst), PORT))
-
-    return send
-
-
 def burst(network, changes):
     """300 datagrams from a to b at once, changes so many ms later; (number, ns) of each arrival."""
-    reading, ready = os.pipe()
-    arrived = receive(network, "b", ready)
-    os.read(reading, 1)
-    send = sender(network, "a", "b")
-    started_ns = time.monotonic_ns()
-    if changes[0][0] == 0:
-        network.set_link("a", "b", **changes.pop(0)[1])
-    send(range(300))
-    for at_ms, values in changes:
-        wait_until(started_ns + at_ms * MS)
-        network.set_link("a", "b", **values)
-        if "delay_ms" in values:
-            send([300 + at_ms])
-    found = [(number, at_ns - started_ns) for number, at_ns in arrived()]
+    with sender(network, "a", "b", PAYLOAD) as out, receiver(network, "b") as into:
+        started_ns = time.time_ns()
+        if changes[0][0] == 0:
+            network.set_link("a", "b", **changes.pop(0)[1])
+        out.send(0, 300)
+        for at_ms, values in changes:
+            wait_until(started_ns + at_ms * MS)
+            network.set_link("a", "b", **values)
+            if "delay_ms" in values:
+                out.send(300 + at_ms, 1)
+        found = arrivals(into, started_ns)
     network.set_link("a", "b", rate_mbps=40.0, delay_ms=20.0)
     return found
+
+
+def arrivals(into, started_ns):
+    """(number, ns since the start) of each datagram that arrives until all is quiet."""
+    time.sleep(QUIET_S)
+    return [(number, came_ns - started_ns) for _, number, _, came_ns in into.drain().tolist()]
 
 
 def occupied(network):
     """Half a queue at 40 Mbit/s, then another rate, then far too much: how many fit?"""
     fitted = []
     for rate_mbps in (10.0, 80.0):
-        reading, ready = os.pipe()
-        arrived = receive(network, "b", ready)
-        os.read(reading, 1)
-        send = sender(network, "a", "b")
-        send(range(240))
-        network.set_link("a", "b", rate_mbps=rate_mbps)
-        send(range(240, 1000))
-        fitted.append(len(arrived()))
+        with sender(network, "a", "b", PAYLOAD) as out, receiver(network, "b") as into:
+            out.send(0, 240)
+            network.set_link("a", "b", rate_mbps=rate_mbps)
+            out.send(240, 760)
+            fitted.append(len(arrivals(into, 0)))
         network.set_link("a", "b", rate_mbps=40.0)
     return fitted
 
 
-def wait_until(at_ns):
-    time.sleep(max(0, at_ns - time.monotonic_ns()) / 1e9)
-
-
 def redrawn(network):
     """A greedy TCP flow at 20, 5 and 40 Mbit/s, 6 s each: its goodput in the last 4 s of each."""
-    reading, ready = os.pipe()
-    address, device = network.address("c"), network.device("b", "c")
+    address, device = (network.address("c"), PORT), network.device("b", "c")
 
-    def accept():
-        with socket.create_server((address, PORT)) as server:
-            os.write(ready, b"!")
+    def accept(line):
+        with socket.create_server(address) as server:
+            line.tell("ready")
             connection, _ = server.accept()
             buffer, total, counts = bytearray(1 << 20), 0, []
             while count := connection.recv_into(buffer):
                 total += count
-                counts.append((time.monotonic_ns(), total))
+                counts.append((time.time_ns(), total))
             return counts
 
-    def push():
+    def push(_):
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
-            client.connect((address, PORT))
+            client.connect(address)
             end_s = time.monotonic() + 19
             while time.monotonic() < end_s:
                 client.sendall(bytes(1 << 16))
 
-    counts = fork(network, "c", accept)
-    os.read(reading, 1)
-    started_ns = time.monotonic_ns()
-    sent = fork(network, "b", push)
-    for number, rate_mbps in enumerate((20.0, 5.0, 40.0)):
-        wait_until(started_ns + number * 6_000 * MS)
-        network.set_link("b", "c", rate_mbps=rate_mbps)
-    sent()
-    arrivals = counts()
+    with Remote(network, "c", accept) as server:
+        server.hear()
+        started_ns = time.time_ns()
+        with Remote(network, "b", push) as client:
+            for number, rate_mbps in enumerate((20.0, 5.0, 40.0)):
+                wait_until(started_ns + number * 6_000 * MS)
+                network.set_link("b", "c", rate_mbps=rate_mbps)
+            client.hear()
+        counts = server.hear()
     goodputs = []
     for number in range(3):
         end_ns = started_ns + (number + 1) * 6_000 * MS
-        inside = [(t, n) for t, n in arrivals if end_ns - 4_000 * MS <= t < end_ns]
+        inside = [(t, n) for t, n in counts if end_ns - 4_000 * MS <= t < end_ns]
         (first_ns, first), (last_ns, last) = inside[0], inside[-1]
         goodputs.append((last - first) * 8e3 / (last_ns - first_ns))
     return goodputs
@@ -170,29 +134,26 @@ def redrawn(network):
 
 def outage(network, how):
     """A datagram every ms each way; a -> b is cut from 50 ms to 100 ms. Who arrived when?"""
-    directions = (("a", "b"), ("b", "a"))
     before = network.counters()["a", "b"]
-    receivers, pipes = [], os.pipe()
-    for _, dst in directions:
-        receivers.append(receive(network, dst, pipes[1]))
-        os.read(pipes[0], 1)
-    senders = [sender(network, *ends) for ends in directions]
-    started_ns = time.monotonic_ns()
     failed = 0
-    for number in range(150):
-        wait_until(started_ns + number * MS)
-        if number == 50:
-            network.cut("a", "b", how)
-            network.cut("a", "b", how)
-        if number == 100:
-            network.mend("a", "b", how)
-            network.mend("a", "b", how)
-        for send in senders:
-            try:
-                send([number])
-            except OSError:
-                failed += 1
-    arrived = [[(n, at_ns - started_ns) for n, at_ns in found()] for found in receivers]
+    with contextlib.ExitStack() as stack:
+        receivers = [stack.enter_context(receiver(network, dst)) for dst in "ba"]
+        senders = [stack.enter_context(sender(network, *ends, PAYLOAD)) for ends in ("ab", "ba")]
+        started_ns = time.time_ns()
+        for number in range(150):
+            wait_until(started_ns + number * MS)
+            if number == 50:
+                network.cut("a", "b", how)
+                network.cut("a", "b", how)
+            if number == 100:
+                network.mend("a", "b", how)
+                network.mend("a", "b", how)
+            for out in senders:
+                try:
+                    out.send(number, 1)
+                except OSError:
+                    failed += 1
+        arrived = [arrivals(into, started_ns) for into in receivers]
     swallowed = network.counters()["a", "b"].swallowed - before.swallowed
     return {"arrived": arrived, "failed": failed, "swallowed": swallowed}
 
@@ -203,11 +164,7 @@ def both_at_once(network):
     before = network.counters()["a", "b"].swallowed
     network.cut("b", "a", "carrier")
     network.mend("a", "b", "carrier")
-    reading, ready = os.pipe()
-    arrived = receive(network, "b", ready)
-    os.read(reading, 1)
-    sender(network, "a", "b")(range(10))
-    found = arrived()
+    found = datagrams(network, "a", "b", 10)
     network.mend("a", "b", "blackhole")
     return [found, network.counters()["a", "b"].swallowed - before]
 
@@ -240,8 +197,8 @@ def times_ms(rate_mbps):
     return WIRE * 8e-3 / rate_mbps
 
 
-def gaps_ms(arrivals):
-    return [(b - a) / 1e6 for (_, a), (_, b) in itertools.pairwise(arrivals)]
+def gaps_ms(arrived):
+    return [(b - a) / 1e6 for (_, a), (_, b) in itertools.pairwise(arrived)]
 
 
 @pytest.mark.parametrize("name", ["slower", "faster"])
@@ -258,10 +215,10 @@ def test_a_lower_rate_holds_for_what_is_queued_but_not_for_what_is_on_the_wire(f
 
 
 def test_a_higher_rate_holds_for_what_is_queued(found):
-    arrivals = found["faster"]
+    arrived = found["faster"]
     left_ms = (300 - 100 / times_ms(10.0)) * times_ms(80.0)
-    assert arrivals[-1][1] / 1e6 == pytest.approx(20 + 100 + left_ms, abs=0.2)
-    assert min(gaps_ms(arrivals)) == pytest.approx(times_ms(80.0), abs=0.01)
+    assert arrived[-1][1] / 1e6 == pytest.approx(20 + 100 + left_ms, abs=0.2)
+    assert min(gaps_ms(arrived)) == pytest.approx(times_ms(80.0), abs=0.01)
 
 
 def test_a_new_delay_lets_nobody_overtake(found):
@@ -289,11 +246,11 @@ def test_a_blackhole_swallows_one_direction_from_the_first_moment_to_the_last(fo
 
 def test_a_lost_carrier_stops_both_directions_and_both_sites_know(found):
     assert found["carrier"]["failed"] == 2 * 50
-    for arrivals in found["carrier"]["arrived"]:
-        numbers = [number for number, _ in arrivals]
+    for arrived in found["carrier"]["arrived"]:
+        numbers = [number for number, _ in arrived]
         assert numbers[-50:] == list(range(100, 150))
-        assert not [at_ns for _, at_ns in arrivals if 50.1 < at_ns / 1e6 < 100]
-        assert arrivals[-50][1] / 1e6 == pytest.approx(100 + 20 + times_ms(40.0), abs=0.1)
+        assert not [at_ns for _, at_ns in arrived if 50.1 < at_ns / 1e6 < 100]
+        assert arrived[-50][1] / 1e6 == pytest.approx(100 + 20 + times_ms(40.0), abs=0.1)
 
 
 def test_a_blackhole_stays_while_the_carrier_goes_and_comes(found):

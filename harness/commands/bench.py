@@ -20,6 +20,7 @@ examples:
   trunkline bench fidelity --grid                                5 to 1000 Mbit/s, 0 to 150 ms
   trunkline bench fidelity --scenario scenarios/quickstart.yaml
   trunkline bench fidelity --set network.offloads=true
+  trunkline bench fidelity --no-foreign                          without ping and iperf3
 
 Exit codes: 0 every bar holds, 2 unknown (the real clock was late), 1 a bar does not hold.
 """
@@ -43,7 +44,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="DIR", help="where the results go (default: a new folder in runs)"
     )
     parser.add_argument(
-        "--foreign", action="store_true", help="ask ping and iperf3 too (slow in virtual time)"
+        "--foreign",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="ask ping and iperf3 too, where they are installed (default: yes)",
     )
     terminal.add_quiet(parser)
 

@@ -66,7 +66,7 @@ class Observation:
     """Everything that was seen of `src -> dst`; `trains` are by the names of their stages.
 
     `ping_ms` is the mean of `pings` round trips that started at `src`, `iperf3_mbps` what it says
-    it received in its median second. `late` is the share of the time that timers were late by, on
+    it received in its second half. `late` is the share of the time that timers were late by, on
     a real clock.
     """
 

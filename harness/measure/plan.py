@@ -61,6 +61,8 @@ class Effort:
         flow_s: least duration of the part of a TCP flow that counts.
         gap_s: least time between two delay probes, and
         rest_s: between two stages, besides what the links need to become idle.
+        iperf3_s: least duration of iperf3's connection, in whole seconds, and
+        iperf3_bytes: the most that it may move: it wakes up for every packet.
     """
 
     loss_packets: int
@@ -68,11 +70,13 @@ class Effort:
     flow_s: float
     gap_s: float
     rest_s: float
+    iperf3_s: int
+    iperf3_bytes: int
 
 
 EFFORTS: Mapping[str, Effort] = {
-    "virtual": Effort(500_000, 5_000_000, flow_s=0.0, gap_s=0.001, rest_s=0.05),
-    "real": Effort(20_000, 200_000, flow_s=2.0, gap_s=0.005, rest_s=0.3),
+    "virtual": Effort(500_000, 5_000_000, 0.0, 0.001, 0.05, iperf3_s=1, iperf3_bytes=16_000_000),
+    "real": Effort(20_000, 200_000, 2.0, 0.005, 0.3, iperf3_s=2, iperf3_bytes=250_000_000),
 }
 """By the scenario's clock."""
 
@@ -123,12 +127,16 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Everything that measures the two links between `a` and `b`, and why something does not."""
+    """Everything that measures the two links between `a` and `b`, and why something does not.
+
+    `iperf3_s` is for how long iperf3, where it is installed, shall send.
+    """
 
     a: str
     b: str
     stages: tuple[Stage, ...]
     flows: Mapping[Directed, Flow]
+    iperf3_s: Mapping[Directed, int]
     skipped: Mapping[tuple[Directed, str], str]
 
     @property
@@ -176,12 +184,19 @@ def _pair(
         "loss": losses,
     }
     flows: dict[Directed, Flow] = {}
+    iperf3_s: dict[Directed, int] = {}
     for ends, link in links.items():
         reverse = links[link.dst, link.src]
         if reason := _no_flow(link, reverse, queues[ends], options):
             skipped[ends, "goodput"] = reason
         else:
             flows[ends] = _flow(link, reverse, queues[ends], options.mtu, effort)
+            duration_s = _iperf3_s(link, reverse, queues[ends], effort)
+            size = duration_s * _bytes_per_s(link)
+            if size <= effort.iperf3_bytes:
+                iperf3_s[ends] = duration_s
+            else:
+                skipped[ends, "iperf3"] = f"it would have to send {size / 1e6:.0f} MB"
     drains = {ends: _drain_s(link, queues[ends]) for ends, link in links.items()}
     return PairPlan(
         there.src,
@@ -192,6 +207,7 @@ def _pair(
             if trains
         ),
         flows,
+        iperf3_s,
         skipped,
     )
 
@@ -280,6 +296,12 @@ def _flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Effort)
         warm_rate=round(0.99 * share * rate),
         rate=round(1.05 * rate),
     )
+
+
+def _iperf3_s(link: Link, reverse: Link, queue_bytes: int, effort: Effort) -> int:
+    """Slow start overflows the queue and recovers before half of this is over."""
+    full_s = (link.delay_ms + reverse.delay_ms) / 1e3 + queue_bytes / _bytes_per_s(link)
+    return max(effort.iperf3_s, math.ceil(10 * full_s))
 
 
 def _seconds(link: Link, wire_bytes: int) -> float:
