@@ -8,8 +8,10 @@ sent on at once; adding costs nothing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,7 +57,17 @@ def simulate(
 
     The jobs are numbered in the order of their start, as `task-fcfs` wants them.
     """
-    return _Simulation(jobs, rates_mbps, delays_ms or {}, discipline).run()
+    overlay = Overlay(rates_mbps, delays_ms or {}, discipline)
+    finish_s = [job.start_s for job in jobs]
+
+    def finished(number: int, _: str) -> None:
+        finish_s[number] = overlay.now_s
+
+    for number in sorted(range(len(jobs)), key=lambda number: jobs[number].start_s):
+        overlay.run(jobs[number].start_s)
+        overlay.start(jobs[number], partial(finished, number))
+    overlay.run()
+    return finish_s
 
 
 def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
@@ -99,59 +111,84 @@ class _Chunk:
 
 
 @dataclass(slots=True)
-class _Simulation:
-    """`heap` is what happens next: (time, tie-break, arriving chunk or link that is free)."""
+class _Task:
+    """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks."""
 
-    jobs: Sequence[Job]
+    job: Job
+    trees: list[_Trees]
+    missing: dict[str, int]
+    received: Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Links that jobs share; `run` lets time pass.
+
+    `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
+    that is free, or something to call.
+    """
+
     rates_mbps: Mapping[Directed, float]
     delays_ms: Mapping[Directed, float]
-    discipline: str
-    heap: list[tuple[float, int, _Chunk | Directed]] = field(default_factory=list)
+    discipline: str = "fcfs"
+    now_s: float = 0.0
+    heap: list[tuple[float, int, _Chunk | Directed | Callable[[], None]]] = field(
+        default_factory=list
+    )
     sequence: int = 0
     queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
     busy: set[Directed] = field(default_factory=set)
     flows: dict[tuple[int, bool], Flow] = field(default_factory=dict)
-    finish_s: list[float] = field(default_factory=list)
+    tasks: list[_Task] = field(default_factory=list)
     waiting: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
-    trees: list[list[_Trees]] = field(default_factory=list)
 
-    def run(self) -> list[float]:
-        self.finish_s = [job.start_s for job in self.jobs]
-        self.trees = [[_Trees.of(block) for block in job.plan.blocks] for job in self.jobs]
-        order = sorted(range(len(self.jobs)), key=lambda n: self.jobs[n].start_s)
-        for task, number in enumerate(order):
-            for inward in (True, False):
-                self.flows[number, inward] = Flow(task, inward)
-            self._drain(self.jobs[number].start_s)
-            self._start(number)
-        self._drain(float("inf"))
-        return self.finish_s
+    def start(self, job: Job, received: Callable[[str], None]) -> None:
+        """Start a job now; `received` is called for every receiver when it has the whole result.
 
-    def _start(self, job: int) -> None:
-        plan, start_s = self.jobs[job].plan, self.jobs[job].start_s
+        Its `start_s` is not used.
+        """
+        plan, number = job.plan, len(self.tasks)
+        trees = [_Trees.of(block) for block in plan.blocks]
+        missing = dict.fromkeys(plan.receivers, plan.chunk_count)
+        self.tasks.append(_Task(job, trees, missing, received))
+        for inward in (True, False):
+            self.flows[number, inward] = Flow(number, inward)
         leaves = sorted(
-            (chunk, number) for number, block in enumerate(plan.blocks) for chunk in block.indexes()
+            (chunk, block_number)
+            for block_number, block in enumerate(plan.blocks)
+            for chunk in block.indexes()
         )
-        for chunk, number in leaves:
-            trees = self.trees[job][number]
-            for edge in trees.leaf_edges:
-                self._send(start_s, _Chunk(job, number, chunk, edge, 0, True))
-            if not trees.expected:
-                self._reduced(start_s, job, number, chunk)
+        for chunk, block in leaves:
+            for edge in trees[block].leaf_edges:
+                self._send(self.now_s, _Chunk(number, block, chunk, edge, 0, True))
+            if not trees[block].expected:
+                self._reduced(self.now_s, number, block, chunk)
 
-    def _drain(self, until_s: float) -> None:
+    def at(self, time_s: float, what: Callable[[], None]) -> None:
+        """Call something when the time has come."""
+        self._at(time_s, what)
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Let everything happen that happens until then, or until nothing is left."""
         while self.heap and self.heap[0][0] <= until_s:
-            now, _, what = heapq.heappop(self.heap)
+            self.now_s, _, what = heapq.heappop(self.heap)
             if isinstance(what, tuple):
-                self._serve(now, what)
-                continue
-            what.hops += 1
-            if what.hops + 1 < len(what.edge):
-                self._send(now, what)
-            elif what.inward:
-                self._arrived_in(now, what)
+                self._serve(self.now_s, what)
+            elif isinstance(what, _Chunk):
+                self._arrived(self.now_s, what)
             else:
-                self._arrived_out(now, what.job, what.block, what.number, what.edge[-1])
+                what()
+        if until_s < math.inf:
+            self.now_s = until_s
+
+    def _arrived(self, now: float, chunk: _Chunk) -> None:
+        chunk.hops += 1
+        if chunk.hops + 1 < len(chunk.edge):
+            self._send(now, chunk)
+        elif chunk.inward:
+            self._arrived_in(now, chunk)
+        else:
+            self._arrived_out(now, chunk.job, chunk.block, chunk.number, chunk.edge[-1])
 
     def _send(self, now: float, chunk: _Chunk) -> None:
         link = chunk.link
@@ -167,18 +204,18 @@ class _Simulation:
         if chunk is None:
             self.busy.remove(link)
             return
-        size = self.jobs[chunk.job].chunk_bytes
-        size = min(size, self.jobs[chunk.job].model_bytes - chunk.number * size)
+        job = self.tasks[chunk.job].job
+        size = min(job.chunk_bytes, job.model_bytes - chunk.number * job.chunk_bytes)
         done = now + size * 8e-6 / self.rates_mbps[link]
         self._at(done, link)
         self._at(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
 
-    def _at(self, time_s: float, what: _Chunk | Directed) -> None:
+    def _at(self, time_s: float, what: _Chunk | Directed | Callable[[], None]) -> None:
         self.sequence += 1
         heapq.heappush(self.heap, (time_s, self.sequence, what))
 
     def _arrived_in(self, now: float, chunk: _Chunk) -> None:
-        trees, site = self.trees[chunk.job][chunk.block], chunk.edge[-1]
+        trees, site = self.tasks[chunk.job].trees[chunk.block], chunk.edge[-1]
         key = (chunk.job, chunk.block, chunk.number, site)
         left = self.waiting.get(key, trees.expected[site]) - 1
         self.waiting[key] = left
@@ -191,12 +228,16 @@ class _Simulation:
             self._reduced(now, chunk.job, chunk.block, chunk.number)
 
     def _reduced(self, now: float, job: int, block: int, chunk: int) -> None:
-        self._arrived_out(now, job, block, chunk, self.jobs[job].plan.blocks[block].aggregator)
+        self._arrived_out(now, job, block, chunk, self.tasks[job].job.plan.blocks[block].aggregator)
 
     def _arrived_out(self, now: float, job: int, block: int, chunk: int, site: str) -> None:
-        self.finish_s[job] = max(self.finish_s[job], now)
-        for edge in self.trees[job][block].children.get(site, ()):
+        task = self.tasks[job]
+        for edge in task.trees[block].children.get(site, ()):
             self._send(now, _Chunk(job, block, chunk, edge, 0, False))
+        if site in task.missing:
+            task.missing[site] -= 1
+            if not task.missing[site]:
+                task.received(site)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,16 +108,6 @@ def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     return shown
 
 
-def against_fluid(cells: pd.DataFrame, key: str, metric: str) -> Table:
-    """Each cell's ratio to the first, measured and, for task times, in the fluid model."""
-    shown = Table(key, "measured ratio", "fluid ratio", box=None, padding=(0, 2, 0, 0))
-    rows = cells.to_dict("records")
-    for row in rows:
-        fluid = row["estimate_s"] / rows[0]["estimate_s"] if metric == "task_s" else np.nan
-        shown.add_row(str(row[key]), _ratio(metric)(row), _short(fluid))
-    return shown
-
-
 def worst(trials: pd.DataFrame) -> str:
     """The worst verdict of all trials."""
     return max(map(str, trials["verdict"]), key=VERDICTS.index)
@@ -167,14 +157,14 @@ def _shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text
     """Title and text of each column of numbers that says something."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
     columns: list[tuple[str, str, Text]] = [
-        ("task_s", "task time, s", _spread("task_s")),
+        ("task_s", "task time, s", spread("task_s")),
         ("estimate_s", "estimate + latency, s", _expected),
         ("bound_s", "bound, s", lambda row: _short(row["bound_s"])),
-        ("rounds", "rounds per worker", _spread("rounds")),
+        ("rounds", "rounds per worker", spread("rounds")),
         ("bytes_sent", "sent, MB", lambda row: _short(row["bytes_sent"] / 1e6)),
         ("abandoned", "abandoned", lambda row: _short(row["abandoned"])),
-        ("accuracy_percent", "accuracy, %", _spread("accuracy_percent")),
-        ("accuracy_percent", "until the stop, s", _spread("window_s")),
+        ("accuracy_percent", "accuracy, %", spread("accuracy_percent")),
+        ("accuracy_percent", "until the stop, s", spread("window_s")),
     ]
     for column, title, text in columns:
         if column not in cells or not cells[column].notna().any():
@@ -183,10 +173,12 @@ def _shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text
             continue
         yield title, text
         if several and title.startswith(("task", "rounds", "until")):
-            yield "ratio", _ratio({"until the stop, s": "window_s"}.get(title, column))
+            yield "ratio", paired_ratio({"until the stop, s": "window_s"}.get(title, column))
 
 
-def _spread(column: str) -> Text:
+def spread(column: str) -> Text:
+    """A function that shows a cell's mean of this column and half its interval."""
+
     def text(row: Mapping[Any, Any]) -> str:
         half = row[f"{column}_high"] - row[column]
         exact = np.isnan(half) or half < 1e-9 * row[column]
@@ -195,7 +187,9 @@ def _spread(column: str) -> Text:
     return text
 
 
-def _ratio(column: str) -> Text:
+def paired_ratio(column: str) -> Text:
+    """A function that shows a cell's ratio of this metric with its interval."""
+
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
         exact = np.isnan(low) or high - low < 1e-9

@@ -37,7 +37,8 @@ def draw(
 ) -> Figure:
     """One metric of a comparison; `trials` and `cells` as `harness.comparison` has them.
 
-    Dots are trials that passed; a bar is the 95 % interval of their mean.
+    Dots are trials that passed; a bar is the 95 % interval of their mean. Where the cells have a
+    column `fluid_<metric>`, a line across stands for it.
     """
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
     places = _texts(cells, second or first)
@@ -56,9 +57,12 @@ def draw(
         _scale(grid[0], cells[metric], label)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
-        if second:
-            handles, names = grid[0].get_legend_handles_labels()
-            figure.legend(handles, names, loc="outside upper left", ncols=4, title=first[0])
+        handles, names = grid[0].get_legend_handles_labels()
+        if not second:  # their names stand on the axis
+            handles, names = handles[len(places) :], names[len(places) :]
+        if names:
+            title = first[0] if second else None
+            figure.legend(handles, names, loc="outside upper left", ncols=4, title=title)
     return figure
 
 
@@ -85,6 +89,9 @@ def _series(
         axes.errorbar(
             at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=name
         )
+        if f"fluid_{metric}" in means:
+            fluid = axes.plot(at, means[f"fluid_{metric}"], "_", color=BLACK, ms=16, mew=1.5)
+            fluid[0].set_label("_" if number else "fluid model")
     axes.set_xlim(-0.6, len(places) - 0.4)
 
 

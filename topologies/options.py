@@ -59,6 +59,7 @@ def overlay(
     rng: random.Random,
     *,
     rates_mbps: Rates,
+    rate_factor: float,
     delays_ms: Delays | None,
     jitter_ms: float,
     loss_percent: float,
@@ -70,11 +71,13 @@ def overlay(
     Raises TopologyError, with the option at fault as its key, where an option has no value for a
     link or an impossible one.
     """
+    if not 0 < rate_factor < math.inf:
+        raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
     regions = {site.name: site.region for site in sites}
     rates = _rates(rates_mbps, pairs, regions, rng)
     delays = _delays(_delays_option(delays_ms, rates_mbps), pairs, regions, rng)
     links = tuple(
-        Link(src, dst, rate, delay, jitter_ms, loss_percent, queue_bytes)
+        Link(src, dst, rate_factor * rate, delay, jitter_ms, loss_percent, queue_bytes)
         for (src, dst), rate, delay in zip(pairs, rates, delays, strict=True)
     )
     try:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import terminal
 from harness.commands import compare as comparing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.compare import Comparison
 
 EPILOG = """\
 examples:
   trunkline reproduce --list
   trunkline reproduce crew/4 --trials 5 --jobs 2
   trunkline reproduce crew/4 --set topology.sites=16 --set scheme.p=4
+  trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
 
 It is a comparison like those of `trunkline compare`, kept in reproductions/, and goes on where it
-was interrupted. `fluid` is the ratio of the estimates of the very tasks that were measured.
+was interrupted. The fluid model runs the same trials: the same rates, groups and compute times, on
+links without propagation and TCP.
 """
 
 
@@ -23,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """A figure, and how often."""
     parser.add_argument("figure", nargs="?", metavar="FIGURE", help="such as crew/4")
     parser.add_argument("--list", action="store_true", help="list the figures and their claims")
+    parser.add_argument("--fluid", action="store_true", help="only the fluid model, no measurement")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="as for run"
     )
@@ -34,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the figures, or reproduce one."""
-    from harness import compare, comparison, grid, papers
+    from harness import compare, comparison, grid, papers, reproduction, store
 
     known = papers.figures()
     if arguments.list:
@@ -49,11 +58,33 @@ def run(arguments: argparse.Namespace) -> int:
     file = Path(__file__).resolve().parents[2] / "scenarios" / figure.scenario
     asked = compare.plan(file, grid.axes(figure.vary), arguments.trials, arguments.set)
     folder = Path(arguments.out or Path("reproductions") / arguments.figure)
-    trials = comparing.carry_out(asked, folder, arguments)
-    code = comparing.show(asked, trials, folder, arguments.quiet)
+    code, measured = 0, None
+    if not arguments.fluid:
+        trials = comparing.carry_out(asked, folder, arguments)
+        code = comparing.show(asked, trials, folder, arguments.quiet)
+        measured = comparison.summary(trials, asked.keys)
+    model = _fluid(asked, arguments)
+    cells = comparison.summary(model, asked.keys)
+    if measured is not None:
+        output = store.RunFolder(folder)
+        output.write_table("fluid", model)
+        output.write_figure(
+            figure.metric, reproduction.draw(trials, measured, cells, asked.keys, figure.metric)
+        )
     if not arguments.quiet:
         console = terminal.console()
-        cells = comparison.summary(trials, asked.keys)
         console.print(f"claim  {figure.claim}", markup=False)
-        console.print(comparison.against_fluid(cells, asked.keys[0], figure.metric))
+        console.print(reproduction.table(measured, cells, asked.keys, figure.metric))
     return code
+
+
+def _fluid(asked: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
+    from harness import progress, reproduction
+
+    total = len(asked.trials)
+    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+
+        def on_progress(done: int) -> None:
+            show(done / total, f"{done} of {total} trials done in the fluid model")
+
+        return reproduction.fluid(asked, arguments.jobs, on_progress)

@@ -37,7 +37,7 @@ FIGURES: Mapping[str, Figure] = {
     "10": Figure(
         "model x2 to x8: less than linear loss of rounds",
         "paper/crew/fig10.yaml",
-        ("workload.model=18 MB,36 MB,72 MB,144 MB",),
+        ("workload.model=1.8 MB,3.6 MB,7.2 MB,14.4 MB",),
         "rounds",
     ),
     "11": Figure(

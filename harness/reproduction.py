@@ -1,0 +1,69 @@
+"""A figure of a paper: the fluid model of every trial, beside what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from harness import comparison, comparison_plots, expectation
+from harness.compare import Comparison, Trial
+from harness.scenario import parse
+
+METRICS = ("task_s", "rounds", "window_s")
+"""What the fluid model knows, as columns of a comparison's trials."""
+
+
+def fluid(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
+    """Every trial in the fluid model: a table like that of the measured trials.
+
+    `on_progress` gets how many are done. What the model does not know is NaN.
+    """
+    rows = []
+    with ProcessPoolExecutor(at_once) as processes:
+        for row in processes.map(_expected, asked.trials):
+            rows.append(row)
+            on_progress(len(rows))
+    return pd.DataFrame(rows)
+
+
+def table(
+    measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
+) -> Table:
+    """Cells of both side by side: the metric, and its ratio to the first cell's."""
+    shown = Table(*keys, box=None, padding=(0, 2, 0, 0))
+    sides = {"fluid": fluid} if measured is None else {"measured": measured, "fluid": fluid}
+    for name in sides:
+        shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
+        shown.add_column("ratio", justify="right")
+    for rows in zip(*(cells.to_dict("records") for cells in sides.values()), strict=True):
+        texts = [str(rows[0][key]) for key in keys]
+        for row in rows:
+            texts += [comparison.spread(metric)(row), comparison.paired_ratio(metric)(row)]
+        shown.add_row(*(text.replace("[", r"\[") for text in texts))
+    return shown
+
+
+def draw(
+    trials: pd.DataFrame,
+    measured: pd.DataFrame,
+    fluid: pd.DataFrame,
+    keys: Sequence[str],
+    metric: str,
+) -> Figure:
+    """The comparison's figure, with a line for the fluid model of each cell."""
+    cells = measured.assign(**{f"fluid_{metric}": fluid[metric]})
+    return comparison_plots.draw(trials, cells, keys, metric, comparison.METRICS[metric])
+
+
+def _expected(trial: Trial) -> dict[str, Any]:
+    job = trial.job
+    found = expectation.of(parse(job.text, job.file, job.overrides, job.seed))
+    row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
+    row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
+    return row | {"verdict": "pass", "run": "", "error": ""}
