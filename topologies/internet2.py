@@ -36,11 +36,11 @@ def build(
     *,
     sites: Sites = 9,
     rates_mbps: Rates = (20.0, 155.0),
-    rate_factor: float = 1.0,
     delays_ms: Delays = 30.0,
     jitter_ms: float = 0.0,
     loss_percent: float = 0.02,
     queue_bytes: int | None = None,
+    rate_factor: float = 1.0,
 ) -> Topology:
     """The overlay of the NetStorm paper; every direction of an edge has its own rate.
 
@@ -49,8 +49,8 @@ def build(
         rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
             rate.
         delays_ms: likewise, one-way, without n2.
-        rate_factor: multiplies every rate; a model as much smaller then takes as long.
         jitter_ms, loss_percent, queue_bytes: of every link.
+        rate_factor: multiplies every rate; a model as much smaller then takes as long.
     """
     places = parse_sites(sites)
     if len(places) != 9:
@@ -61,11 +61,11 @@ def build(
         both_ways([(places[one - 1].name, places[other - 1].name) for one, other in EDGES]),
         rng,
         rates_mbps=rates_mbps,
-        rate_factor=rate_factor,
         delays_ms=delays_ms,
         jitter_ms=jitter_ms,
         loss_percent=loss_percent,
         queue_bytes=queue_bytes,
+        rate_factor=rate_factor,
     )
 
 

@@ -59,11 +59,11 @@ def overlay(
     rng: random.Random,
     *,
     rates_mbps: Rates,
-    rate_factor: float,
     delays_ms: Delays | None,
     jitter_ms: float,
     loss_percent: float,
     queue_bytes: int | None,
+    rate_factor: float,
 ) -> Topology:
     """The topology with one link for each directed pair of site names.
 

@@ -20,11 +20,11 @@ def build(
     sites: Sites = 5,
     hub: str = "",
     rates_mbps: Rates = 100.0,
-    rate_factor: float = 1.0,
     delays_ms: Delays | None = None,
     jitter_ms: float = 0.0,
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
+    rate_factor: float = 1.0,
 ) -> Topology:
     """A star over all sites.
 
@@ -36,8 +36,8 @@ def build(
             rate.
         delays_ms: likewise, one-way, without n2; by default the measured delays where the rates
             are measured, else 30 ms.
-        rate_factor: multiplies every rate; a model as much smaller then takes as long.
         jitter_ms, loss_percent, queue_bytes: of every link.
+        rate_factor: multiplies every rate; a model as much smaller then takes as long.
     """
     places = parse_sites(sites)
     names = [site.name for site in places]
@@ -50,11 +50,11 @@ def build(
         both_ways([(middle, leaf) for leaf in names if leaf != middle]),
         rng,
         rates_mbps=rates_mbps,
-        rate_factor=rate_factor,
         delays_ms=delays_ms,
         jitter_ms=jitter_ms,
         loss_percent=loss_percent,
         queue_bytes=queue_bytes,
+        rate_factor=rate_factor,
     )
 
 
