@@ -300,7 +300,7 @@ class Agency:
         topology = scenario.topology
         kind = kinds()[scenario.workload.kind]
         rank = topology.rank(site)
-        workload = kind.build(rank, len(topology.sites), scenario.seed, **scenario.workload.options)
+        workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
         listener = listen(network.address(site), WORKER_PORT)
         clock = child.clock(scenario.clock)
         pacing = scenario.network.pacing

@@ -69,7 +69,7 @@ class _Run:
         self._times = {
             site: compute_time.for_site(
                 rank,
-                len(self._sites),
+                self._sites,
                 scenario.seed,
                 options["compute_s"],
                 options["compute_factor"],

@@ -7,11 +7,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness import cli, compare, comparison, grid, papers, tables
+from harness import cli, compare, grid, papers, tables
 from harness.commands import compare as comparing
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 FIGURES = papers.figures()
+
+SMALL = (
+    *("--set", "topology.rates=8 Mbit/s", "--set", "topology.rate_factor=1"),
+    *("--set", "topology.sites=4", "--set", "workload.model=1 MB", "--set", "scheme.chunk=10 kB"),
+    *("--set", "stop.tasks=1", "--set", "scheme.p=2"),
+)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -33,26 +39,30 @@ def test_an_unknown_figure_is_bad_usage(figure, capsys):
     assert "allowed is one of crew/4" in capsys.readouterr().err
 
 
-def test_the_measured_ratio_stands_beside_that_of_the_fluid_model(monkeypatch, capsys):
+def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path):
     def carry_out(asked, folder, arguments):
+        (tmp_path / "plots").mkdir()
+        (tmp_path / "tables").mkdir()
         rows = []
         for number, trial in enumerate(asked.trials, 1):
             row = {**dict(trial.cell.values), "trial": 0, "seed": 1, "verdict": "pass"}
-            row |= {"task_s": 2.0 * number, "estimate_s": 1.0 * number**2, "latency_s": 0.0}
+            row |= {"task_s": 2.0 * number, "estimate_s": 1.0, "latency_s": 0.0}
             rows.append({**row, "run": "x", "error": ""})
         return pd.DataFrame(rows)
 
     monkeypatch.setattr(comparing, "carry_out", carry_out)
-    assert cli.main(["reproduce", "crew/4", "--trials", "1"]) == 0
+    command = ["reproduce", "crew/4", "--trials", "1", "--out", str(tmp_path), *SMALL]
+    assert cli.main(command) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert f"claim {FIGURES['crew/4'].claim}" in lines
-    assert "{plan: opr} 3 9" in lines
+    # Of four equal sites two use their own links alone, or all: n / p times as many.
+    assert "{plan: opr} 6 3 1 2" in lines
+    assert (tmp_path / "plots" / "task_s.png").exists()
+    assert len(pd.read_csv(tmp_path / "tables" / "fluid.csv")) == 6
 
 
-def test_rounds_have_no_fluid_ratio():
-    cells = pd.DataFrame(
-        [{"k": "a", "estimate_s": 1.0} | dict.fromkeys(
-            ("rounds_ratio", "rounds_ratio_low", "rounds_ratio_high"), 1.0)]
-    )  # fmt: skip
-    table = comparison.against_fluid(cells, "k", "rounds")
-    assert [list(column.cells)[0] for column in table.columns] == ["a", "1", "-"]  # noqa: RUF015
+def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
+    command = ["reproduce", "crew/4", "--trials", "2", "--fluid", "--out", str(tmp_path), *SMALL]
+    assert cli.main(command) == 0
+    assert "{plan: opr} 1 2" in " ".join(capsys.readouterr().out.split())
+    assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ MESH = "{builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}"
 SMALL = """
 name: small
 topology: %s
-workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s]}
+workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s], slowdown: {n2: 2.0}}
 scheme: {policy: %s, plan: %s, chunk: 64 KiB}
 stop: {tasks: 3}
 outputs: {plots: false}

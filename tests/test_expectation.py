@@ -1,0 +1,54 @@
+"""A whole run in the fluid model: small ones, whose numbers can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import expectation
+from harness.scenario import parse
+
+PAIR = """
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 100 ms}
+workload: {kind: synthetic, model: 1 MB, compute: 1 s}
+scheme: {policy: bsp, plan: a2a, chunk: 100 kB}
+stop: {rounds: 3}
+"""
+
+
+def expected(*overrides, seed=1):
+    return expectation.of(parse(PAIR, "pair.yaml", overrides, seed))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "task_s", "rounds", "window_s"),
+    [
+        # One second to compute, one to send the model; both directions at once.
+        ((), 1.0, 3.0, 6.0),
+        (("topology.rate_factor=0.5",), 2.0, 3.0, 9.0),
+        (("stop={time: 5 s}",), 1.0, 2.0, 5.0),
+        # The last task is counted, the round that it ends is after the window.
+        (("stop={tasks: 2}",), 1.0, 1.0, 3.0),
+        # The slow site keeps the other one waiting.
+        (("workload.slowdown={n2: 3.0}",), 1.0, 3.0, 12.0),
+        # A wrong idea of the rates changes nothing where there is nothing to choose.
+        (("scheme.rate_error=50 %",), 1.0, 3.0, 6.0),
+    ],
+)
+def test_what_comes_of_two_sites(overrides, task_s, rounds, window_s):
+    found = expected(*overrides)
+    assert (found.task_s, found.rounds, found.window_s) == pytest.approx((task_s, rounds, window_s))
+
+
+def test_the_seed_alone_decides():
+    drawn = ("topology.rates=n2", "workload.compute=t1", "stop={time: 5 s}")
+    assert expected(*drawn) == expected(*drawn)
+    assert expected(*drawn) != expected(*drawn, seed=2)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    ["timeline=[{at: 1 s, do: outage n1 n2}]", "stop={accuracy: 90 %}"],
+)
+def test_what_the_model_does_not_know_it_does_not_say(unknown):
+    overrides = ("workload={kind: training}",) if "accuracy" in unknown else ()
+    assert expected(*overrides, unknown) is None
