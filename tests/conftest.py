@@ -40,7 +40,7 @@ class Embedded:
         argv: list[str],
         *,
         clock: Literal["virtual", "real"] = "virtual",
-        timeout_s: float = 120,
+        timeout_s: float = 600,
         **options: Any,
     ) -> Completed:
         """Runs a program; `options` are those of `boot.run`."""
