@@ -1,6 +1,6 @@
 """How long a network takes to build and to remove, beside stock Mininet with TCLink.
 
-    sudo python benchmarks/network_build.py --sites 12
+    sudo python benchmarks/network_build.py --sites 5 10 20 40 60
     sudo python benchmarks/network_build.py --sites 60 --ours-only
 
 Both build a full mesh, both directions of every link shaped to a rate, in this machine's kernel
@@ -62,17 +62,19 @@ print(json.dumps(times))
 def main() -> None:
     """Measure, and print one line for each and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sites", type=int, default=12)
+    parser.add_argument("--sites", type=int, nargs="+", default=[5, 10, 20])
+    parser.add_argument("--repeat", type=int, default=1, help="how often each is done")
     parser.add_argument("--ours-only", action="store_true", help="leave stock Mininet out")
     arguments = parser.parse_args()
-    links = arguments.sites * (arguments.sites - 1) // 2
-    ours = measured(OURS, arguments.sites)
-    say("trunkline", arguments.sites, links, ours)
-    if not arguments.ours_only:
-        stock = measured(STOCK, arguments.sites)
-        say("mininet", arguments.sites, links, stock)
-        up, down = (theirs / mine for theirs, mine in zip(stock, ours, strict=True))
-        sys.stdout.write(f"ratio      up {up:.1f}  down {down:.1f}\n")
+    for sites in (n for n in arguments.sites for _ in range(arguments.repeat)):
+        ours = measured(OURS, sites)
+        say("trunkline", sites, ours)
+        if not arguments.ours_only:
+            stock = measured(STOCK, sites)
+            say("mininet", sites, stock)
+            up, down = (theirs / mine for theirs, mine in zip(stock, ours, strict=True))
+            sys.stdout.write(f"ratio      up {up:.1f}  down {down:.1f}\n")
+        sys.stdout.flush()
 
 
 def measured(source: str, sites: int) -> tuple[float, float]:
@@ -83,8 +85,9 @@ def measured(source: str, sites: int) -> tuple[float, float]:
     return up - start, down - up
 
 
-def say(who: str, sites: int, links: int, times_s: tuple[float, float]) -> None:
+def say(who: str, sites: int, times_s: tuple[float, float]) -> None:
     """One line: seconds, and milliseconds per link."""
+    links = sites * (sites - 1) // 2
     up_s, down_s = times_s
     sys.stdout.write(
         f"{who:10} {sites} sites, {links} links: up {up_s:.2f} s ({up_s / links * 1e3:.2f} ms "

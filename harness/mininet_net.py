@@ -14,6 +14,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,12 +91,11 @@ class MininetNetwork:
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self._stop_hosts)
-            for namespace in self._namespaces.values():
-                try:
-                    namespace.channel.perform([wiring.remove_links()])
-                except RefusedError as refused:
-                    if refused.code != errno.ENODEV:  # the site at the other ends removed them all
-                        raise
+            if self._namespaces:
+                # Whoever removes links waits for the kernel to forget them, some 25 ms however many
+                # they are. All sites wait at once.
+                pool = stack.enter_context(ThreadPoolExecutor(len(self._namespaces)))
+                list(pool.map(_remove_links, self._namespaces.values()))
 
     def enter(self, site: str) -> None:
         """Moves the calling process, which has one thread, into the site."""
@@ -249,6 +249,14 @@ class MininetNetwork:
                     shaping.link_seed(self._seed, self.topology.rank(src), self.topology.rank(dst)),
                 )
             )
+
+
+def _remove_links(namespace: Namespace) -> None:
+    try:
+        namespace.channel.perform([wiring.remove_links()])
+    except RefusedError as refused:
+        if refused.code != errno.ENODEV:  # the sites at the other ends removed them all
+            raise
 
 
 class _Sites(Topo):  # type: ignore[misc]
