@@ -29,6 +29,7 @@ from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
 from agents.plan import PlanError
 from agents.worker import AgentError, Worker, WorkerSettings
+from harness.alarm import wait_for_start
 from harness.network import Network, NetworkError
 from harness.ownership import die_with, signals_held
 from harness.scenario import Scenario
@@ -230,7 +231,7 @@ class Agency:
         if not self.epoch_ns:
             if not all(each.listening for each in self._agents):
                 return
-            self.epoch_ns, told = time.monotonic_ns(), self._agents
+            self.epoch_ns, told = wait_for_start(), self._agents
         for each in told:
             os.write(each.epoch_fd, f"{self.epoch_ns}\n".encode())
 

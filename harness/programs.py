@@ -22,6 +22,7 @@ from typing import Any
 
 from agents.clock import Punctuality
 from harness import events, keeper
+from harness.alarm import wait_for_start
 from harness.network import Network
 from harness.ownership import signals_held
 from harness.program_output import (
@@ -361,7 +362,7 @@ class Programs:
                 program.said_code = said["ended"]
 
     def _begin(self) -> Event:
-        self.epoch_ns = time.monotonic_ns()
+        self.epoch_ns = wait_for_start()
         for program in self._all:
             with contextlib.suppress(BrokenPipeError):  # killed already
                 os.write(program.gate, b"!")

@@ -9,6 +9,7 @@ It judges nothing; that is done from the log.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -97,7 +98,7 @@ def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) 
     try:
         carrier = Programs if scenario.runs_programs else Agency
         with (
-            carrier(scenario, network, run_dir.name, run_dir / "log") as agency,
+            carrier(scenario, network, _run_id(run_dir), run_dir / "log") as agency,
             contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
         ):
             agency.start()
@@ -155,8 +156,11 @@ class Progress:
 
     def update(self, event: Event) -> bool:
         """Take in one event; True if there is something new to show."""
+        begins = not self.virtual_s
         self.virtual_s = max(self.virtual_s, event["t_ns"] / 1e9)
         match event["event"]:
+            case "compute_started":
+                return begins
             case "round_finished":
                 self.rounds += 1
             case "task_completed":
@@ -209,6 +213,11 @@ class EventLog:
         data = memoryview(line)
         while data:
             data = data[os.write(self._fd, data) :]
+
+
+def _run_id(run_dir: Path) -> str:
+    """What the run's agents know each other by: always as long, because it crosses the links."""
+    return hashlib.blake2b(os.fsencode(run_dir), digest_size=8).hexdigest()
 
 
 def _until_the_end(scenario: Scenario) -> list[Entry]:

@@ -31,13 +31,16 @@ def test_a_program_that_does_not_exist_is_exit_code_127_with_the_reason(embedded
     )
 
 
-def test_environment_and_working_folder_reach_the_program(embedded, tmp_path):
+def test_of_the_environment_only_what_was_asked_for_reaches_the_program(
+    embedded, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SECRET", "of the host")
     completed = embedded.run(
-        ["sh", "-c", "pwd; echo $COLOUR $OMP_NUM_THREADS $PYTHONHASHSEED"],
+        ["sh", "-c", "pwd; echo $COLOUR $OMP_NUM_THREADS $PYTHONHASHSEED $HOME $SECRET"],
         cwd=tmp_path,
         env={"COLOUR": "deep blue"},
     )
-    assert completed.output == f"{tmp_path}\ndeep blue 1 0\n"
+    assert completed.output == f"{tmp_path}\ndeep blue 1 0 /run/tmp\n"
 
 
 def test_output_is_the_program_s_bytes_however_many():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from inside import run_all
 
 from agents import registry
 from harness import agency, report, session
+from harness.kernel import build
 from harness.scenario import parse, resolve
 
+ROOT = Path(__file__).parents[1]
 MESH = "{builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}"
 SMALL = """
 name: small
@@ -46,23 +49,34 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
         assert (verdict.outcome, verdict.problems) == ("pass", ())
 
 
-def test_the_same_seed_gives_the_same_events_to_the_nanosecond_on_a_busy_machine(
-    embedded, tmp_path
-):
+def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(embedded, tmp_path):
+    """Another folder, place of installation, home and environment, and both processors busy."""
+    far = tmp_path / ("far" * 30) / "trunkline"
+    for package in ("agents", "harness", "topologies", "workloads"):
+        shutil.copytree(ROOT / package, far / package)
     text = SMALL % ("{builder: internet2, sites: 9}", "preduce", "crew") + "network: {mtu: 1500}\n"
-    for name in ("idle", "busy"):
-        folder(tmp_path, name, text)
-    embedded.call(run_all, str(tmp_path), ["idle"], visible=[tmp_path])
+    near_log = command_line_run(ROOT, tmp_path / "near", text, {"HOME": "/root"})
     burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
     try:
-        embedded.call(run_all, str(tmp_path), ["busy"], visible=[tmp_path])
+        others = {"HOME": str(tmp_path), "TZ": "Asia/Tokyo", "LC_ALL": "C", "FILLER": "x" * 5000}
+        far_log = command_line_run(far, far.parent / "a long name of a folder", text, others)
     finally:
         for burner in burners:
             burner.kill()
             burner.wait()
-    idle, busy = ((tmp_path / name / "events.jsonl").read_text() for name in ("idle", "busy"))
-    assert idle.count("task_completed") == 3
-    assert idle == busy
+    assert near_log.count("task_completed") == 3
+    assert near_log == far_log
+
+
+def command_line_run(root: Path, where: Path, text: str, variables: dict[str, str]) -> str:
+    """The event log of `trunkline run`, as installed in `root`."""
+    where.mkdir(parents=True)
+    (where / "small.yaml").write_text(text)
+    command = [sys.executable, "-m", "harness.cli", "run", "small.yaml", "--quiet"]
+    cache = {"XDG_CACHE_HOME": str(build.path().parents[3]), "PATH": os.environ["PATH"]}
+    path = {"PYTHONPATH": str(root)}
+    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=120)
+    return (where / "runs" / "small" / "latest" / "events.jsonl").read_text()
 
 
 TIMELINE = """

@@ -18,9 +18,11 @@ from harness.kernel.process import Guest, Signals, StallWatch
 from harness.ownership import FOLDER_PREFIX, Owner
 
 # What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
-# space that ends with the guest, no terminal, and one thread for numerics, because the guest has
-# one processor and a spinning helper thread stops virtual time.
+# space and a home that end with the guest, no terminal, and one thread for numerics, because the
+# guest has one processor and a spinning helper thread stops virtual time.
 ENVIRONMENT: Mapping[str, str] = {
+    "HOME": "/run/tmp",
+    "LANG": "C.UTF-8",
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -28,6 +30,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "TERM": "dumb",
     "TMPDIR": "/run/tmp",
 }
+
+# All that is taken from the host's environment: where programs, libraries and modules are.
+INHERITED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 # Where the guest's memory may lie, best first.
 MEMORY_FOLDERS = (Path("/dev/shm"), Path(tempfile.gettempdir()))
@@ -60,10 +65,10 @@ def run(
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
-    The program sees the host's files with the rights of this user and is root inside. It inherits
-    our environment, overlaid with `ENVIRONMENT` and then `env`. `/run`, `/dev/shm` and `$TMPDIR`
-    are the guest's own; a folder of ours under them stays in sight if it is `cwd`, holds this
-    Python or this package, or is named in `visible`.
+    The program sees the host's files with the rights of this user and is root inside. Of our
+    environment it gets what `INHERITED` names, then `ENVIRONMENT`, then `env`. `/run`, `/dev/shm`
+    and `$TMPDIR` are the guest's own; a folder of ours under them stays in sight if it is `cwd`,
+    holds this Python or this package, or is named in `visible`.
 
     Args:
         argv: the program and its arguments; the program is looked up in PATH.
@@ -138,6 +143,8 @@ def _arguments(clock: str, seed: int, memory_mb: int, folder: str) -> list[str]:
         "rw",
         "quiet",
         f"mem={memory_mb}M",
+        # Addresses decide the order of sets of objects.
+        "norandmaps",
         # IPv6 announces itself at random times, which is enough to make no two runs equal.
         "ipv6.disable=1",
         f"random_seed={seed % 2**64}",
@@ -154,7 +161,8 @@ def _arguments(clock: str, seed: int, memory_mb: int, folder: str) -> list[str]:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    environment = {**os.environ, **ENVIRONMENT, **extra}
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    environment = {**inherited, **ENVIRONMENT, **extra}
     paths = environment.get("PATH", os.defpath).split(os.pathsep)
     paths += [path for path in GUEST_PATHS if path not in paths]
     return {**environment, "PATH": os.pathsep.join(paths)}

@@ -37,6 +37,7 @@ SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
 MS_BIND = 4096
 RB_POWER_OFF = 0x4321FEDC
+TFD_TIMER_ABSTIME = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -137,6 +138,8 @@ def _supervise(child: int, report: int) -> int:
     events = poll()
     events.register(wake_read, POLLIN)
     events.register(report, POLLIN)
+    beat = _beating()
+    events.register(beat, POLLIN)
     while True:
         while True:
             try:
@@ -149,13 +152,28 @@ def _supervise(child: int, report: int) -> int:
             if dead == 0:
                 break
         _tell(report, f"beat {time.monotonic_ns()}")
-        for handle, _ in events.poll(BEAT_S * 1000):
-            if handle == wake_read:
-                os.read(wake_read, 512)
+        for handle, _ in events.poll():
+            if handle in (wake_read, beat):
+                os.read(handle, 512)
             elif os.read(report, 1) == INTERRUPT:
                 os.kill(child, signal.SIGINT)
             else:
                 _libc.reboot(RB_POWER_OFF)
+
+
+def _beating() -> int:
+    """A file descriptor that is readable at every full BEAT_S of the monotonic clock.
+
+    Reading the clock takes virtual time, so that the beats must not depend on when they began.
+    """
+    handle = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
+    period_ns = round(BEAT_S * 1e9)
+    seconds, rest_ns = divmod(time.monotonic_ns() // period_ns * period_ns + period_ns, 10**9)
+    times = (ctypes.c_long * 4)(0, period_ns, seconds, rest_ns)  # struct itimerspec
+    if handle < 0 or _libc.timerfd_settime(handle, TFD_TIMER_ABSTIME, times, None) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot set a timer: {os.strerror(error)}")
+    return int(handle)
 
 
 def _tell(report: int, line: str) -> None:
