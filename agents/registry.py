@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
@@ -20,6 +21,7 @@ def policies() -> dict[str, ModuleType]:
     return _modules(agents.policies, "create")
 
 
+@functools.cache
 def _modules(package: ModuleType, entry: str) -> dict[str, ModuleType]:
     found = {}
     for info in pkgutil.iter_modules(package.__path__):

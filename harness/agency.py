@@ -29,6 +29,7 @@ from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
 from agents.plan import PlanError
 from agents.worker import AgentError, Worker, WorkerSettings
+from harness import prefault
 from harness.alarm import wait_for_start
 from harness.network import Network, NetworkError
 from harness.ownership import die_with, signals_held
@@ -73,6 +74,7 @@ class Agency:
         self._selector = selectors.DefaultSelector()
         self._watched_fds = 0
         self._runner_pid = os.getpid()
+        self._prefault: list[prefault.Pages] = []
         self._deadline = math.inf
         self._deadline_text = ""
         self.epoch_ns = 0
@@ -89,7 +91,10 @@ class Agency:
         gc.collect()
         gc.freeze()
         self._fork(CONTROLLER, self._controller)
-        for site in self._scenario.topology.site_names:
+        first, *others = self._scenario.topology.site_names
+        self._fork(first, self._worker)
+        self._prefault = self._written_by(self._agents[-1])
+        for site in others:
             self._fork(site, self._worker)
 
     def events(self) -> Iterator[Event]:
@@ -172,6 +177,13 @@ class Agency:
         self._agents.clear()
 
     # -- this process -------------------------------------------------------------------------
+
+    def _written_by(self, agent: Agent) -> list[prefault.Pages]:
+        """The memory that an agent has made its own by the time it listens."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(agent.events_fd, selectors.EVENT_READ)
+            waiting.select()
+        return prefault.written(agent.pid)
 
     def _running(self, name: str) -> Agent | None:
         alive = (each for each in self._agents if each.code is None and each.fault is None)
@@ -258,6 +270,7 @@ class Agency:
         """Be the agent; never returns. What goes wrong is logged as `agent_failed`."""
         code = 70
         try:
+            prefault.populate(self._prefault)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, held)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
 
 
+@functools.cache
 def kinds() -> dict[str, ModuleType]:
     """Return the module of every workload kind by name: each file here that defines `build`."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))

@@ -48,7 +48,7 @@ class Synthetic:
 
     def compute(self, iteration: int) -> float:
         """Replace the tensor by the contribution of this iteration."""
-        _repeat(_period(self._seed, self._rank, iteration), self._model)
+        _fill(self._model, self._seed, self._rank, iteration)
         return self._times.time_s(iteration)
 
     def contribution(self) -> Vector:
@@ -114,7 +114,7 @@ def preload(**_: Any) -> None:
 def contribution(seed: int, rank: int, iteration: int, elements: int) -> Vector:
     """Return what the site `rank` contributes in `iteration`: whole numbers, 1 .. 255."""
     model = np.empty(elements, dtype=np.float32)
-    _repeat(_period(seed, rank, iteration), model)
+    _fill(model, seed, rank, iteration)
     return model
 
 
@@ -128,13 +128,14 @@ def expected(
     """
     parts = list(contributions)
     _check_weights([weight for _, _, weight in parts])
-    total = np.zeros(PERIOD, dtype=np.float32)
+    total = np.zeros(min(elements, PERIOD), dtype=np.float32)
+    term = np.empty_like(total)
     for rank, iteration, weight in parts:
-        total += np.float32(weight) * _period(seed, rank, iteration)
+        _fill(term, seed, rank, iteration)
+        term *= np.float32(weight)
+        total += term
     total *= np.float32(scale)
-    result = np.empty(elements, dtype=np.float32)
-    _repeat(total, result)
-    return result
+    return np.resize(total, elements)
 
 
 def _check_weights(weights: list[float]) -> None:
@@ -144,17 +145,15 @@ def _check_weights(weights: list[float]) -> None:
         raise ValueError(f"weights: {weights}: magnitudes sum to at most {LARGEST_TOTAL_WEIGHT}")
 
 
-def _period(seed: int, rank: int, iteration: int) -> Vector:
-    """Return the first PERIOD elements of a contribution."""
+def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
+    """Write a contribution: the pattern, from a place of its own on, again and again."""
     word = hashlib.blake2b(str(seed).encode(), digest_size=8).digest()
     place = int.from_bytes(word, "big") + rank + RANKS * iteration
-    return np.roll(_pattern(), -(place * STRIDE % PERIOD))
-
-
-def _repeat(period: Vector, out: Vector) -> None:
-    for start in range(0, out.size, period.size):
-        piece = out[start : start + period.size]
-        piece[:] = period[: piece.size]
+    pattern, start, done = _pattern(), place * STRIDE % PERIOD, 0
+    while done < out.size:
+        piece = pattern[start : start + out.size - done]
+        out[done : done + piece.size] = piece
+        start, done = 0, done + piece.size
 
 
 @functools.lru_cache(maxsize=1)

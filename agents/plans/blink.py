@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from agents.plan import Directed, Edge, Plan, PlanError, PlanRequest
 from agents.trees import closure, forest, grow, rate_mbps, require_pair, uses
@@ -84,6 +83,8 @@ def split_load(
 
     `loads` says for each tree how often it uses which link.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # see `plans.crew`
+
     n = len(loads)
     links = sorted({link for load in loads for link in load})
     # Unknowns: w[0..n-1], z[0..n-1]. Rates are parts of the fastest tree's, for good conditioning.

@@ -21,7 +21,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, split, star
 from agents.routes import route_rates_mbps, routes
@@ -113,6 +112,8 @@ def _solve(
     total: NDArray[np.float64],
 ) -> dict[str, float]:
     """The first unknowns, one share per hub: `cost` minimal, `upper` <= 0, `total` = 1."""
+    from scipy.optimize import linprog  # a second of every embedded run, so only where it is used
+
     solved = linprog(cost, upper, np.zeros(len(upper)), total, [1.0], method="highs")
     if not solved.success or solved.x is None:
         raise PlanError(f"the linear program for the shares has no solution: {solved.message}")
