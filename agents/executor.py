@@ -15,12 +15,12 @@ import numpy as np
 
 from agents.disciplines import Flow
 from agents.link import Connection, Outgoing
-from agents.memory import Pool, populated
+from agents.memory import Pool
 from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
 from agents.offers import Key, Offers, OwnOffer, key_of
 from agents.part import BlockPart
 from agents.plan import Edge
-from workloads.base import Vector
+from workloads.base import Vector, populated
 
 Phase = str
 """`in` towards the aggregator, `out` from it, `relay` for chunks that are only forwarded;

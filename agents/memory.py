@@ -7,21 +7,12 @@ large pieces, with all of its pages at once, and kept.
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 
-from workloads.base import Vector
+from workloads.base import Vector, populated
 
 SLAB_BYTES = 1 << 20
 """Chunks are cut from pieces of at least this size."""
-
-_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-
-
-def populated(elements: int) -> Vector:
-    """Fresh float32 memory, all of its pages there; its contents are arbitrary."""
-    return np.frombuffer(mmap.mmap(-1, max(4 * elements, 1), flags=_FLAGS), np.float32, elements)
 
 
 class Pool:

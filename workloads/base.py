@@ -8,6 +8,7 @@ fingerprint of a weighted sum is the weighted sum of the fingerprints).
 from __future__ import annotations
 
 import hashlib
+import mmap
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -55,6 +56,17 @@ class Workload(Protocol):
 
     def evaluate(self) -> Evaluation | None:
         """Evaluate the model; None when the kind has no accuracy or none is due now."""
+
+
+def populated(elements: int) -> Vector:
+    """Return fresh memory, all of its pages there at once; it holds zeros.
+
+    In the embedded kernel a page costs a fault at its first touch, some 100 microseconds, and 6
+    where it is asked for together with others.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    size = max(ELEMENT_BYTES * elements, 1)
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.float32, elements)
 
 
 def digest(array: Vector) -> str:

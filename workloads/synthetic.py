@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads import compute_time
-from workloads.base import ELEMENT_BYTES, Vector
+from workloads.base import ELEMENT_BYTES, Vector, populated
 from workloads.compute_time import Compute, ComputeTime, Slowdown
 from workloads.options import OptionError, Sites, reject
 
@@ -33,6 +33,9 @@ LARGEST_TOTAL_WEIGHT = 2**24 // LARGEST
 RANKS = 1021
 """Shifts are unique among this many ranks and the 1027 iterations before the same ones recur."""
 
+_BLOCK = 1 << 14
+"""Numbers of the pattern that are made at a time, in memory that is used again and again."""
+
 STRIDE = 324_071
 MODEL_LIMIT_BYTES = 16 * 2**30
 
@@ -44,7 +47,7 @@ class Synthetic:
         self._rank = rank
         self._seed = seed
         self._times = times
-        self._model: Vector = np.zeros(elements, dtype=np.float32)
+        self._model: Vector = populated(elements)
 
     def compute(self, iteration: int) -> float:
         """Replace the tensor by the contribution of this iteration."""
@@ -159,11 +162,14 @@ def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
 @functools.lru_cache(maxsize=1)
 def _pattern() -> Vector:
     """Return PERIOD scattered values: SplitMix64's finalizer (Steele et al. 2014) of the index."""
-    word: NDArray[np.uint64] = np.arange(1, PERIOD + 1, dtype=np.uint64)
-    word *= np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    word ^= word >> np.uint64(31)
-    pattern = (1 + word % np.uint64(LARGEST)).astype(np.float32)
+    pattern = populated(PERIOD)
+    for start in range(0, PERIOD, _BLOCK):
+        stop = min(start + _BLOCK, PERIOD)
+        word: NDArray[np.uint64] = np.arange(start + 1, stop + 1, dtype=np.uint64)
+        word *= np.uint64(0x9E3779B97F4A7C15)
+        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        word ^= word >> np.uint64(31)
+        pattern[start:stop] = 1 + word % np.uint64(LARGEST)
     pattern.setflags(write=False)
     return pattern

@@ -27,6 +27,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
+    # Mininet asks distutils for a version; setuptools would bring its own, and all of itself.
+    "SETUPTOOLS_USE_DISTUTILS": "stdlib",
     "TERM": "dumb",
     "TMPDIR": "/run/tmp",
 }
