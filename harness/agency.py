@@ -244,6 +244,7 @@ class Agency:
             if not all(each.listening for each in self._agents):
                 return
             self.epoch_ns, told = wait_for_start(), self._agents
+            self._deadline = self.epoch_ns / 1e9 + self._scenario.limits.run_s
         for each in told:
             os.write(each.epoch_fd, f"{self.epoch_ns}\n".encode())
 

@@ -363,6 +363,7 @@ class Programs:
 
     def _begin(self) -> Event:
         self.epoch_ns = wait_for_start()
+        self._deadline_s = self.epoch_ns / 1e9 + self._scenario.limits.run_s
         for program in self._all:
             with contextlib.suppress(BrokenPipeError):  # killed already
                 os.write(program.gate, b"!")
