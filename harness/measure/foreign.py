@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.measure.observation import Observation
-from harness.measure.plan import PairPlan
+from harness.measure.plan import Iperf3, PairPlan
 from harness.measure.remote import Line, Remote
 from harness.network import Network, NetworkError
 
 PINGS = 10
 PING_PAYLOAD_BYTES = 56
 PING_PERIOD_S = 0.2
-
-IPERF3_PERIOD_S = 0.1
-"""How often iperf3 says what it received: as often as it can."""
 
 _IPERF3_PORT = 5201
 _LOOK_S = 0.01
@@ -34,29 +32,33 @@ def missing() -> tuple[str, ...]:
     return tuple(program for program in ("ping", "iperf3") if shutil.which(program) is None)
 
 
-def add(network: Network, plan: PairPlan, observed: Observation) -> Observation:
-    """The observation with what those programs say that are installed.
+def pinged(network: Network, observed: Observation) -> Observation:
+    """The observation with ping's round trip, if it is installed; the links have to be idle."""
+    if "ping" in missing():
+        return observed
+    address = network.address(observed.dst)
+    with Remote(network, observed.src, lambda _: _ping(address)) as client:
+        ping_ms, pings = client.hear()
+    return replace(observed, ping_ms=ping_ms, pings=pings)
 
-    iperf3 is left out where the plan has nothing for it. It runs in reverse, its server sending: as
-    a sender, its client spins while the end of a test is on its way, which in the embedded kernel
-    takes minutes. Its connection is Reno's, because CUBIC leaves slow start when the round trip
-    grows, and takes long to fill a link from there.
+
+def filled(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+    """The observation with iperf3's goodput, if it is installed and the plan wants it.
+
+    iperf3 runs in reverse, its server sending: as a sender, its client spins while the end of a
+    test is on its way, which in the embedded kernel takes minutes. Its connection is Reno's,
+    because CUBIC leaves slow start when the round trip grows, and takes long to fill a link then.
 
     Raises:
         NetworkError: iperf3 failed.
     """
     src, dst = observed.src, observed.dst
-    absent = missing()
-    if "ping" not in absent:
-        with Remote(network, src, lambda _: _ping(network.address(dst))) as client:
-            ping_ms, pings = client.hear()
-        observed = replace(observed, ping_ms=ping_ms, pings=pings)
-    duration_s = plan.iperf3_s.get((src, dst))
-    if duration_s is None or "iperf3" in absent:
+    times = plan.iperf3.get((src, dst))
+    if times is None or "iperf3" in missing():
         return observed
     with Remote(network, src, lambda line: _serve(network.address(src), line)) as server:
         server.hear()
-        with Remote(network, dst, lambda _: _ask(network.address(src), duration_s)) as client:
+        with Remote(network, dst, lambda _: _ask(network.address(src), times)) as client:
             return replace(observed, iperf3_mbps=client.hear())
 
 
@@ -82,24 +84,19 @@ def _serve(address: str, line: Line) -> None:
         server.wait(_TIMEOUT_S)
 
 
-def _ask(address: str, duration_s: int) -> float:
-    """What arrived in the second half, in Mbit/s."""
-    how = ["--reverse", "--congestion", "reno", "--time", str(duration_s)]
-    how += ["--interval", str(IPERF3_PERIOD_S), "--json"]
+def _ask(address: str, times: Iperf3) -> float:
+    """What arrived in the median period of the last two thirds, in Mbit/s.
+
+    Where a packet was lost, a period shows too little, and the one that mends it too much.
+    """
+    how = ["--reverse", "--congestion", "reno", "--json", "--time", str(times.duration_s)]
+    how += ["--interval", f"{times.period_s:.1f}"]
     said: dict[str, Any] = json.loads(_run(["iperf3", "--client", address, *how]))
-    return _later_mbps(said)
-
-
-def _later_mbps(said: dict[str, Any]) -> float:
-    """From the middle interval to the last but one: TCP has filled the link, and goes on."""
-    sums = [at["sum"] for at in said.get("intervals", ())]
-    counted = sums[len(sums) // 2 : -1]
+    rates: list[float] = [at["sum"]["bits_per_second"] / 1e6 for at in said.get("intervals", ())]
+    counted = rates[len(rates) // 3 : -1]
     if not counted:
         raise NetworkError(f"iperf3 says: {said.get('error', 'nothing')}")
-    moved_bytes, duration_s = (
-        float(sum(at[key] for at in counted)) for key in ("bytes", "seconds")
-    )
-    return 8e-6 * moved_bytes / duration_s
+    return statistics.median(counted)
 
 
 def _run(command: Sequence[str]) -> str:

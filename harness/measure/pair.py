@@ -64,7 +64,8 @@ def measure(
             for src, dst in ((plan.a, plan.b), (plan.b, plan.a))
         ]
         if with_foreign:
-            seen = [foreign.add(network, plan, observed) for observed in seen]
+            seen = [foreign.pinged(network, observed) for observed in seen]
+            seen = [foreign.filled(network, plan, observed) for observed in seen]
         if watch is not None:
             watch.tell("stop")
             late = watch.hear()

@@ -58,25 +58,25 @@ class Effort:
     Attributes:
         loss_packets: at most so many packets ask for the loss of one link, and
         all_loss_packets: of all links together.
-        flow_s: least duration of the part of a TCP flow that counts.
+        flow_s: least duration of the part of a TCP flow that counts, and
+        load_s: of a `load` train.
         gap_s: least time between two delay probes, and
         rest_s: between two stages, besides what the links need to become idle.
-        iperf3_s: least duration of iperf3's connection, in whole seconds, and
-        iperf3_bytes: the most that it may move: it wakes up for every packet.
+        iperf3_bytes: the most that iperf3 may move: it wakes up for every packet.
     """
 
     loss_packets: int
     all_loss_packets: int
     flow_s: float
+    load_s: float
     gap_s: float
     rest_s: float
-    iperf3_s: int
     iperf3_bytes: int
 
 
 EFFORTS: Mapping[str, Effort] = {
-    "virtual": Effort(500_000, 5_000_000, 0.0, 0.001, 0.05, iperf3_s=1, iperf3_bytes=16_000_000),
-    "real": Effort(20_000, 200_000, 2.0, 0.005, 0.3, iperf3_s=2, iperf3_bytes=250_000_000),
+    "virtual": Effort(500_000, 5_000_000, 0.0, 0.0, 0.001, 0.05, iperf3_bytes=30_000_000),
+    "real": Effort(20_000, 200_000, 2.0, 0.5, 0.005, 0.3, iperf3_bytes=250_000_000),
 }
 """By the scenario's clock."""
 
@@ -126,17 +126,22 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class PairPlan:
-    """Everything that measures the two links between `a` and `b`, and why something does not.
+class Iperf3:
+    """For how many seconds iperf3 sends, and how often it says what arrived."""
 
-    `iperf3_s` is for how long iperf3, where it is installed, shall send.
-    """
+    duration_s: int
+    period_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """Everything that measures the two links between `a` and `b`, and why something does not."""
 
     a: str
     b: str
     stages: tuple[Stage, ...]
     flows: Mapping[Directed, Flow]
-    iperf3_s: Mapping[Directed, int]
+    iperf3: Mapping[Directed, Iperf3]
     skipped: Mapping[tuple[Directed, str], str]
 
     @property
@@ -180,23 +185,25 @@ def _pair(
         "delay": {ends: _delay(link, effort) for ends, link in links.items()},
         "order": {ends: _order(link) for ends, link in links.items() if link.jitter_ms},
         "queue": bursts,
-        "load": dict(_load(links, queues, options.mtu)),
+        "load": dict(_load(links, queues, options.mtu, effort)),
         "loss": losses,
     }
     flows: dict[Directed, Flow] = {}
-    iperf3_s: dict[Directed, int] = {}
+    iperf3: dict[Directed, Iperf3] = {}
     for ends, link in links.items():
         reverse = links[link.dst, link.src]
         if reason := _no_flow(link, reverse, queues[ends], options):
             skipped[ends, "goodput"] = reason
         else:
             flows[ends] = _flow(link, reverse, queues[ends], options.mtu, effort)
-            duration_s = _iperf3_s(link, reverse, queues[ends], effort)
-            size = duration_s * _bytes_per_s(link)
-            if size <= effort.iperf3_bytes:
-                iperf3_s[ends] = duration_s
-            else:
+            times = _iperf3(link, reverse, queues[ends], options.mtu)
+            size = times.duration_s * _bytes_per_s(link)
+            if link.jitter_ms or reverse.jitter_ms:
+                skipped[ends, "iperf3"] = "with jitter, half of its window does not fill the link"
+            elif size > effort.iperf3_bytes:
                 skipped[ends, "iperf3"] = f"it would have to send {size / 1e6:.0f} MB"
+            else:
+                iperf3[ends] = times
     drains = {ends: _drain_s(link, queues[ends]) for ends, link in links.items()}
     return PairPlan(
         there.src,
@@ -207,7 +214,7 @@ def _pair(
             if trains
         ),
         flows,
-        iperf3_s,
+        iperf3,
         skipped,
     )
 
@@ -242,14 +249,14 @@ def _queue(queue_bytes: int, mtu: int) -> Train:
 
 
 def _load(
-    links: Mapping[Directed, Link], queues: Mapping[Directed, int], mtu: int
+    links: Mapping[Directed, Link], queues: Mapping[Directed, int], mtu: int, effort: Effort
 ) -> Iterator[tuple[Directed, Train]]:
     """Both directions as long as the slower one needs for its packets, or the faster one can."""
     payload_bytes = mtu - UDP_IP_HEADER_BYTES
     wire_bytes = Train(1, payload_bytes, 1, 0.0).wire_bytes
     each_s = {ends: _seconds(link, wire_bytes) for ends, link in links.items()}
     jitter_s = max(link.jitter_ms for link in links.values()) / 1e3
-    wanted_s = max(_LOAD_PACKETS * max(each_s.values()), 400 * jitter_s)
+    wanted_s = max(_LOAD_PACKETS * max(each_s.values()), 400 * jitter_s, effort.load_s)
     duration_s = min(wanted_s, MOST_LOAD_PACKETS * min(each_s.values()))
     for ends in links:
         packets = max(_LOAD_PACKETS // 10, math.ceil(OVERLOAD * duration_s / each_s[ends]))
@@ -298,10 +305,11 @@ def _flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Effort)
     )
 
 
-def _iperf3_s(link: Link, reverse: Link, queue_bytes: int, effort: Effort) -> int:
-    """Slow start overflows the queue and recovers before half of this is over."""
+def _iperf3(link: Link, reverse: Link, queue_bytes: int, mtu: int) -> Iperf3:
+    """At least ten periods of 200 packets: slow start fills the queue and recovers in a third."""
     full_s = (link.delay_ms + reverse.delay_ms) / 1e3 + queue_bytes / _bytes_per_s(link)
-    return max(effort.iperf3_s, math.ceil(10 * full_s))
+    period_s = max(0.1, math.ceil(10 * 200 * _seconds(link, mtu + ETHERNET_HEADER_BYTES)) / 10)
+    return Iperf3(max(1, math.ceil(10 * period_s), math.ceil(15 * full_s)), period_s)
 
 
 def _seconds(link: Link, wire_bytes: int) -> float:
