@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
 from agents.messages import ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
 
-NOTSENT_LOWAT_BYTES = 128 * 1024
-"""Unsent bytes that the kernel may hold: a wake-up every 64 KiB, and no deep hidden queue."""
+UNSENT_BYTES = (64 * 1024, 256 * 1024)
+"""Unsent bytes that the kernel may hold: one chunk, but within these bounds.
+
+A discipline cannot preempt them, but neither the chunk that is being sent: what is urgent waits for
+two chunks at most. The sender is woken when half of them are left.
+"""
 
 RECEIVE_LOWAT_BYTES = 256 * 1024
 """A receiver that waits for a chunk is woken once per this many bytes, or at its end.
@@ -67,11 +71,13 @@ class Connection:
         allocate: Callable[[ChunkHeader], memoryview],
         now_ns: Callable[[], int],
         discipline: Discipline = DISCIPLINES["fcfs"],
+        chunk_bytes: int = UNSENT_BYTES[0],
     ) -> None:
         sock.setblocking(False)
         if sock.family == socket.AF_INET:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES)
+            unsent_bytes = max(UNSENT_BYTES[0], min(chunk_bytes, UNSENT_BYTES[1]))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
         self.peer = peer
         self._sock = sock
         self._on_frame = on_frame

@@ -114,6 +114,7 @@ class Worker:
                 self._executor.allocate,
                 self._clock.now_ns,
                 DISCIPLINES[self._settings.discipline],
+                self._settings.chunk_bytes,
             )
             for peer, sock in peers.items()
         }

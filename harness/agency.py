@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agents import estimates, registry
-from agents.clock import Clock, Punctuality, RealClock, VirtualClock
+from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
 from agents.plan import PlanError
@@ -283,7 +283,9 @@ class Agency:
             os.dup2(errors, 2)
             where = self._scenario.controller_site if child.name == CONTROLLER else child.name
             self._network.enter(where)
-            asyncio.run(self._watched(child, body))
+            loop = VirtualLoop if self._scenario.clock == "virtual" else None
+            with asyncio.Runner(loop_factory=loop) as runner:
+                runner.run(self._watched(child, body))
             code = 0
         except (AgentError, NetworkError, PlanError) as error:
             child.log("agent_failed", reason=str(error))
@@ -413,5 +415,7 @@ class _Child:
             told += part
         self.epoch_ns = int(told)
         if kind == "virtual":
-            return VirtualClock(self.epoch_ns)
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            return VirtualClock(self.epoch_ns, loop)
         return RealClock(self.epoch_ns, lambda late_s: self.log("late", seconds=late_s))
