@@ -50,6 +50,8 @@ class NetworkOptions:
         mtu: bytes of an IP packet on every link.
         slow_start_after_idle: whether a connection that was idle starts slowly again.
         initial_window: packets that a new connection may send at once.
+        hystart: whether `cubic` leaves slow start as soon as round trips grow, as Linux's does by
+            default. A setting of the whole kernel, so only the embedded one does without.
         pacing: whether the agents' connections spread their packets over the round trip, as Linux
             does with its `fq` queue, instead of sending all that the window allows at once.
     """
@@ -59,6 +61,7 @@ class NetworkOptions:
     mtu: int = 1500
     slow_start_after_idle: bool = False
     initial_window: int = 10
+    hystart: bool = True
     pacing: bool = True
 
 

@@ -298,6 +298,9 @@ class Reader:
                 )
                 refuse(("stop", "accuracy"), allowed)
         self._check_network(basics["network"], topology)
+        if basics["backend"] == "host" and not basics["network"].hystart:
+            allowed = "allowed with backend host is true; false needs embedded"
+            refuse(("network", "hystart"), allowed)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, workload)
         if topology and scheme and workload and self._source.is_sound("scheme", "workload"):

@@ -85,6 +85,7 @@ def carry(
         command,
         clock=scenario.clock,
         seed=scenario.seed,
+        parameters=() if scenario.network.hystart else ("tcp_cubic.hystart=0",),
         cwd=ROOT,
         visible=[folder.path],
         on_output=hear,

@@ -36,11 +36,17 @@ def test_of_the_environment_only_what_was_asked_for_reaches_the_program(
 ):
     monkeypatch.setenv("SECRET", "of the host")
     completed = embedded.run(
-        ["sh", "-c", "pwd; echo $COLOUR $OMP_NUM_THREADS $PYTHONHASHSEED $HOME $SECRET"],
+        [
+            "sh",
+            "-c",
+            "pwd; echo $COLOUR $OMP_NUM_THREADS $PYTHONHASHSEED $HOME $SECRET;"
+            "cat /sys/module/tcp_cubic/parameters/hystart",
+        ],
         cwd=tmp_path,
         env={"COLOUR": "deep blue"},
+        parameters=["tcp_cubic.hystart=0"],
     )
-    assert completed.output == f"{tmp_path}\ndeep blue 1 0 /run/tmp\n"
+    assert completed.output == f"{tmp_path}\ndeep blue 1 0 /run/tmp\n0\n"
 
 
 def test_output_is_the_program_s_bytes_however_many():

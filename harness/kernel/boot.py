@@ -60,6 +60,7 @@ def run(
     env: Mapping[str, str] = {},
     visible: Sequence[Path] = (),
     seed: int = 0,
+    parameters: Sequence[str] = (),
     memory_mb: int = 6144,
     on_output: Callable[[bytes], None] | None = None,
     stall_timeout_s: float = 60.0,
@@ -81,6 +82,7 @@ def run(
         visible: host folders that must stay in sight in the guest.
         seed: of everything that the guest's kernel draws at random (ports, hash keys,
             `/dev/urandom`); with the virtual clock, the same seed gives the same run.
+        parameters: more words for the kernel's command line, such as `tcp_cubic.hystart=0`.
         memory_mb: the guest's memory; only what it touches is taken from the host.
         on_output: gets what the program prints, as soon as it does; by default it goes to our
             standard output. While a slow callee leaves more than PIPE_BYTES unread the program
@@ -121,7 +123,8 @@ def run(
         ) as folder,
     ):
         Path(folder, "request.json").write_text(json.dumps(request))
-        with Guest(kernel, _arguments(clock, seed, memory_mb, folder), Path(folder)) as guest:
+        arguments = _arguments(clock, seed, parameters, memory_mb, folder)
+        with Guest(kernel, arguments, Path(folder)) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
             while guest.serve(on_output or _to_stdout):
                 signals.pass_on_to(guest)
@@ -131,7 +134,9 @@ def run(
         return guest.result()
 
 
-def _arguments(clock: str, seed: int, memory_mb: int, folder: str) -> list[str]:
+def _arguments(
+    clock: str, seed: int, parameters: Sequence[str], memory_mb: int, folder: str
+) -> list[str]:
     interpreter = os.path.realpath(sys.executable)
     program = Path(__file__).with_name("guest.py")
     for word in (interpreter, str(program), folder):
@@ -151,6 +156,7 @@ def _arguments(clock: str, seed: int, memory_mb: int, folder: str) -> list[str]:
         "ipv6.disable=1",
         f"random_seed={seed % 2**64}",
         *(virtual if clock == "virtual" else ()),
+        *parameters,
         f"uml_dir={folder}/uml",
         "umid=guest",
         f'init="{interpreter}"',

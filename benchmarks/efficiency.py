@@ -1,0 +1,158 @@
+"""How close every plan's tasks come to their estimate and to the bound, in the embedded kernel.
+
+    python benchmarks/efficiency.py                                   nine sites, 50 MB, all plans
+    python benchmarks/efficiency.py --sites 9 16 --sizes 20 200 --plans crew ring --csv out.csv
+
+A full mesh with CREW's N2 rates and 30 ms; the same few sites synchronize again and again, one task
+at a time, all sites serve them. The first task meets cold connections; the median of the later half
+is what lasts. `optimum` is the time of the busiest link with the best shares for CREW's stars, as
+if chunks were infinitely small: what `split: pipelined` aims at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from agents import registry  # noqa: E402
+from agents.plans.crew import solve_pipelined  # noqa: E402
+from harness import runner  # noqa: E402
+from harness.network import payload_share  # noqa: E402
+from harness.scenario import Scenario, load  # noqa: E402
+
+GROUP = {9: 5, 16: 4}
+"""Sites that synchronize, of so many: about half, and the paper's (16, 4)."""
+
+SCENARIO = """
+seed: 1
+topology: {{builder: full_mesh, sites: {sites}, rates: n2, delays: 30 ms}}
+workload: {{kind: synthetic, model: {size} MB, compute: 0.5 s, slowdown: {{{idle}}}}}
+scheme: {{policy: preduce, p: {group}, plan: {plan}}}
+stop: {{tasks: {tasks}}}
+limits: {{run: 10 h, task: 1 h}}
+outputs: {{plots: false}}
+"""
+IDLE_FACTOR = 4000
+"""Sites outside the group compute so much longer that they never are in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of one plan: seconds of a warm task, and what measured times are multiples of."""
+
+    sites: int
+    group: int
+    model_mb: int
+    plan: str
+    warm_s: float
+    cold_by_expected: float
+    warm_by_expected: float
+    warm_by_estimate: float
+    warm_by_bound: float
+    warm_by_optimum: float
+
+
+def main() -> None:
+    """Measure what the command line asks for; print each row as it comes."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sites", type=int, nargs="+", default=[9], choices=sorted(GROUP))
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50], help="of the model, in MB")
+    parser.add_argument("--plans", nargs="+", default=sorted(registry.plans()))
+    parser.add_argument("--tasks", type=int, default=4)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE")
+    parser.add_argument("--csv", type=Path, help="where to write the rows")
+    arguments = parser.parse_args()
+    rows = []
+    _say(f"{'':24} {'cold':>8} {'warm':>8} {'warm':>8} {'warm':>8} {'warm':>8}")
+    _say(
+        f"{'':24} {'/expect':>8} {'/expect':>8} {'/estim':>8} {'/bound':>8} {'/optim':>8}  warm, s"
+    )
+    for sites in arguments.sites:
+        for size_mb in arguments.sizes:
+            for plan in arguments.plans:
+                row = measured(sites, size_mb, plan, arguments.tasks, arguments.set)
+                rows.append(row)
+                _show(row)
+    if arguments.csv:
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [*Row.__dataclass_fields__])
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in rows)
+
+
+def measured(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]) -> Row:
+    """Run one plan. Raises RuntimeError if the run does not pass."""
+    group = GROUP[sites]
+    idle = ", ".join(f"n{rank}: {IDLE_FACTOR}" for rank in range(group + 1, sites + 1))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "efficiency.yaml")
+        source.write_text(
+            SCENARIO.format(
+                sites=sites, size=size_mb, plan=plan, group=group, tasks=tasks, idle=idle
+            )
+        )
+        scenario = load(source, changes)
+        result = runner.run(scenario, source, Path(folder, "runs"), lambda _: None)
+        if result.verdict.outcome != "pass":
+            raise RuntimeError(f"{plan}: {result.verdict.outcome}: {result.error}")
+        table = pd.read_csv(result.run_dir / "tables" / "tasks.csv")
+    warm = table[len(table) // 2 :]
+    expected_s = table["estimate_s"] + table["latency_s"]
+    by_expected = table["duration_s"] / expected_s
+    optimum = _optimum_s(scenario, table["group"][0].split(), size_mb * 1e6)
+    return Row(
+        sites=sites,
+        group=group,
+        model_mb=size_mb,
+        plan=plan,
+        warm_s=median(warm["duration_s"]),
+        cold_by_expected=by_expected[0],
+        warm_by_expected=median(by_expected[warm.index]),
+        warm_by_estimate=median(warm["duration_s"] / warm["estimate_s"]),
+        warm_by_bound=median(warm["duration_s"] / warm["bound_s"]),
+        warm_by_optimum=median(warm["duration_s"]) / optimum,
+    )
+
+
+def _optimum_s(scenario: Scenario, group: list[str], model_bytes: float) -> float:
+    """The busiest link's time with `solve_pipelined`'s shares, in seconds."""
+    share = payload_share(scenario.network.mtu)
+    names = scenario.topology.site_names
+    rates = {(at.src, at.dst): at.rate_mbps * share for at in scenario.topology.links}
+    shares = solve_pipelined(names, group, rates)
+    busiest = max(
+        (shares[dst] * (src in group) + shares[src] * (dst in group)) / rate
+        for (src, dst), rate in rates.items()
+    )
+    return busiest * model_bytes * 8e-6
+
+
+def _show(row: Row) -> None:
+    name = f"{row.plan}, {row.group} of {row.sites}, {row.model_mb} MB"
+    ratios = (
+        row.cold_by_expected,
+        row.warm_by_expected,
+        row.warm_by_estimate,
+        row.warm_by_bound,
+        row.warm_by_optimum,
+    )
+    _say(f"{name:24} " + " ".join(f"{ratio:8.2f}" for ratio in ratios) + f"  {row.warm_s:7.2f}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
