@@ -1,0 +1,294 @@
+"""How many bytes per second of one core go through the emulation, and what it could be.
+
+    python benchmarks/throughput.py embedded      eight sites' all-to-all in the embedded kernel
+    sudo python benchmarks/throughput.py host     four sites' on this host, unshaped, beside iperf3
+
+In the embedded kernel the same links carry the same bytes twice: from agent to agent, and in a bare
+loop of sends and receives, the least that any program could do. Costs are processor seconds of all
+the guest's processes, so that other work on the machine matters less; the best of `--repeat`
+counts. On the host it is the real time in which both fill the machine, one right after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from agents.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
+from harness.agency import Agency  # noqa: E402
+from harness.kernel import boot, build  # noqa: E402
+from harness.mininet_net import MininetNetwork  # noqa: E402
+from harness.scenario import Scenario, parse  # noqa: E402
+from workloads import kinds  # noqa: E402
+
+EMBEDDED_BYTES = 10_480_000
+"""Of a model: times 56 flows of an all-to-all between eight sites, 587 MB."""
+EMBEDDED = f"""
+topology: {{builder: full_mesh, sites: 8, rates: [20 Mbit/s, 150 Mbit/s], delays: 30 ms}}
+workload: {{kind: synthetic, model: {EMBEDDED_BYTES} B, compute: 0.1 s}}
+scheme: {{policy: bsp, plan: a2a}}
+stop: {{tasks: 1}}
+"""
+
+HOST_BYTES = 200_000_000
+HOST_TASKS = 5
+HOST = f"""
+backend: host
+topology: {{builder: full_mesh, sites: 4, rates: 100 Gbit/s}}
+network: {{offloads: true}}
+workload: {{kind: synthetic, model: {HOST_BYTES} B, compute: 0.1 s}}
+scheme: {{policy: bsp, plan: a2a, chunk: 1 MiB}}
+stop: {{tasks: {HOST_TASKS}}}
+"""
+IPERF_S = 5
+IPERF_PORT = 5300
+
+BARE_CALL_BYTES = 1 << 20
+CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("embedded", "host", "agents", "bare"))
+    parser.add_argument("--repeat", type=int, default=3, help="runs of which the best counts")
+    arguments = parser.parse_args()
+    match arguments.what:
+        case "embedded":
+            embedded(arguments.repeat)
+        case "host":
+            host(arguments.repeat)
+        case "agents":
+            _agents(parse(EMBEDDED, "throughput.yaml"), _mark)
+        case "bare":
+            _bare(parse(EMBEDDED, "throughput.yaml"))
+
+
+def embedded(repeat: int) -> None:
+    """The eight-site mesh: our agents, and the least that has to be done; by turns."""
+    build.ensure()
+    best = {"agents": 0.0, "bare": 0.0}
+    for _ in range(repeat):
+        for what in best:
+            cpu_s, virtual_s = _in_guest(what)
+            rate = 56 * EMBEDDED_BYTES / cpu_s / 1e6
+            best[what] = max(best[what], rate)
+            _say(f"{what:8} {rate:6.1f} MB per core second; {virtual_s:.4f} s of virtual time")
+    _say(
+        f"best     {best['agents']:6.1f} of {best['bare']:.1f}, {best['agents'] / best['bare']:.2f}"
+    )
+
+
+def host(repeat: int) -> None:
+    """Four sites without limits: our agents, and iperf3 from every site to every other."""
+    scenario = parse(HOST, "throughput.yaml")
+    for _ in range(repeat):
+        spans = _agents(scenario, lambda _: None)
+        ours = 12 * HOST_BYTES * len(spans) / sum(spans)
+        theirs = _iperf(scenario)
+        _say(f"agents {ours / 1e6:7.0f} MB/s, iperf3 {theirs / 1e6:7.0f} MB/s, {ours / theirs:.2f}")
+
+
+def _in_guest(what: str) -> tuple[float, float]:
+    """Processor seconds of the guest, and seconds of its clock, between its two marks."""
+    marks: list[tuple[float, float]] = []
+    rest = b""
+
+    def hear(data: bytes) -> None:
+        nonlocal rest
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"mark "):
+                marks.append((_children_cpu_s(), int(line.split()[1]) / 1e9))
+
+    if code := boot.run([sys.executable, __file__, what], cwd=ROOT, seed=1, on_output=hear):
+        raise SystemExit(f"the measurement ended with code {code}: {rest.decode()}")
+    (cpu_s, now_s), (end_cpu_s, end_s) = marks
+    return end_cpu_s - cpu_s, end_s - now_s
+
+
+def _children_cpu_s() -> float:
+    """Processor time of our children's sessions so far, those already ended included."""
+    stats = list(_stats())
+    sessions = {fields[3] for fields in stats if int(fields[1]) == os.getpid()}
+    ticks = 0
+    for fields in stats:
+        if fields[3] in sessions and int(fields[3]) != os.getsid(0):
+            ticks += sum(map(int, fields[11:13]))
+            if int(fields[1]) == os.getpid():
+                ticks += sum(map(int, fields[13:15]))
+    return ticks / CLOCK_TICKS_PER_S
+
+
+def _stats() -> Iterator[list[str]]:
+    """/proc/PID/stat, from the state on, of every process."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = (process / "stat").read_text()
+            yield stat[stat.rindex(")") + 2 :].split()
+
+
+def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
+    """Let the agents synchronize; `mark` hears when the first task starts and the last one ends.
+
+    Returns how long each task took, in seconds.
+    """
+    kinds()[scenario.workload.kind].preload(**scenario.workload.options)
+    spans: list[float] = []
+    started_ns = 0
+    with (
+        _running(scenario) as network,
+        tempfile.TemporaryDirectory() as logs,
+        Agency(scenario, network, "throughput", Path(logs)) as agency,
+    ):
+        agency.start()
+        for event in agency.events():
+            if event["event"] == "task_started":
+                started_ns = event["t_ns"]
+                if not spans:
+                    mark(started_ns)
+            elif event["event"] == "task_completed":
+                spans.append((event["t_ns"] - started_ns) / 1e9)
+                if len(spans) == scenario.stop.tasks:
+                    mark(event["t_ns"])
+            elif event["event"] == "agent_failed":
+                raise SystemExit(event["reason"])
+    return spans
+
+
+def _bare(scenario: Scenario) -> None:
+    """A process for each site, each sending to and receiving from all others."""
+    with _running(scenario) as network:
+        sites = scenario.topology.site_names
+        ready, report = os.pipe()
+        wait, go = os.pipe()
+        children = []
+        for site in sites:
+            if (pid := os.fork()) == 0:
+                network.enter(site)
+                _exchange(network, site, report, wait)
+                os._exit(0)
+            children.append(pid)
+        for state in ("all listen", "all are connected"):
+            for _ in sites:
+                os.read(ready, 1)
+            if state == "all are connected":
+                _mark(time.monotonic_ns())
+            os.write(go, bytes(len(sites)))
+        for pid in children:
+            os.waitpid(pid, 0)
+        _mark(time.monotonic_ns())
+
+
+def _exchange(network: MininetNetwork, me: str, report: int, wait: int) -> None:
+    """Send a model to every other site and drop what comes, in as few calls as the kernel allows.
+
+    The connections are made and set up as the agents' are.
+    """
+    sites = network.topology.site_names
+    here = sites.index(me)
+    peers = [
+        Peer(site, network.address(site), WORKER_PORT, network.device(me, site), pacing=True)
+        for site in sites
+        if site != me
+    ]
+    listener = listen(network.address(me), WORKER_PORT)
+    os.write(report, b".")
+    os.read(wait, 1)
+    links = asyncio.run(mesh(me, "bare", listener, peers[:here], peers[here:])).values()
+    os.write(report, b".")
+    os.read(wait, 1)
+    poll = select.epoll()
+    buffer = bytearray(BARE_CALL_BYTES)
+    by_fd = {link.fileno(): link for link in links}
+    to_send = dict.fromkeys(by_fd, memoryview(bytes(EMBEDDED_BYTES)))
+    to_get = dict.fromkeys(by_fd, EMBEDDED_BYTES)
+    for fd, link in by_fd.items():
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, BARE_CALL_BYTES)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BARE_CALL_BYTES)
+        poll.register(fd, select.EPOLLIN | select.EPOLLOUT)
+    while to_send or to_get:
+        for fd, events in poll.poll():
+            if events & select.EPOLLOUT and fd in to_send:
+                to_send[fd] = to_send[fd][by_fd[fd].send(to_send[fd]) :]
+                if not to_send[fd]:
+                    del to_send[fd]
+                    poll.modify(fd, select.EPOLLIN)
+            if events & select.EPOLLIN and fd in to_get:
+                to_get[fd] -= by_fd[fd].recv_into(buffer)
+                if 0 < to_get[fd] < BARE_CALL_BYTES:
+                    by_fd[fd].setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, to_get[fd])
+                if not to_get[fd]:
+                    del to_get[fd]
+            if fd not in to_send and fd not in to_get:
+                poll.unregister(fd)  # its peer may close it now
+
+
+def _iperf(scenario: Scenario) -> float:
+    """Bytes per second of iperf3 from every site to every other at once, together."""
+    with _running(scenario) as network, contextlib.ExitStack() as stack:
+        sites = scenario.topology.site_names
+        flows = [(src, dst) for src in sites for dst in sites if src != dst]
+        servers = []
+        for number, (_, dst) in enumerate(flows):
+            port = str(IPERF_PORT + number)
+            server = _at(network, dst, ["iperf3", "-s", "-1", "--forceflush", "-p", port], stack)
+            servers.append(server)
+        for server in servers:
+            while b"listening" not in server.stdout.readline():
+                pass
+        clients = []
+        for number, (src, dst) in enumerate(flows):
+            where = ["-c", network.address(dst), "-p", str(IPERF_PORT + number)]
+            command = ["iperf3", "-J", "-t", str(IPERF_S), *where]
+            clients.append(_at(network, src, command, stack))
+        reports = [json.loads(client.communicate()[0]) for client in clients]
+    return sum(report["end"]["sum_received"]["bits_per_second"] for report in reports) / 8
+
+
+def _at(
+    network: MininetNetwork, site: str, command: Sequence[str], stack: contextlib.ExitStack
+) -> Any:
+    """A program at a site, ended with the stack."""
+    process = network.mininet[site].popen(command, stdout=subprocess.PIPE)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
+@contextlib.contextmanager
+def _running(scenario: Scenario) -> Iterator[MininetNetwork]:
+    network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
+    network.start()
+    try:
+        yield network
+    finally:
+        network.stop()
+
+
+def _mark(t_ns: int) -> None:
+    _say(f"mark {t_ns}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
