@@ -374,11 +374,11 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (
             full_mesh.build, {"rates_mbps": 0.0}, "rates_mbps",
-            "link n1 -> n2: rate_mbps 0.0: allowed is a finite rate above 0",
+            "link n1 -> n2: rate_mbps 0.0: allowed is 0.001 to 1000000",
         ),
         (
             full_mesh.build, {"delays_ms": -1.0}, "delays_ms",
-            "link n1 -> n2: delay_ms -1.0: allowed is a finite delay of 0 or more",
+            "link n1 -> n2: delay_ms -1.0: allowed is 0 to 60000",
         ),
         (
             full_mesh.build, {"loss_percent": 100.0}, "loss_percent",

@@ -19,6 +19,14 @@ MIN_QUEUE_BYTES = 64 * 1024
 PACKET_BYTES = 1514
 """One full Ethernet frame: a queue below it can pass nothing."""
 
+RATES_MBPS = (0.001, 1_000_000.0)
+"""The slowest and the fastest link: 1 kbit/s to 1 Tbit/s."""
+
+MAX_DELAY_MS = 60_000.0
+
+RESERVED_NAMES = ("controller", "runner")
+"""What events call those that are not sites."""
+
 _SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
 
@@ -225,6 +233,9 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
         if not _SITE_NAME.fullmatch(site.name):
             allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-'"
             raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
+        if site.name in RESERVED_NAMES:
+            allowed = f"any but {' and '.join(RESERVED_NAMES)}, which events name"
+            raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
         if site.name in seen:
             raise TopologyError(f"site {site.name!r}: named twice", key="sites")
         seen.add(site.name)
@@ -257,10 +268,11 @@ def _check_values(where: str, link: Link) -> None:
     def refuse(name: str, value: object, allowed: str) -> None:
         raise TopologyError(f"{where}: {name} {value}: allowed is {allowed}", key=name)
 
-    if not (link.rate_mbps > 0 and math.isfinite(link.rate_mbps)):
-        refuse("rate_mbps", link.rate_mbps, "a finite rate above 0")
-    if not (link.delay_ms >= 0 and math.isfinite(link.delay_ms)):
-        refuse("delay_ms", link.delay_ms, "a finite delay of 0 or more")
+    slowest, fastest = RATES_MBPS
+    if not slowest <= link.rate_mbps <= fastest:
+        refuse("rate_mbps", link.rate_mbps, f"{slowest:g} to {fastest:.0f}")
+    if not 0 <= link.delay_ms <= MAX_DELAY_MS:
+        refuse("delay_ms", link.delay_ms, f"0 to {MAX_DELAY_MS:.0f}")
     if not 0 <= link.jitter_ms <= link.delay_ms:
         refuse("jitter_ms", link.jitter_ms, f"0 to the link's delay, {link.delay_ms} ms")
     if not 0 <= link.loss_percent < 100:
