@@ -175,9 +175,9 @@ def draw(rows: list[Row], path: Path) -> None:
     for ax, (title, lines) in zip(axes, panels, strict=True):
         for name, label in lines:
             ax.plot([r.sites for r in rows], [getattr(r, name) for r in rows], "o-", label=label)
-        ax.set(title=title, xlabel="sites", ylim=(0, None))
+        ax.set(title=title, xlabel="sites", ylim=(0, 1.3 * ax.get_ylim()[1]))  # for the legend
         ax.grid(alpha=0.3)
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=110)
 
 
