@@ -7,10 +7,10 @@ the new sizes allow, and of each block those that are the least likely to be on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from agents.plan import Chunks, Plan, PlanError
+from agents.plan import Chunks, Plan, PlanError, PlanRequest
 
 
 def rearranged(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
@@ -51,6 +51,13 @@ def keeping(default: Plan, fresh: Plan) -> Plan:
     chunks = rearranged(current, {block.aggregator: block.size for block in fresh.blocks})
     blocks = (replace(block, chunks=chunks[block.aggregator]) for block in fresh.blocks)
     return replace(fresh, blocks=tuple(blocks))
+
+
+def builder_keeping(
+    default: Plan, build: Callable[[PlanRequest], Plan]
+) -> Callable[[PlanRequest], Plan]:
+    """The same builder, but its plans keep what they can of the default split."""
+    return lambda request: keeping(default, build(request))
 
 
 def _size(chunks: Chunks) -> int:

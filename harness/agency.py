@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import json
 import math
@@ -27,7 +28,8 @@ from agents import estimates, registry
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from agents.controller import Controller, ControllerSettings
 from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
-from agents.plan import PlanError
+from agents.plan import Plan, PlanError, PlanRequest
+from agents.rearrange import builder_keeping
 from agents.worker import AgentError, Worker, WorkerSettings
 from harness import prefault
 from harness.alarm import wait_for_start
@@ -367,7 +369,17 @@ class Agency:
             accuracy_percent=stop.accuracy_percent,
         )
         policy = registry.policies()[scheme.policy.kind].create(sites, **scheme.policy.options)
-        build = registry.plans()[scheme.plan.kind].build
+        module = registry.plans()[scheme.plan.kind]
+        build: Callable[[PlanRequest], Plan] = functools.partial(
+            module.build, **scheme.plan.options
+        )
+        default = None
+        if scheme.scatter == "non-blocking":
+            count = -(-settings.model_bytes // scheme.chunk_bytes)
+            chance = random.Random(f"{scenario.seed} default split")
+            everybody = PlanRequest(sites, sites, rates_mbps, settings.delays_ms, count, chance)
+            default = module.default(everybody, **scheme.plan.options)
+            build = builder_keeping(default, build)
         listener = listen(self._network.address(scenario.controller_site), CONTROLLER_PORT)
         clock = child.clock(scenario.clock)
         if scheme.rate_error_percent:
@@ -376,9 +388,10 @@ class Agency:
         controller = Controller(
             settings,
             policy,
-            lambda request: build(request, **scheme.plan.options),
+            build,
             clock.now_ns,
             child.log,
+            default,
         )
         await controller.run(workers)
 

@@ -240,6 +240,16 @@ class Received(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Discarded(Event):
+    """Worker: of the payload received for the task, what `src` had sent early and in vain."""
+
+    task: int
+    src: str
+    bytes: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFinished(Event):
     """Worker: a member installed the result."""
 

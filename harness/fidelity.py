@@ -38,23 +38,34 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """In a completed task every link carried what the plan says, no more and no less.
 
     Where blocks were withdrawn, some of what was sent may be lost or in vain; then no more may
-    arrive than was sent.
+    arrive than was sent. What a site sent before it knew its task arrives beside what the plan
+    says, if it arrives before the task is over, and is discarded.
     """
     total = 0
     for task in history.completed:
         planned, sent, received = _planned_bytes(task), Counter[Directed](), Counter[Directed]()
         for out in task.sent:
             sent[out.site, out.dst] += out.bytes
+        early = any(out.phase == "early" for out in task.sent)
         for into in task.received:
             received[into.src, into.site] += into.bytes
         for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
             counts = planned[src, dst], sent[src, dst], received[src, dst]
-            wrong = counts[2] > counts[1] if task.rearranged else len(set(counts)) > 1
+            if task.rearranged:
+                wrong = counts[2] > counts[1]
+            elif early:
+                wrong = not counts[0] <= counts[2] <= counts[1]
+            else:
+                wrong = len(set(counts)) > 1
             if wrong:
                 yield failed(
                     f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
                     f" {counts[1]} sent, {counts[2]} received"
                 )
+        extra = received.total() - planned.total()
+        discarded = sum(event.bytes for event in task.discarded)
+        if early and not task.rearranged and not _relayed(task) and extra != discarded:
+            yield failed(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
         total += planned.total()
     yield seen(f"{total} bytes planned, sent and received")
 
@@ -157,6 +168,10 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
             for hop in pairwise(edge):
                 planned[hop] += moved
     return planned
+
+
+def _relayed(task: Task) -> bool:
+    return any(out.phase == "relay" for out in task.sent)
 
 
 def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:

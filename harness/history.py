@@ -15,6 +15,7 @@ from harness.events import (
     ComputeFinished,
     ComputeStarted,
     Contributed,
+    Discarded,
     Evaluated,
     Event,
     Ready,
@@ -52,6 +53,7 @@ class Task:
     contributed: tuple[Contributed, ...] = ()
     sent: tuple[Sent, ...] = ()
     received: tuple[Received, ...] = ()
+    discarded: tuple[Discarded, ...] = ()
     finished: tuple[TaskFinished, ...] = ()
     dropped: tuple[TaskDropped, ...] = ()
     evaluated: tuple[Evaluated, ...] = ()
@@ -267,6 +269,7 @@ _KINDS: Mapping[type[Event], str] = {
     Contributed: "contributed",
     Sent: "sent",
     Received: "received",
+    Discarded: "discarded",
     TaskFinished: "finished",
     TaskDropped: "dropped",
     Evaluated: "evaluated",

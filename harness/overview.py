@@ -57,7 +57,8 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
         f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
         "policy": _component(scheme.policy),
         "plan": _component(scheme.plan),
-        "links": f"{scheme.discipline}, rates known to {scheme.rate_error_percent:g} %",
+        "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
+        f"rates known to {scheme.rate_error_percent:g} %",
         "controller": f"at {scenario.controller_site}",
     }
 

@@ -225,6 +225,10 @@ class Reader:
             **{each.name: values[each.name] for each in SCHEME},
         )
         self._check_policy(policy.create, chosen.policy.options, sites)
+        if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
+            able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]
+            allowed = f"allowed with plan {', '.join(able)}; {names['plan']} has no default split"
+            self._source.refuse(("scheme", "scatter"), allowed)
         return chosen
 
     def _check_policy(

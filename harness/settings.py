@@ -65,13 +65,15 @@ class Scheme:
     """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
 
     Of the latter, `discipline` is the order in which a link serves its flows, and
-    `rate_error_percent` by how much the rates that plans go by may be off.
+    `rate_error_percent` by how much the rates that plans go by may be off. With a `non-blocking`
+    scatter a site that is ready sends by the plan's default split, before its task is known.
     """
 
     policy: Component
     plan: Component
     chunk_bytes: int = 256 * 1024
     discipline: Literal["fcfs", "fair", "task-fcfs", "C1", "C2"] = "fcfs"
+    scatter: Literal["blocking", "non-blocking"] = "blocking"
     rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
 
 

@@ -25,6 +25,7 @@ TASKS = {
     "group": "str",
     "bytes": "int64",
     "bytes_sent": "Int64",
+    "bytes_discarded": "Int64",
     "start_s": "float64",
     "end_s": "float64",
     "duration_s": "float64",
@@ -100,9 +101,10 @@ def tasks(
 ) -> pd.DataFrame:
     """One row per task, in order of start.
 
-    `bytes` is the model's size, `bytes_sent` the payload that crossed all links together. A task
-    ends when its last member has installed the result, or when it is abandoned. What programs
-    report of theirs has the operation's name for a plan, and a bound where there is one.
+    `bytes` is the model's size, `bytes_sent` the payload that crossed all links together, of which
+    `bytes_discarded` had been sent early and were not needed where they arrived. A task ends when
+    its last member has installed the result, or when it is abandoned. What programs report of
+    theirs has the operation's name for a plan, and a bound where there is one.
     """
     rows = [_task_row(task, forecast(task.started)) for task in history.tasks]
     rows += [_sync_row(sync, bound_s(sync)) for sync in history.syncs]
@@ -257,6 +259,7 @@ def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
         "group": " ".join(started.group),
         "bytes": started.bytes,
         "bytes_sent": sum(sent.bytes for sent in task.sent),
+        "bytes_discarded": sum(discarded.bytes for discarded in task.discarded),
         "start_s": started.t_ns / 1e9,
         "end_s": None if task.end_ns is None else task.end_ns / 1e9,
         "duration_s": task.duration_s,

@@ -69,13 +69,13 @@ def test_a_report_can_do_without_figures(tmp_path: Path) -> None:
 def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_path: Path) -> None:
     report.build(run_folder(tmp_path, LOG.read_text()))
     assert (tmp_path / "tables/tasks.csv").read_text().splitlines() == [
-        "task,plan,policy,group,bytes,bytes_sent,start_s,end_s,duration_s,estimate_s,latency_s,"
-        "bound_s,outcome",
-        "0,ps,preduce,oslo rome,1000000,2000000,0.210000,1.480000,1.270000,1.306975,0.030000,"
+        "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
+        "duration_s,estimate_s,latency_s,bound_s,outcome",
+        "0,ps,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.030000,"
         "0.522807,completed",
-        "1,crew,preduce,kyiv rome,1000000,3000000,1.510000,2.290000,0.780000,0.784185,0.030000,"
+        "1,crew,preduce,kyiv rome,1000000,3000000,0,1.510000,2.290000,0.780000,0.784185,0.030000,"
         "0.522807,completed",
-        "2,ps,preduce,oslo rome,1000000,250000,2.400000,4.400000,2.000000,1.306975,0.030000,"
+        "2,ps,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.030000,"
         "0.522807,abandoned",
     ]
 

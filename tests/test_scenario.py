@@ -89,7 +89,12 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
     assert scenario.workload.options["compute_s"] == (0.05, 0.2)
     assert scenario.workload.options["slowdown"] == {"b": 2.0}
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 2}), Component("opr", {"split": "even"}), 2**20, "C1", 30.0
+        Component("preduce", {"p": 2}),
+        Component("opr", {"split": "even"}),
+        2**20,
+        "C1",
+        "blocking",
+        30.0,
     )
     assert scenario.controller_site == "b"
     assert scenario.stop == Stop(rounds=10, time_s=180.0, tasks=30)
@@ -258,7 +263,7 @@ def test_a_resolved_scenario_spells_out_every_default():
     }  # fmt: skip
     assert data["scheme"] == {
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
-        "rate_error": "0 %", "p": 3, "split": "aware",
+        "scatter": "blocking", "rate_error": "0 %", "p": 3, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None,
