@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agents.plan import Block, Chunks, Edge, Plan
+
+Order: TypeAlias = "tuple[str | Order, ...]"
+"""How a sum is formed: contributors from left to right, a nested sum being formed by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,21 @@ def part(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
         _block_part(plan, number, block, site) for number, block in enumerate(plan.blocks, first)
     )
     return tuple(found for found in parts if found is not None)
+
+
+def order(plan: Plan, block: Block) -> Order:
+    """In which order the executors of all sites together form a block's sum.
+
+    With it the float32 result of any weights can be recomputed to the bit.
+    """
+
+    def at(site: str) -> Order:
+        found = _block_part(plan, 0, block, site)
+        assert found is not None
+        summed = {*found.originals, site}
+        return tuple(name if name in summed else at(name) for name in found.sources)
+
+    return at(block.aggregator)
 
 
 def _block_part(plan: Plan, number: int, block: Block, site: str) -> BlockPart | None:

@@ -6,8 +6,10 @@ replayed from an event log.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 
@@ -57,6 +59,24 @@ class Policy(Protocol):
     def step(self, state: Any, event: Event) -> tuple[Any, tuple[Decision, ...]]: ...
 
 
+WHOLE_TOTAL = 2**16
+"""Up to this total, weights become whole numbers: sums of whole numbers up to 255 stay exact."""
+
+
 def average(group: tuple[str, ...]) -> Start:
     """The plain mean: every weight 1, so that sums of small integers stay exact."""
     return Start(group, dict.fromkeys(group, 1.0), 1.0 / len(group))
+
+
+def weighted(weights: Mapping[str, Fraction]) -> Start:
+    """The mean with these weights, which sum to 1, of the sites that have them.
+
+    They become whole numbers with one scale where these are small, so that sums of small integers
+    stay exact in any order, and float32 numbers otherwise.
+    """
+    whole = math.lcm(*(weight.denominator for weight in weights.values()))
+    if whole > WHOLE_TOTAL:
+        return Start(tuple(weights), {site: float(each) for site, each in weights.items()}, 1.0)
+    return Start(
+        tuple(weights), {site: float(each * whole) for site, each in weights.items()}, 1.0 / whole
+    )

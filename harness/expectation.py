@@ -36,10 +36,13 @@ class Expectation:
 def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
-    That is with a timeline, or where only the accuracy ends the run.
+    That is with a timeline or a non-blocking scatter, or where only the accuracy ends the run, or
+    where sites run programs.
     """
-    stop = scenario.stop
-    if scenario.timeline or not (stop.time_s or stop.tasks or stop.rounds):
+    stop, early = scenario.stop, scenario.scheme.scatter != "blocking"
+    if scenario.timeline or early or scenario.runs_programs:
+        return None
+    if not (stop.time_s or stop.tasks or stop.rounds):
         return None
     return _Run(scenario).run()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agents.fluid import bound, estimate
 from agents.plan import Plan
-from harness import checks, event_lines, plots, tables
+from harness import checks, event_lines, plots, sums, tables
 from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
@@ -25,7 +25,7 @@ from harness.scenario import Scenario, load
 from harness.store import RunFolder
 from harness.tables import Forecast
 from harness.verdict import Check, Rules, Verdict
-from workloads.base import ELEMENT_BYTES, digest
+from workloads.base import ELEMENT_BYTES, Order, Term, digest
 
 CLOSE_UP_TASKS = 24
 """A run of more tasks than twice these gets a second Gantt chart, of its first so many tasks."""
@@ -122,22 +122,29 @@ def _programs(scenario: Scenario) -> tuple[str, ...] | None:
     return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
 
 
-def _expected_digest(scenario: Scenario) -> Callable[[Task], str] | None:
+def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     """For a workload whose contributions have a closed form (`expected`), its exact results."""
-    expected = getattr(
-        importlib.import_module(f"workloads.{scenario.workload.kind}"), "expected", None
-    )
-    if expected is None:
+    kind = importlib.import_module(f"workloads.{scenario.workload.kind}")
+    if not hasattr(kind, "expected"):
         return None
 
-    def of_task(task: Task) -> str:
-        weights = task.started.weights
-        terms = [
-            (scenario.topology.rank(event.site), event.iteration, weights[event.site])
+    def of_task(task: Task) -> str | None:
+        started = task.started
+        terms = {
+            event.site: Term(
+                scenario.topology.rank(event.site),
+                event.iteration,
+                started.weights[event.site],
+            )
             for event in task.inputs
-        ]
-        elements = task.started.bytes // ELEMENT_BYTES
-        return digest(expected(scenario.seed, terms, task.started.scale, elements))
+        }
+        elements = started.bytes // ELEMENT_BYTES
+        parts: list[tuple[sums.Ranges, Order]] = [(((0, elements),), tuple(terms.values()))]
+        if not kind.is_exact(started.weights.values()):
+            parts = sums.parts(task, terms, elements)
+        return (
+            digest(kind.expected(scenario.seed, parts, started.scale, elements)) if parts else None
+        )
 
     return of_task
 

@@ -21,14 +21,15 @@ class Rules:
     """What the scenario promised.
 
     `task_s` is a task's budget. `expected_digest` gives the digest that a completed task's result
-    must have, where the workload's inputs have a closed form; without it only fingerprints are
-    compared. `programs` are the sites that run the scenario's own; None where agents run.
+    must have, where the workload's inputs have a closed form; without it, and where it gives None,
+    only fingerprints are compared. `programs` are the sites that run the scenario's own; None
+    where agents run.
     """
 
     topology: Topology
     task_s: float
     accuracy_percent: float | None = None
-    expected_digest: Callable[[Task], str] | None = None
+    expected_digest: Callable[[Task], str | None] | None = None
     programs: tuple[str, ...] | None = None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents import registry
 from agents.messages import ChunkHeader, RearrangeTask, StartTask
-from agents.part import BlockPart, part
+from agents.part import BlockPart, order, part
 from agents.plan import Block, Plan, PlanError, PlanRequest, star
 from agents.plans import crew
 from agents.rearrange import keeping
@@ -49,6 +49,25 @@ def exact(models, weights, scale):
     return total.astype(np.float32) * np.float32(scale)
 
 
+def repeated(plan, models, weights, scale):
+    """The same float32 operations in the order that the plan gives, chunk by chunk."""
+
+    def added(names, span):
+        total = None
+        for name in names:
+            nested = not isinstance(name, str)
+            term = added(name, span) if nested else np.float32(weights[name]) * models[name][span]
+            total = term if total is None else total + term
+        return total
+
+    result = np.zeros_like(next(iter(models.values())))
+    for block in plan.blocks:
+        for chunk in block.indexes():
+            span = slice(chunk * CHUNK_BYTES // 4, (chunk + 1) * CHUNK_BYTES // 4)
+            result[span] = added(order(plan, block), span) * np.float32(scale)
+    return result
+
+
 @pytest.mark.parametrize("name", sorted(registry.plans()))
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
@@ -69,6 +88,7 @@ def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
     results = [fabric.results[site, 3] for site in group]
     assert len(fabric.results) == len(group)
     assert {result.tobytes() for result in results} == {results[0].tobytes()}
+    np.testing.assert_array_equal(results[0], repeated(plan, models, weights, scale))
     wanted = exact(models, weights, scale)
     if whole:
         np.testing.assert_array_equal(results[0], wanted)

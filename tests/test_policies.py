@@ -38,6 +38,45 @@ def test_preduce_averages():
     assert start == Start(("a", "b"), {"a": 1.0, "b": 1.0}, 0.5)
 
 
+def versions(*events):
+    """Iterations of the models of each group that a dynamic partial reduce of 2 forms."""
+    policy = preduce.create(SITES, p=2, weights="dynamic")
+    state, found = policy.initial, []
+    for event in events:
+        before = state
+        state, made = policy.step(state, event)
+        for start in made:
+            known = {**before.versions, event.site: state.versions[event.site]}
+            numbers = {s: known[s].number for s in start.group}
+            found.append((numbers, dict(start.weights), start.scale))
+    return found
+
+
+def test_a_dynamic_partial_reduce_weighs_by_how_stale_models_are():
+    ahead = [Ready("a", 0), Ready("b", 0), Ready("a", 1), Ready("b", 1), Ready("a", 2)]
+    assert versions(*ahead, Ready("c", 0)) == [
+        ({"a": 0, "b": 0}, {"a": 1.0, "b": 1.0}, 0.5),
+        ({"a": 1, "b": 1}, {"a": 1.0, "b": 1.0}, 0.5),
+        ({"a": 2, "c": 0}, {"a": 6.0, "c": 1.0}, 1 / 7),
+    ]
+
+
+def test_a_member_goes_on_from_the_newest_model_of_its_group():
+    ahead = [Ready("a", 5), Ready("c", 0), Ready("c", 1), Ready("b", 6)]
+    assert [numbers for numbers, *_ in versions(*ahead)] == [{"a": 5, "c": 0}, {"b": 6, "c": 6}]
+
+
+def test_an_abandoned_task_makes_no_model_newer():
+    again = [Ready("a", 5), Ready("c", 0), Ready("c", 0), Ready("b", 6)]
+    assert [numbers for numbers, *_ in versions(*again)] == [{"a": 5, "c": 0}, {"b": 6, "c": 0}]
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.0, -2.0])
+def test_preduce_refuses_an_impossible_decay(decay):
+    with pytest.raises(ValueError, match=f"decay = {decay:g} is not between 0 and 1"):
+        preduce.create(SITES, decay=decay)
+
+
 def test_a_site_that_is_ready_twice_counts_once():
     assert groups(preduce.create(SITES, p=2), *ready("a", "a", "b")) == [("a", "b")]
 

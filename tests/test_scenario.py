@@ -89,7 +89,7 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
     assert scenario.workload.options["compute_s"] == (0.05, 0.2)
     assert scenario.workload.options["slowdown"] == {"b": 2.0}
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 2}),
+        Component("preduce", {"p": 2, "weights": "constant", "decay": 0.5}),
         Component("opr", {"split": "even"}),
         2**20,
         "C1",
@@ -108,7 +108,9 @@ def test_what_a_file_leaves_out_has_a_default():
     assert (scenario.backend, scenario.clock) == ("embedded", "virtual")
     assert scenario.network == NetworkOptions("cubic", False, 1500, False, 10)
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 3}), Component("crew", {"split": "aware"}), 256 * 1024
+        Component("preduce", {"p": 3, "weights": "constant", "decay": 0.5}),
+        Component("crew", {"split": "aware"}),
+        256 * 1024,
     )
     assert scenario.controller_site == "n1"
     assert scenario.limits == Limits(600.0, 3600.0)
@@ -137,7 +139,7 @@ def test_overrides_are_applied_in_order_and_the_seed_last():
     overrides = ["scheme=p-reduce", "scheme.p=2", "stop.time=2 min", "seed=3", "stop.rounds=null"]
     scenario = parse(SMALL, "x.yaml", overrides, 9)
     assert scenario.scheme.plan.kind == "ring"
-    assert scenario.scheme.policy.options == {"p": 2}
+    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
     assert scenario.stop == Stop(time_s=120.0)
     assert scenario.seed == 9
 
@@ -263,7 +265,8 @@ def test_a_resolved_scenario_spells_out_every_default():
     }  # fmt: skip
     assert data["scheme"] == {
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
-        "scatter": "blocking", "rate_error": "0 %", "p": 3, "split": "aware",
+        "scatter": "blocking", "rate_error": "0 %", "p": 3,
+        "weights": "constant", "decay": 0.5, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None,
@@ -297,7 +300,7 @@ def test_the_signature_of_a_new_plan_is_all_that_a_file_needs():
     assert scenario.scheme.plan.options == {
         "window_s": 0.002, "pieces_bytes": (1024, 2048), "copies": 1, "p": 2, "label": "x",
     }  # fmt: skip
-    assert scenario.scheme.policy.options == {"p": 2}
+    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
     assert parse(resolve(scenario), "x.yaml", extensions=with_plan(mine)) == scenario
 
 

@@ -56,7 +56,11 @@ def test_a_wrong_scenario_is_refused_with_every_problem_in_it(path, known):
 
 
 def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
-    assert parse(GOOD, "x.yaml", extensions=known).scheme.policy.options == {"p": 3}
+    assert parse(GOOD, "x.yaml", extensions=known).scheme.policy.options == {
+        "p": 3,
+        "weights": "constant",
+        "decay": 0.5,
+    }
 
 
 @pytest.mark.parametrize(

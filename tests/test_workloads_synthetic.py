@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import synthetic
-from workloads.base import digest, fingerprint
+from workloads.base import Term, digest, fingerprint
 from workloads.options import OptionError
 from workloads.synthetic import PERIOD, build, contribution, expected
 
@@ -19,6 +19,12 @@ MEMBERS = st.lists(
     max_size=6,
     unique_by=lambda member: member[:2],
 )
+
+
+def total(seed, members, scale, elements):
+    """`expected` where the order does not matter."""
+    order = tuple(Term(*member) for member in members)
+    return expected(seed, [(((0, elements),), order)], scale, elements)
 
 
 def test_the_first_numbers_of_a_contribution_are_these():
@@ -43,7 +49,7 @@ def test_sums_are_exact_in_any_order_and_grouping(seed, members, order):
         order.shuffle(terms)
         terms.append(terms.pop() + terms.pop())
     scale = 1 / sum(weight for _, _, weight in members)
-    assert np.array_equal(terms[0] * np.float32(scale), expected(seed, members, scale, ELEMENTS))
+    assert np.array_equal(terms[0] * np.float32(scale), total(seed, members, scale, ELEMENTS))
 
 
 @settings(deadline=None)
@@ -56,8 +62,8 @@ def test_a_longer_model_begins_like_a_shorter_one(seed, shorter, more):
 def test_models_longer_than_the_period_repeat_it():
     model = contribution(1, 0, 0, 2 * PERIOD + 100)
     assert np.array_equal(model[:PERIOD], model[PERIOD : 2 * PERIOD])
-    total = expected(1, [(0, 0, 1), (1, 0, 1)], 1.0, 2 * PERIOD + 100)
-    assert np.array_equal(total, model + contribution(1, 1, 0, 2 * PERIOD + 100))
+    added = total(1, [(0, 0, 1), (1, 0, 1)], 1.0, 2 * PERIOD + 100)
+    assert np.array_equal(added, model + contribution(1, 1, 0, 2 * PERIOD + 100))
 
 
 @settings(deadline=None)
@@ -91,7 +97,7 @@ def test_contributions_of_other_sites_iterations_and_seeds_differ():
 def test_one_wrong_chunk_changes_the_result(seed, members, who, where, harm):
     rank, iteration, weight = members[who % len(members)]
     own = contribution(seed, rank, iteration, ELEMENTS).reshape(-1, CHUNK)
-    right = expected(seed, members, 1.0, ELEMENTS)
+    right = total(seed, members, 1.0, ELEMENTS)
     wrong = right.copy().reshape(-1, CHUNK)
     stale = contribution(seed, rank, iteration + 1, ELEMENTS).reshape(-1, CHUNK)
     arrives = {
@@ -109,24 +115,44 @@ def test_one_wrong_chunk_changes_the_result(seed, members, who, where, harm):
 def test_a_result_is_recomputed_with_its_weights_and_scale():
     a, b = contribution(1, 4, 7, 100), contribution(1, 5, 3, 100)
     assert np.array_equal(
-        expected(1, [(4, 7, 3.0), (5, 3, 1.0)], 0.25, 100), (3 * a + b) * np.float32(0.25)
+        total(1, [(4, 7, 3.0), (5, 3, 1.0)], 0.25, 100), (3 * a + b) * np.float32(0.25)
     )
 
 
 @pytest.mark.parametrize(
-    ("weights", "allowed"),
-    [([0.5], "whole numbers"), ([65_000, 794], "sum to at most 65793")],
+    ("weights", "exact"),
+    [([1, 2, 3], True), ([0.5], False), ([65_000, 793], True), ([65_000, 794], False)],
 )
-def test_weights_that_would_round_are_refused(weights, allowed):
-    with pytest.raises(ValueError, match=allowed):
-        expected(1, [(rank, 0, weight) for rank, weight in enumerate(weights)], 1.0, 4)
+def test_sums_are_exact_with_small_whole_weights(weights, exact):
+    assert synthetic.is_exact(weights) is exact
+
+
+def test_other_sums_are_rounded_as_they_are_formed():
+    a, b, c = (contribution(1, rank, 7, 3 * PERIOD) for rank in range(3))
+    terms = [Term(rank, 7, weight) for rank, weight in enumerate((0.1, 0.7, 1 / 3))]
+    split = PERIOD + 11
+    found = expected(
+        1,
+        [
+            (((0, 5), (split, 3 * PERIOD)), tuple(terms)),
+            (((5, split),), (terms[0], (terms[1], terms[2]))),
+        ],
+        0.9,
+        3 * PERIOD,
+    )
+    a, b, c = np.float32(0.1) * a, np.float32(0.7) * b, np.float32(1 / 3) * c
+    left, right = ((a + b) + c) * np.float32(0.9), (a + (b + c)) * np.float32(0.9)
+    assert np.array_equal(found[:5], left[:5])
+    assert np.array_equal(found[5:split], right[5:split])
+    assert np.array_equal(found[split:], left[split:])
+    assert not np.array_equal(left, right)
 
 
 def test_the_heaviest_allowed_sum_is_still_exact():
     weight = 65_793
     exact = contribution(1, 0, 0, PERIOD).astype(np.float64) * weight
     assert exact.max() < 2**24
-    assert np.array_equal(expected(1, [(0, 0, weight)], 1.0, PERIOD), exact)
+    assert np.array_equal(total(1, [(0, 0, weight)], 1.0, PERIOD), exact)
 
 
 def test_a_worker_contributes_the_closed_form_of_its_iteration():

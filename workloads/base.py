@@ -23,6 +23,19 @@ ELEMENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Term:
+    """What the site `rank` put into a sum: its contribution of an iteration, times a weight."""
+
+    rank: int
+    iteration: int
+    weight: float
+
+
+Order: TypeAlias = "tuple[Term | Order, ...]"
+"""How a sum is formed: from left to right, a nested sum being formed by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """How good a model is on `samples` held-out samples; `loss` is the mean over them."""
 

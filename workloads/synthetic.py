@@ -5,7 +5,8 @@ without rounding, in any order, as long as the sum stays below 2**24. A contribu
 random pattern of prime period, shifted by an amount that no other (rank, iteration) near it has:
 no two chunks of one contribution, and no two contributions to one task, are alike, so a chunk that
 is missing, doubled, swapped or taken from another iteration changes the result. A checker knows
-the result of any task in closed form (`expected`), without the workers.
+the result of any task in closed form (`expected`), without the workers: with other weights than
+small whole ones, by the same float32 operations in the same order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads import compute_time
-from workloads.base import ELEMENT_BYTES, Vector, populated
+from workloads.base import ELEMENT_BYTES, Order, Term, Vector, populated
 from workloads.compute_time import Compute, ComputeTime, Slowdown
 from workloads.options import OptionError, Sites, reject
 
@@ -122,30 +123,51 @@ def contribution(seed: int, rank: int, iteration: int, elements: int) -> Vector:
 
 
 def expected(
-    seed: int, contributions: Iterable[tuple[int, int, float]], scale: float, elements: int
+    seed: int,
+    parts: Iterable[tuple[Iterable[tuple[int, int]], Order]],
+    scale: float,
+    elements: int,
 ) -> Vector:
-    """Return `scale` times the sum of weight times contribution over (rank, iteration, weight).
+    """Return `scale` times the weighted sum of contributions, as float32 gives it.
 
-    The sum is exact; the scale is rounded to float32 and multiplied in last, with one rounding.
-    Raises ValueError unless weights are whole numbers whose magnitudes sum to at most 65793.
+    `parts` are ranges of elements that together are all of them, each with the order in which its
+    contributions are added. Every weight times a contribution, every addition, and last the scale
+    are rounded to float32, as executors do it. Where the weights are whole (`is_exact`) nothing but
+    the scale rounds, so any order gives the same.
     """
-    parts = list(contributions)
-    _check_weights([weight for _, _, weight in parts])
-    total = np.zeros(min(elements, PERIOD), dtype=np.float32)
-    term = np.empty_like(total)
-    for rank, iteration, weight in parts:
-        _fill(term, seed, rank, iteration)
-        term *= np.float32(weight)
-        total += term
-    total *= np.float32(scale)
-    return np.resize(total, elements)
+    spans: dict[Order, list[tuple[int, int]]] = {}
+    for ranges, order in parts:
+        spans.setdefault(order, []).extend(ranges)
+    result = np.empty(elements, dtype=np.float32)
+    for order, ranges in spans.items():
+        total = _added(seed, order, min(elements, PERIOD))
+        total *= np.float32(scale)
+        for start, stop in ranges:
+            _repeat(total, result[start:stop], start)
+    return result
 
 
-def _check_weights(weights: list[float]) -> None:
-    if not all(float(weight).is_integer() for weight in weights):
-        raise ValueError(f"weights: {weights}: whole numbers, so that sums are exact")
-    if sum(abs(weight) for weight in weights) > LARGEST_TOTAL_WEIGHT:
-        raise ValueError(f"weights: {weights}: magnitudes sum to at most {LARGEST_TOTAL_WEIGHT}")
+def is_exact(weights: Iterable[float]) -> bool:
+    """Whether sums with these weights are exact in any order: whole, in all at most 65793."""
+    every = list(weights)
+    return all(float(each).is_integer() for each in every) and (
+        sum(map(abs, every)) <= LARGEST_TOTAL_WEIGHT
+    )
+
+
+def _added(seed: int, order: Order, elements: int) -> Vector:
+    """Return the first elements of a sum; after PERIOD of them it repeats."""
+    total: Vector | None = None
+    for each in order:
+        if isinstance(each, Term):
+            term = np.empty(elements, dtype=np.float32)
+            _fill(term, seed, each.rank, each.iteration)
+            term *= np.float32(each.weight)
+        else:
+            term = _added(seed, each, elements)
+        total = term if total is None else np.add(total, term, out=total)
+    assert total is not None
+    return total
 
 
 def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
@@ -157,6 +179,16 @@ def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
         piece = pattern[start : start + out.size - done]
         out[done : done + piece.size] = piece
         start, done = 0, done + piece.size
+
+
+def _repeat(period: Vector, out: Vector, first: int) -> None:
+    """Fill with elements of the period, from the element `first` of all its repetitions."""
+    done = 0
+    while done < out.size:
+        place = (first + done) % period.size
+        piece = period[place : place + out.size - done]
+        out[done : done + piece.size] = piece
+        done += piece.size
 
 
 @functools.lru_cache(maxsize=1)

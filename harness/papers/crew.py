@@ -22,6 +22,12 @@ FIGURES: Mapping[str, Figure] = {
         ("scheme.plan=crew,opr,a2a",),
         "rounds",
     ),
+    "6": Figure(
+        "non-blocking scatter: up to 1.2 times the rounds, always some more",
+        "paper/crew/fig6.yaml",
+        ("scheme.scatter=blocking,non-blocking", "scheme.p=3,8"),
+        "rounds",
+    ),
     "7": Figure(
         "rounds by discipline: fcfs > fair, C2 > C1, about task-fcfs",
         "paper/crew/fig7.yaml",

@@ -1,0 +1,40 @@
+"""In which order a task's contributions were added, for checkers that add them again (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents import part
+from agents.plan import Plan
+from harness.history import Task
+from workloads.base import ELEMENT_BYTES, Order, Term
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ranges of elements."""
+
+
+def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
+    """Ranges of elements and the order in which their contributions, `terms` by site, were added.
+
+    Empty where that is not known: where a chunk was given to another block while the task ran, and
+    the two add in different orders.
+    """
+    started = task.started
+    size = started.chunk_bytes // ELEMENT_BYTES
+    orders: dict[int, part.Order] = {}
+    for forest in (started.forest, *(event.forest for event in task.rearranged)):
+        plan = Plan.from_json(forest)
+        for block in plan.blocks:
+            order = part.order(plan, block)
+            for chunk in block.indexes():
+                if orders.setdefault(chunk, order) != order:
+                    return []
+    ranges: dict[part.Order, list[tuple[int, int]]] = {}
+    for chunk, order in orders.items():
+        span = (chunk * size, min((chunk + 1) * size, elements))
+        ranges.setdefault(order, []).append(span)
+    return [(tuple(spans), _in_terms(order, terms)) for order, spans in ranges.items()]
+
+
+def _in_terms(order: part.Order, terms: Mapping[str, Term]) -> Order:
+    return tuple(terms[e] if isinstance(e, str) else _in_terms(e, terms) for e in order)
