@@ -11,7 +11,7 @@ from harness.history import Task
 from harness.scenario import Scenario, load
 from harness.store import StoreError
 from workloads import synthetic
-from workloads.base import digest
+from workloads.base import Term, digest
 
 FILES = [
     "events.jsonl",
@@ -100,8 +100,8 @@ def synthetic_scenario(tmp_path: Path) -> Scenario:
 
 
 def exact(task: Task, names: tuple[str, ...]) -> str:
-    terms = [(names.index(event.site), event.iteration, 1.0) for event in task.inputs]
-    return digest(synthetic.expected(1, terms, 0.5, 250_000))
+    terms = [Term(names.index(event.site), event.iteration, 1.0) for event in task.inputs]
+    return digest(synthetic.expected(1, [(((0, 250_000),), tuple(terms))], 0.5, 250_000))
 
 
 def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
