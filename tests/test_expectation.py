@@ -50,7 +50,7 @@ def test_the_seed_alone_decides():
     [
         "timeline=[{at: 1 s, do: outage n1 n2}]",
         "stop={accuracy: 90 %}",
-        "scheme={plan: crew, scatter: non-blocking}",
+        "scheme={policy: bsp, plan: crew, scatter: non-blocking}",
     ],
 )
 def test_what_the_model_does_not_know_it_does_not_say(unknown):
