@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -41,12 +42,20 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
     for plan in registry.plans():
         folder(tmp_path, f"mesh-{plan}", SMALL % (MESH, "preduce", plan))
         folder(tmp_path, f"internet2-{plan}", SMALL % ("internet2", "bsp", plan))
+    early = "scatter: non-blocking, p: 2, weights: dynamic, decay: 0.123, plan:"
+    text = SMALL.replace("plan:", early).replace("tasks: 3", "tasks: 12")
+    folder(tmp_path, "early", text % (MESH, "preduce", "crew"))
     names = sorted(path.name for path in tmp_path.iterdir())
     done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
     for name in names:
         verdict = report.build(tmp_path / name)
         assert (verdict.outcome, verdict.problems) == ("pass", ())
+    events = [json.loads(line) for line in (tmp_path / "early/events.jsonl").open()]
+    assert {"early", "in"} <= {event["phase"] for event in events if event["event"] == "sent"}
+    assert any(event["event"] == "discarded" for event in events)
+    running = [{"task_started": 1, "task_completed": -1}.get(event["event"], 0) for event in events]
+    assert max(itertools.accumulate(running)) == 2
 
 
 def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(embedded, tmp_path):
