@@ -51,7 +51,8 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
     for name in names:
         verdict = report.build(tmp_path / name)
         assert (verdict.outcome, verdict.problems) == ("pass", ())
-    events = [json.loads(line) for line in (tmp_path / "early/events.jsonl").open()]
+    lines = (tmp_path / "early/events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
     assert {"early", "in"} <= {event["phase"] for event in events if event["event"] == "sent"}
     assert any(event["event"] == "discarded" for event in events)
     running = [{"task_started": 1, "task_completed": -1}.get(event["event"], 0) for event in events]
