@@ -94,7 +94,7 @@ def test_a_run_gets_the_scenario_as_changed_on_the_command_line(runner, tmp_path
     assert cli.main([*arguments, "--seed", "5", "--runs", str(tmp_path)]) == 0
     scenario, source_path, runs_dir = runner.asked
     assert scenario.scheme.plan.kind == "ring"
-    assert scenario.scheme.policy.options == {"p": 4}
+    assert scenario.scheme.policy.options["p"] == 4
     assert scenario.seed == 5
     assert (source_path, runs_dir) == (Path(QUICKSTART), tmp_path)
 

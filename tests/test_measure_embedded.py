@@ -4,8 +4,6 @@ import subprocess
 import sys
 from datetime import datetime
 
-import pytest
-
 from harness.measure import fidelity
 from harness.scenario import parse
 from harness.store import RunFolder
@@ -40,9 +38,4 @@ def test_the_table_is_the_same_beside_three_burning_processes(embedded, tmp_path
         tables.append((folder.path / "tables/fidelity.csv").read_bytes())
     assert [verdict.outcome for verdict in verdicts] == ["pass", "pass"]
     assert tables[0].count(b"\n") == 1 + 2 * 7  # a header, and seven quantities of each link
-    idle, busy = (table.splitlines() for table in tables)
-    differing = [(one, other) for one, other in zip(idle, busy, strict=True) if one != other]
-    for one, other in differing:  # TCP's goodput, by a millionth
-        assert b",goodput," in one
-        goodputs = [float(line.split(b",")[10]) for line in (one, other)]
-        assert goodputs[0] == pytest.approx(goodputs[1], rel=1e-5)
+    assert tables[0] == tables[1]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.alarm import START_PHASE_NS, START_STEP_NS
 from harness.measure import foreign
 from harness.measure.datagrams import Receiver, Sender
 from harness.measure.observation import Arrivals, Moved, Observation
@@ -55,7 +56,7 @@ def measure(
         }
         for end in ends.values():
             end.hear()
-        epoch_ns = time.time_ns() + round(LEAD_S * 1e9)
+        epoch_ns = _next_start_ns(time.time_ns() + round(LEAD_S * 1e9))
         for end in ends.values():
             end.tell(epoch_ns)
         said = {site: end.hear() for site, end in ends.items()}
@@ -72,6 +73,11 @@ def measure(
             seen = [replace(observed, late=late) for observed in seen]
     there, back = seen
     return there, back
+
+
+def _next_start_ns(earliest_ns: int) -> int:
+    """The first time from then on at the phase where runs start (`alarm.wait_for_start`)."""
+    return -(-(earliest_ns - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS + START_PHASE_NS
 
 
 def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) -> dict[str, Any]:
