@@ -56,9 +56,9 @@ def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert f"claim {FIGURES['crew/4'].claim}" in lines
     # Of four equal sites two use their own links alone, or all: n / p times as many.
-    assert "{plan: opr} 6 3 1 2" in lines
+    assert "{plan: opr} 8 4 1 2" in lines
     assert (tmp_path / "plots" / "task_s.png").exists()
-    assert len(pd.read_csv(tmp_path / "tables" / "fluid.csv")) == 6
+    assert len(pd.read_csv(tmp_path / "tables" / "fluid.csv")) == 9
 
 
 def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
