@@ -47,6 +47,13 @@ class Traffic:
         self.chunks += 1
         self.end_ns = end_ns
 
+    def join(self, other: Traffic) -> None:
+        """Count all that the other has counted."""
+        self.start_ns = min(self.start_ns, other.start_ns) if self.chunks else other.start_ns
+        self.end_ns = max(self.end_ns, other.end_ns)
+        self.bytes += other.bytes
+        self.chunks += other.chunks
+
 
 class Executor:
     """All tasks that this site takes part in; `links` are the connections to its neighbours."""
@@ -231,7 +238,9 @@ class Executor:
         self._offers.adopt(message.task, offers)
         for key in offers.items():
             for book in (self._sent, self._received):
-                book.setdefault(message.task, {}).update(book.pop(key, {}))
+                counted = book.setdefault(message.task, {})
+                for where, traffic in book.pop(key, {}).items():
+                    counted.setdefault(where, Traffic()).join(traffic)
         if message.contributes:
             self._keep_offered(task)
         for source, number in offers.items():
