@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.network import Network, NetworkError
+from harness.ownership import die_with, signals_held
 
 _libc = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+_PR_SET_TIMERSLACK = 29
 
 
 class Remote:
@@ -31,13 +32,14 @@ class Remote:
         """Starts it. Without a site it stays in the namespace of this process."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        self._process = os.fork()
-        if self._process == 0:
-            ours.close()
-            _be(network, site, function, Line(theirs), parent)
-        theirs.close()
-        self._site = site
-        self._line = Line(ours)
+        with signals_held() as held:
+            self._process = os.fork()
+            if self._process == 0:
+                ours.close()
+                _be(network, site, function, Line(theirs), parent, held)
+            theirs.close()
+            self._site = site
+            self._line = Line(ours)
 
     def __enter__(self) -> Self:
         return self
@@ -98,17 +100,21 @@ class Line:
 
 
 def _be(
-    network: Network, site: str | None, function: Callable[[Line], object], line: Line, parent: int
+    network: Network,
+    site: str | None,
+    function: Callable[[Line], object],
+    line: Line,
+    parent: int,
+    held: set[int],
 ) -> None:
     """Be the process; never returns. Its timers are exact, and it dies with its parent."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        die_with(parent)
         _libc.prctl(_PR_SET_TIMERSLACK, 1)
-        if os.getppid() != parent:
-            return
         if site is not None:
             network.enter(site)
         line.tell(function(line))
