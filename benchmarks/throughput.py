@@ -49,7 +49,7 @@ HOST_BYTES = 200_000_000
 HOST_TASKS = 5
 HOST = f"""
 backend: host
-topology: {{builder: full_mesh, sites: 4, rates: 100 Gbit/s}}
+topology: {{builder: full_mesh, sites: 4, rates: 100 Gbit/s, delays: 0 ms}}
 network: {{offloads: true}}
 workload: {{kind: synthetic, model: {HOST_BYTES} B, compute: 0.1 s}}
 scheme: {{policy: bsp, plan: a2a, chunk: 1 MiB}}

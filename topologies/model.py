@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 MIN_QUEUE_BYTES = 64 * 1024
-"""Smallest default bottleneck queue: short links still have to hold a burst."""
+MIN_QUEUE_MS = 1.0
+"""Smallest default bottleneck queue: short links still have to hold a burst, and fast ones what
+comes until a busy machine gets round to them."""
 
 PACKET_BYTES = 1514
 """One full Ethernet frame: a queue below it can pass nothing."""
@@ -173,13 +175,14 @@ class Topology:
     def queue_bytes(self, link: Link) -> int:
         """The link's bottleneck queue: its own, or one bandwidth-delay product.
 
-        The delay of that product is the round trip over this link and its reverse; the result is
-        at least 64 KiB.
+        The delay of that product is the round trip over this link and its reverse, or 1 ms if that
+        is more; the result is at least 64 KiB.
         """
         if link.queue_bytes is not None:
             return link.queue_bytes
         round_trip_ms = link.delay_ms + self.link(link.dst, link.src).delay_ms
-        return max(MIN_QUEUE_BYTES, math.ceil(link.rate_mbps * 125.0 * round_trip_ms))
+        drains_ms = max(MIN_QUEUE_MS, round_trip_ms)
+        return max(MIN_QUEUE_BYTES, math.ceil(link.rate_mbps * 125.0 * drains_ms))
 
     def with_overrides(self, overrides: Iterable[LinkOverride]) -> Topology:
         """A copy with some links' values replaced; later overrides win.

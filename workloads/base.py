@@ -7,12 +7,12 @@ fingerprint of a weighted sum is the weighted sum of the fingerprints).
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -83,11 +83,13 @@ def populated(elements: int) -> Vector:
 
 
 def digest(array: Vector) -> str:
-    """Return BLAKE2b (16 bytes, hex) of the array's float32 buffer.
+    """Return XXH3 (16 bytes, hex) of the array's float32 buffer.
+
+    It tells results apart, 20 times as fast as a cryptographic hash; nobody here forges models.
 
     Raises TypeError unless the array is float32 and contiguous.
     """
-    return hashlib.blake2b(_flat(array).data, digest_size=16).hexdigest()
+    return xxhash.xxh3_128_hexdigest(_flat(array).data)
 
 
 def fingerprint(array: Vector, chunk_bytes: int) -> tuple[float, ...]:
