@@ -1,40 +1,48 @@
 """The controller: a thin shell around a policy and a plan builder.
 
-It hears who is ready, asks the policy who synchronizes, asks the plan builder how, tells every
-participant its part, and stops the run when the scenario says so. No model passes through it.
+It hears who is ready, asks the policy who synchronizes, asks the plan builder how, and stops the
+run when the scenario says so; `agents.tasks` does the rest of each task. No model passes through
+it. It can begin in the middle of a run: the workers report all that it must know.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from agents import policy as decisions
-from agents.link import Connection
+from agents.failover import Failover, Pulse
+from agents.link import Connection, ConnectionLostError
 from agents.messages import (
     Begin,
     Bye,
+    Control,
     Evaluated,
     Frame,
+    Halted,
     Left,
+    LinkFound,
+    LinkLost,
     ProtocolError,
-    RearrangeTask,
+    Refused,
     Released,
+    Report,
     SiteReady,
-    StartTask,
     Stop,
     TaskFinished,
     TaskOver,
     describe,
     no_chunks,
 )
-from agents.part import BlockPart, part
-from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, check
-from agents.worker import AgentError, Log
+from agents.part import part
+from agents.plan import Directed, Plan, PlanError, PlanRequest, check
+from agents.repair import Overlay
+from agents.tasks import Tasks
+from agents.worker import TASKS_PER_CONTROLLER, Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class ControllerSettings:
     """The run as the controller needs it; `seed` decides all that plans leave to chance.
 
     `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
-    count their own rounds); `task_s` is the budget of one task.
+    count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
+    that starts the run, and numbers those that may take over.
     """
 
     sites: tuple[str, ...]
@@ -57,124 +66,281 @@ class ControllerSettings:
     time_s: float | None = None
     tasks: int | None = None
     accuracy_percent: float | None = None
+    failover: Failover = field(default_factory=Failover)
+    rank: int = 0
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks of a model."""
+        return -(-self.model_bytes // self.chunk_bytes)
 
 
-@dataclass(slots=True)
-class _Running:
-    """A task: `blocks` are those that are not withdrawn, of the `used` numbers so far."""
-
-    start: decisions.Start
-    plan: Plan
-    blocks: dict[int, Block]
-    used: int
-    participants: set[str]
-    missing: set[str]
-    budget: asyncio.TimerHandle
-
-
-@dataclass(slots=True)
 class Controller:
-    """`run` returns when all is done and everybody was told to leave.
+    """`run` returns when all is done and everybody who can be reached was told to leave.
 
     With a `default` split, sites that are ready send by it at once; `build` is then expected to
     keep what it can of it.
     """
 
-    settings: ControllerSettings
-    policy: decisions.Policy
-    build: Callable[[PlanRequest], Plan]
-    now_ns: Callable[[], int]
-    log: Log
-    default: Plan | None = None
-    _state: Any = None
-    _links: dict[str, Connection] = field(default_factory=dict)
-    _offers: dict[str, int] = field(default_factory=dict)
-    _running: dict[int, _Running] = field(default_factory=dict)
-    _working: set[str] = field(default_factory=set)
-    _started: int = 0
-    _stopping: bool = False
-    _ended: asyncio.Future[None] | None = None
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        policy: decisions.Policy,
+        build: Callable[[PlanRequest], Plan],
+        now_ns: Callable[[], int],
+        log: Log,
+        default: Plan | None = None,
+    ) -> None:
+        self.settings = settings
+        self._policy = policy
+        self._build = build
+        self._now_ns = now_ns
+        self._log = log
+        self._default = default
+        self._offers: dict[str, int] = {}
+        self._state = policy.initial
+        self._overlay = Overlay(settings.rates_mbps)
+        self._tasks = Tasks(
+            self._overlay,
+            settings.chunk_count,
+            settings.chunk_bytes,
+            settings.task_s,
+            settings.failover.replans,
+            self._plan,
+            self._tell,
+            log,
+            self._end_if_idle,
+        )
+        self._links: dict[str, Connection] = {}
+        self._working = set(settings.sites)
+        self._unsettled: list[decisions.Event] | None = []
+        self._absent: set[str] = set()
+        self._helps: dict[str, tuple[int, ...]] = {}
+        self._all_gone = asyncio.Event()
+        self._iterations: dict[str, int] = {}
+        self._stranded: set[str] = set()
+        self._next = settings.rank * TASKS_PER_CONTROLLER
+        self._started = 0
+        self._stopping = False
+        self._timers: list[asyncio.TimerHandle] = []
+        self._last_call: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Future[None] | None = None
 
-    async def run(self, workers: Mapping[str, socket.socket]) -> None:
+    async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
         """Run until a stop condition holds and nothing is left running.
 
-        Raises AgentError when a worker is lost, PlanError when the plan refuses a group.
+        `elapsed_s` of the run have passed already. Raises PlanError when the plan refuses a group
+        although every link can be used.
         """
         loop = asyncio.get_running_loop()
+        settings = self.settings
         self._ended = loop.create_future()
-        self._state = self.policy.initial
-        self._working = set(self.settings.sites)
-        self._links = {
-            site: Connection(sock, site, self._heard, self._lost, no_chunks, self.now_ns)
-            for site, sock in workers.items()
-        }
-        for site, link in self._links.items():
-            link.tell(Begin(part(self.default, site) if self.default else ()))
-        timer = None
-        if self.settings.time_s is not None:
-            reason = f"{self.settings.time_s:g} s are over"
-            timer = loop.call_later(self.settings.time_s, self._stop, reason)
+        for site, sock in workers.items():
+            self.accepted(site, sock)
+        self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
+        if settings.time_s is not None:
+            reason = f"{settings.time_s:g} s are over"
+            left_s = max(0.0, settings.time_s - elapsed_s)
+            self._timers.append(loop.call_later(left_s, self._stop, reason))
+        pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
             await self._ended
-            self._tell_all(Bye())
-            for link in self._links.values():
-                await link.drain()
+            for link in self._connections():
+                link.tell(Bye())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), settings.failover.timeout_s)
         finally:
-            if timer:
-                timer.cancel()
-            for running in self._running.values():
-                running.budget.cancel()
-            for link in self._links.values():
-                link.close()
+            pulse.cancel()
+            self._close()
+
+    def accepted(self, site: str, sock: socket.socket) -> None:
+        """A worker, or a controller that stands by, has called and said who it is."""
+        if self._ended is None or self._ended.done():
+            sock.close()
+            return
+        if site in self._links:
+            self._links[site].lose(ConnectionLostError(f"{site} calls again"))
+        self._links[site] = Connection(sock, site, self._heard, self._lost, no_chunks, self._now_ns)
+        self._links[site].tell(Begin(part(self._default, site) if self._default else ()))
+
+    def _close(self) -> None:
+        for timer in (*self._timers, *([self._last_call] if self._last_call else [])):
+            timer.cancel()
+        self._tasks.close()
+        for link in self._connections():
+            link.close()
+
+    def _connections(self) -> list[Connection]:
+        return list(self._links.values())
+
+    # -- what workers say ---------------------------------------------------------------------
 
     def _heard(self, site: str, frame: Frame) -> None:
+        if site not in self._overlay.present and not isinstance(frame, Report):
+            raise ProtocolError("a worker begins with its report")
         try:
-            match frame:
-                case SiteReady():
-                    self._offers[site] = frame.offer
-                    self._decide(decisions.Ready(site, frame.iteration))
-                case TaskFinished():
-                    self._finished(site, frame.task)
-                case Evaluated():
-                    self._evaluated(frame.accuracy_percent)
-                case Left():
-                    self._working.discard(site)
-                    self._decide(decisions.Left(site))
-                case tuple():
-                    raise ProtocolError("a chunk sent to the controller")
-                case _:
-                    raise ProtocolError(f"not for the controller: {describe(frame)}")
+            self._take(site, frame)
         except PlanError as error:
             self._fail(error)
         self._end_if_idle()
 
+    def _take(self, site: str, frame: Frame) -> None:
+        match frame:
+            case Report():
+                self._joined(site, frame)
+            case SiteReady():
+                self._offers[site] = frame.offer
+                self._ready(site, frame.iteration)
+            case TaskFinished():
+                self._tasks.finished(site, frame.task, frame.blocks)
+            case Halted():
+                self._tasks.halted(site, frame.task, frame.finished)
+            case Refused():
+                self._tasks.refused(frame.site, frame.task)
+            case LinkLost():
+                self._offers.clear()
+                self._overlay.lost.setdefault(site, set()).add(frame.peer)
+                self._tasks.link_lost(site, frame.peer)
+            case LinkFound():
+                self._offers.clear()
+                self._overlay.lost.setdefault(site, set()).discard(frame.peer)
+                self._tasks.mended()
+            case Evaluated():
+                self._evaluated(frame.accuracy_percent)
+            case Left():
+                self._left(site)
+            case tuple():
+                raise ProtocolError("a chunk sent to the controller")
+            case _:
+                raise ProtocolError(f"not for the controller: {describe(frame)}")
+
+    def _joined(self, site: str, report: Report) -> None:
+        """A worker follows this controller, for the first time or again."""
+        if site in self._overlay.present or site not in self.settings.sites:
+            raise ProtocolError("a second report, or one of no worker")
+        self._overlay.present.add(site)
+        self._absent.discard(site)
+        self._offers.clear()
+        self._overlay.lost[site] = set(report.lost)
+        self._count(report.last_tasks)
+        if self._unsettled is None:
+            self._log("worker_found", worker=site)
+            self._decide(decisions.Joined(site))
+        for state in report.tasks:
+            if self._unsettled is not None:
+                self._tasks.adopt(state, site)
+            elif not self._tasks.rejoined(site, state):
+                self._tell(site, TaskOver(state.task, False, "decided without this site"))
+        self._helps[site] = report.helps
+        if self._unsettled is None:
+            self._tasks.helps(site, report.helps)
+        for peer in report.lost:
+            self._tasks.link_lost(site, peer)
+        if self._stopping:
+            self._tell(site, Stop())
+        if report.left:
+            self._left(site)
+        elif report.ready is not None:
+            self._ready(site, report.ready)
+        self._tasks.mended()
+        self._settle_if_complete()
+
+    def _settle_if_complete(self) -> None:
+        """Once every worker has reported, or was lost before it did."""
+        if self._overlay.present | self._absent >= set(self.settings.sites):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Everybody has reported, or had the time to: begin to decide."""
+        if self._unsettled is None:
+            return
+        events, self._unsettled = self._unsettled, None
+        for site in self.settings.sites:
+            if site not in self._overlay.present:
+                if site not in self._absent:
+                    self._log("worker_lost", worker=site, reason="does not report")
+                self._decide(decisions.Lost(site))
+        for site, tasks in self._helps.items():
+            self._tasks.helps(site, tasks)
+        self._tasks.settle()
+        for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
+            self._decide(event)
+        self._end_if_idle()
+
+    def _count(self, last_tasks: tuple[int, ...]) -> None:
+        """Go on counting where another controller stopped; some tasks may be known to nobody."""
+        if self._unsettled is None:
+            return
+        for last in last_tasks:
+            rank, number = divmod(last, TASKS_PER_CONTROLLER)
+            self._started = max(self._started, number + 1)
+            if rank == self.settings.rank:
+                self._next = max(self._next, last + 1 + len(self.settings.sites))
+
+    def _ready(self, site: str, iteration: int) -> None:
+        self._iterations[site] = iteration
+        self._decide(decisions.Ready(site, iteration))
+
+    def _left(self, site: str) -> None:
+        self._working.discard(site)
+        self._decide(decisions.Left(site))
+
+    def _lost(self, site: str, error: Exception) -> None:
+        del self._links[site]
+        if not self._links:
+            self._all_gone.set()
+        if self._ended is None or self._ended.done():
+            return
+        if site not in self._overlay.present and self._unsettled is None:
+            return
+        self._overlay.present.discard(site)
+        self._stranded.discard(site)
+        self._offers.clear()
+        self._log("worker_lost", worker=site, reason=str(error))
+        if self._unsettled is not None:
+            self._absent.add(site)
+            self._settle_if_complete()
+            return
+        try:
+            self._tasks.site_lost(site)
+            if site in self._working:
+                self._decide(decisions.Lost(site))
+        except PlanError as failed:
+            self._fail(failed)
+        self._end_if_idle()
+
+    def _tell(self, site: str, message: Control) -> None:
+        if site in self._links and site in self._overlay.present:
+            self._links[site].tell(message)
+
+    # -- what the policy decides --------------------------------------------------------------
+
     def _decide(self, event: decisions.Event) -> None:
         if self._stopping:
             return
-        self._state, made = self.policy.step(self._state, event)
+        if self._unsettled is not None:
+            self._unsettled.append(event)
+            return
+        self._state, made = self._policy.step(self._state, event)
         for decision in made:
             match decision:
                 case decisions.Start():
                     self._start(decision)
                 case decisions.Release():
-                    self._links[decision.site].tell(Released())
+                    self._tell(decision.site, Released())
 
     def _start(self, start: decisions.Start) -> None:
-        settings = self.settings
-        task = self._started
+        settings, task = self.settings, self._next
+        try:
+            plan = self._plan(start, task)
+        except PlanError as error:
+            if self._overlay.whole:
+                raise
+            self._postpone(start, str(error))
+            return
+        self._next += 1
         self._started += 1
-        plan = self.build(
-            PlanRequest(
-                start.group,
-                settings.sites,
-                settings.rates_mbps,
-                settings.delays_ms,
-                -(-settings.model_bytes // settings.chunk_bytes),
-                random.Random(f"{settings.seed} {task}"),
-            )
-        )
-        check(plan, settings.rates_mbps.keys())
-        self.log(
+        self._log(
             "task_started",
             task=task,
             policy=settings.policy_name,
@@ -186,120 +352,78 @@ class Controller:
             chunk_bytes=settings.chunk_bytes,
             forest=plan.to_json(),
         )
-        loop = asyncio.get_running_loop()
-        reason = f"exceeded its budget of {settings.task_s:g} s"
-        budget = loop.call_later(settings.task_s, self._abandon, task, reason)
-        running = self._running[task] = _Running(
-            start,
-            plan,
-            dict(enumerate(plan.blocks)),
-            len(plan.blocks),
-            {*plan.participants(), *(self.default.participants() if self.default else ())},
-            set(plan.receivers),
-            budget,
-        )
-        offers = {s: self._offers[s] for s in plan.contributors} if self.default else {}
-        for site in sorted(running.participants):
-            invitation = self._invitation(task, running, site, part(plan, site), offers)
-            self._links[site].tell(invitation)
-        if self._started == settings.tasks:
+        offers = {site: self._offers[site] for site in start.group if site in self._offers}
+        witnesses = self._overlay.present if self._default else ()
+        self._tasks.start(task, start, plan, offers if self._default else {}, witnesses)
+        if settings.tasks is not None and self._started >= settings.tasks:
             self._stop(f"{settings.tasks} tasks are started")
 
-    def _invitation(
-        self,
-        task: int,
-        running: _Running,
-        site: str,
-        parts: tuple[BlockPart, ...],
-        offers: dict[str, int],
-    ) -> StartTask:
-        start, plan = running.start, running.plan
-        return StartTask(
-            task=task,
-            blocks=running.used,
-            weights=dict(start.weights),
-            scale=start.scale,
-            contributes=site in plan.contributors,
-            receives=site in plan.receivers,
-            evaluate=site == start.group[0],
-            offers=offers,
-            parts=parts,
+    def _plan(self, start: decisions.Start, task: int) -> Plan:
+        """A plan over the links and sites that can be used now; PlanError if there is none."""
+        settings = self.settings
+        around = self._overlay.around(start.group[0])
+        if not around.issuperset(start.group):
+            raise PlanError("the links that are left do not connect the group")
+        usable = self._overlay.usable_mbps()
+        rates = {link: rate for link, rate in usable.items() if link[0] in around}
+        plan = self._build(
+            PlanRequest(
+                start.group,
+                tuple(site for site in settings.sites if site in around),
+                rates,
+                {link: settings.delays_ms[link] for link in rates},
+                settings.chunk_count,
+                random.Random(f"{settings.seed} {task}"),
+            )
         )
+        check(plan, rates.keys())
+        return plan
 
-    def _rearrange(self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block]) -> None:
-        """Let new blocks of a running task take over from some of its blocks.
+    def _postpone(self, start: decisions.Start, reason: str) -> None:
+        """The links that are left do not connect the group: its sites are ready again later."""
+        self._log("group_postponed", group=list(start.group), reason=reason)
+        self._stranded.update(start.group)
+        loop = asyncio.get_running_loop()
+        pause_s = self.settings.failover.timeout_s
+        self._timers.append(loop.call_later(pause_s, self._retry, start.group))
 
-        Raises PlanError, before anybody is told, if the task would then not do what it promises.
-        """
-        running = self._running[task]
-        kept = {number: b for number, b in running.blocks.items() if number not in withdrawn}
-        first = running.used
-        added = replace(running.plan, blocks=tuple(blocks))
-        whole = replace(running.plan, blocks=(*kept.values(), *blocks))
-        check(whole, self.settings.rates_mbps.keys())
-        running.blocks = kept | dict(enumerate(blocks, first))
-        running.used += len(blocks)
-        self.log(
-            "task_rearranged",
-            task=task,
-            withdrawn=list(withdrawn),
-            first=first,
-            forest=added.to_json(),
-        )
-        for site in sorted(running.participants | set(added.participants())):
-            parts = part(added, site, first)
-            if site in running.participants:
-                message = RearrangeTask(task, running.used, tuple(withdrawn), parts)
-                self._links[site].tell(message)
-            else:
-                self._links[site].tell(self._invitation(task, running, site, parts, {}))
-        running.participants.update(added.participants())
-
-    def _finished(self, site: str, task: int) -> None:
-        running = self._running.get(task)
-        if running is None:
-            return
-        running.missing.discard(site)
-        if not running.missing:
-            self.log("task_completed", task=task)
-            self._over(task, TaskOver(task, completed=True, reason=""))
-
-    def _abandon(self, task: int, reason: str) -> None:
-        self.log("task_abandoned", task=task, reason=reason)
-        self._over(task, TaskOver(task, completed=False, reason=reason))
-        self._end_if_idle()
-
-    def _over(self, task: int, message: TaskOver) -> None:
-        running = self._running.pop(task)
-        running.budget.cancel()
-        for site in sorted(running.participants):
-            self._links[site].tell(message)
+    def _retry(self, group: tuple[str, ...]) -> None:
+        for site in group:
+            if site in self._stranded:
+                self._stranded.discard(site)
+                self._ready(site, self._iterations[site])
 
     def _evaluated(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent
         if target is not None and accuracy_percent >= target:
             self._stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
 
+    # -- the end ------------------------------------------------------------------------------
+
     def _stop(self, reason: str) -> None:
         if not self._stopping:
             self._stopping = True
-            self.log("stopping", reason=reason)
-            self._tell_all(Stop())
+            self._log("stopping", reason=reason)
+            for site in self.settings.sites:
+                self._tell(site, Stop())
 
     def _end_if_idle(self) -> None:
-        assert self._ended is not None
-        if self._working or self._running or self._ended.done():
+        """End when nothing runs and nobody works; whoever is lost may come back for a while."""
+        if self._ended is None or self._ended.done() or self._unsettled is not None:
             return
-        if not self._stopping:
-            self._stop("every site has done its rounds")
-        self._ended.set_result(None)
+        if self._tasks.running or self._working & self._overlay.present:
+            return
+        self._stop("every site has done its rounds")
+        if self._working and self._last_call is None:
+            loop = asyncio.get_running_loop()
+            patience_s = self.settings.failover.patience_s
+            self._last_call = loop.call_later(patience_s, self._give_up_absent)
+        elif not self._working:
+            self._ended.set_result(None)
 
-    def _tell_all(self, message: Stop | Bye) -> None:
-        for link in self._links.values():
-            link.tell(message)
-
-    def _lost(self, site: str, error: Exception) -> None:
-        self._fail(AgentError(f"lost the worker of {site}: {error}"))
+    def _give_up_absent(self) -> None:
+        self._working &= self._overlay.present
+        self._end_if_idle()
 
     def _fail(self, error: Exception) -> None:
         if self._ended is not None and not self._ended.done():

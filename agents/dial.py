@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.messages import FrameReader, Hello, ProtocolError, encode, no_chunks
@@ -70,13 +70,19 @@ async def dial(me: str, run: str, peer: Peer) -> socket.socket:
     except OSError as error:
         sock.close()
         raise AgentError(f"{me} cannot reach {peer.site} at {peer.address}: {error}") from error
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 
 async def accept(
     listener: socket.socket, run: str, expected: Sequence[Peer]
 ) -> dict[str, socket.socket]:
-    """Accept one connection from each expected site; anybody else is turned away."""
+    """Accept one connection from each expected site; anybody else is turned away.
+
+    The listener stays open, for `serve`.
+    """
     loop = asyncio.get_running_loop()
     missing = {peer.site: peer for peer in expected}
     accepted: dict[str, socket.socket] = {}
@@ -92,8 +98,60 @@ async def accept(
             sock.close()
         else:
             accepted[hello.site] = sock
-    listener.close()
     return accepted
+
+
+async def serve(
+    listener: socket.socket,
+    run: str,
+    callers: Mapping[str, Peer],
+    hello_s: float,
+    accepted: Callable[[str, socket.socket], None],
+) -> None:
+    """Pass on whoever of the `callers` calls again, until cancelled.
+
+    Anybody else is turned away, and so is who does not say hello within `hello_s`.
+    """
+    loop = asyncio.get_running_loop()
+    greetings: set[asyncio.Task[None]] = set()
+
+    async def greet(sock: socket.socket) -> None:
+        try:
+            hello = await asyncio.wait_for(_hello(sock), hello_s)
+            if hello.run != run or hello.site not in callers:
+                raise ProtocolError(f"{hello.site} of run {hello.run} is not expected")
+            _prepare(sock, callers[hello.site])
+        except (ProtocolError, OSError, TimeoutError):
+            sock.close()
+        else:
+            accepted(hello.site, sock)
+
+    try:
+        while True:
+            sock, _ = await loop.sock_accept(listener)
+            sock.setblocking(False)
+            greeting = asyncio.create_task(greet(sock))
+            greetings.add(greeting)
+            greeting.add_done_callback(greetings.discard)
+    finally:
+        for greeting in greetings:
+            greeting.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls agents by name: neighbours over their link, controllers over whatever path IP has."""
+
+    me: str
+    run: str
+    peers: Mapping[str, Peer]
+
+    async def call(self, name: str) -> socket.socket:
+        """A connection on which hello has been said. Raises OSError."""
+        try:
+            return await dial(self.me, self.run, self.peers[name])
+        except AgentError as error:
+            raise ConnectionError(str(error)) from error
 
 
 async def mesh(

@@ -96,7 +96,11 @@ class Executor:
         `contribution` has all elements of the model and must not change before `finished`, which
         also waits until the links have taken all of it.
         """
+        self.halt(message.task)  # of which it may have had another part once
+        self._settle(self._offers.of(message.task))
+        self._over.discard(message.task)
         task = _Task(
+            floor=message.floor,
             message=message,
             blocks=message.blocks,
             parts={part.block: part for part in message.parts},
@@ -119,7 +123,7 @@ class Executor:
         edges = {
             chunk: part.parent
             for part in parts
-            if part.sources == (self._site,) and part.parent is not None
+            if part.sources == (self._site,) and part.parent and part.parent[1] in self.links
             for chunk in part.indexes()
         }
         own = self._own = OwnOffer(number, edges, set(edges))
@@ -145,24 +149,71 @@ class Executor:
                 self._settle([key])
             self._own = None
 
+    def refuse_offers(self) -> None:
+        """Take in no offer that has become part of no task yet, as far as it is known."""
+        self._settle(self._offers.of(None))
+
     def rearrange(self, message: RearrangeTask) -> None:
         """Drop every trace of the withdrawn blocks of a running task, take part in the new ones.
 
         Sums are formed in the same order wherever they are formed, so it does not matter which
-        aggregator a chunk of the result came from; the first that arrives is kept. What the new
-        blocks need of this site's contribution is read again: it must not have changed.
+        aggregator a chunk of the result came from; the first that arrives is kept, unless the
+        message has a floor. What the new blocks need of this site's contribution is read again.
+        A site that has finished gives no more of it, but gives its result where it is to send one
+        that it has nothing to make of.
         """
         task = self._tasks.get(message.task)
         if task is None:
             return
         task.unsent += 1  # what is withdrawn must not let it finish before it has begun the new
         for block in message.withdrawn:
-            self._withdraw(task, block)
+            self._withdraw(task, block.__eq__)
+            task.withdrawn.add(block)
+        self._raise_floor(task, message.floor)
         task.blocks = message.blocks
-        task.parts |= {part.block: part for part in message.parts}
-        self._start_own(task, message.parts)
+        if message.floor and not task.told and task.result is not None:
+            task.missing = set(range(self._chunk_count))
+        if not task.told:
+            task.parts |= {part.block: part for part in message.parts}
+            task.owed |= {(p.block, c) for p in message.parts if self._adds(p) for c in p.indexes()}
+            self._start_own(task, message.parts)
+        for part in message.parts:
+            if task.told and not part.sources and not part.receives:
+                self._give(task, part)
         self._process_early(task)
         self._own_sent(task)
+
+    def halt(self, task: int) -> bool:
+        """Drop all blocks of a task so far; True if this site has finished, else it never will."""
+        known = self._tasks.get(task)
+        if known is None:
+            return False
+        self._raise_floor(known, known.blocks)
+        return known.told
+
+    def blocks(self, task: int) -> int:
+        """How many block numbers of a task this site has heard of."""
+        return self._tasks[task].blocks
+
+    def knows(self, task: int) -> bool:
+        """Whether this site takes part in the task, or did."""
+        return task in self._tasks or task in self._over
+
+    def runs(self, task: int) -> bool:
+        """Whether this site takes part in the task now."""
+        return task in self._tasks
+
+    def running(self) -> tuple[int, ...]:
+        """The tasks that this site takes part in now."""
+        return tuple(self._tasks)
+
+    def strangers(self) -> dict[int, set[str]]:
+        """Tasks that this site has not been told of, each with the sites that sent it chunks."""
+        return {
+            task: {self._sites[header.source] for header, _ in held}
+            for task, held in self._early.items()
+            if task not in self._tasks
+        }
 
     def over(self, task: int) -> tuple[dict[tuple[str, Phase], Traffic], ...]:
         """Forget a task and drop what is queued for it; returns its (sent, received) traffic.
@@ -177,9 +228,9 @@ class Executor:
             self._chunks.give(data)
         keys = [(task, True), (task, False)]
         flows = [self._flows.pop(key) for key in keys if key in self._flows]
-        for link in self.links.values():
+        for link in list(self.links.values()):
             link.forget(flows)
-        self._settle([key for key, number in self._offers.tasks.items() if number == task])
+        self._settle(self._offers.of(task))
         books = (self._sent, self._received, self._discarded)
         sent, received, discarded = (book.pop(task, {}) for book in books)
         return sent, received, discarded
@@ -208,7 +259,7 @@ class Executor:
             self._arrived_early(header, data)
             return
         task = self._tasks.get(header.task)
-        if task is not None and header.block in task.withdrawn:
+        if task is not None and task.is_withdrawn(header.block):
             self._chunks.give(data)
         elif header.route:
             self._forward(header, data)
@@ -260,7 +311,7 @@ class Executor:
         }
         own.unsent &= task.offered
         flow = self._offers.flow((self._rank[self._site], own.number))
-        for link in self.links.values():
+        for link in list(self.links.values()):
             link.drop(lambda frame: frame.flow is flow and not _is_one_of(frame, task.offered))
 
     def _contribute(self, task: _Task, source: int, chunk: int, data: Vector) -> None:
@@ -288,7 +339,7 @@ class Executor:
         flows, held = self._offers.settle(keys)
         for data in held:
             self._chunks.give(data)
-        for link in self.links.values():
+        for link in list(self.links.values()):
             link.forget(flows)
         for key in keys:
             for book in (self._sent, self._received):
@@ -314,20 +365,43 @@ class Executor:
         """Take in what arrived before this site heard of the task or of its new blocks."""
         early = self._early.pop(task.message.task, [])
         for header, data in early:
-            if header.block in task.withdrawn:
+            if task.is_withdrawn(header.block):
                 self._chunks.give(data)
             elif header.block < task.blocks:
                 self._process(task, header, data)
             else:
                 self._early.setdefault(header.task, []).append((header, data))
 
-    def _withdraw(self, task: _Task, block: int) -> None:
-        task.withdrawn.add(block)
-        task.parts.pop(block, None)
+    def _adds(self, part: BlockPart) -> bool:
+        """Whether this site adds its contribution to those of others."""
+        return self._site in part.sources and len(part.sources) > 1
+
+    def _give(self, task: _Task, part: BlockPart) -> None:
+        """Send the result, which is whole, to others."""
+        assert task.result is not None
+        for chunk in part.indexes():
+            data = task.result[self._span(chunk)]
+            shared = _Shared(data, len(part.outs), _keep)
+            for edge in part.outs:
+                self._send(task, edge, part, chunk, data, inward=False, shared=shared)
+
+    def _raise_floor(self, task: _Task, floor: int) -> None:
+        if floor > task.floor:
+            task.floor = floor
+            self._withdraw(task, lambda number: number < floor)
+
+    def _withdraw(self, task: _Task, chosen: Callable[[int], bool]) -> None:
+        offered: set[int] = set()
+        for block in [block for block in task.parts if chosen(block)]:
+            offered.update(task.offered.intersection(task.parts.pop(block).indexes()))
         number = task.message.task
-        for link in self.links.values():
-            link.drop(lambda frame: _is_of(frame, number, block))
-        for key in [key for key in task.sums if key[0] == block]:
+        flow = task.offer and self._offers.flow((self._rank[self._site], task.offer.number))
+        for link in list(self.links.values()):
+            link.drop(lambda frame: _is_of(frame, number, chosen))
+            if offered:
+                link.drop(lambda frame: frame.flow is flow and _is_one_of(frame, offered))
+        task.owed = {key for key in task.owed if not chosen(key[0])}
+        for key in [key for key in task.sums if chosen(key[0])]:
             sum_ = task.sums.pop(key)
             for data in (*sum_.held.values(), sum_.total):
                 if data is not None:
@@ -335,6 +409,9 @@ class Executor:
 
     def _process(self, task: _Task, header: ChunkHeader, data: Vector) -> None:
         part = task.parts.get(header.block)
+        if part is None and task.told:
+            self._chunks.give(data)
+            return
         if part is None:
             raise ProtocolError(f"a chunk of block {header.block}, which has no part here")
         if header.inward:
@@ -364,10 +441,12 @@ class Executor:
                 return
         assert sum_.total is not None
         del task.sums[key]
+        task.owed.discard(key)
         if part.parent is None:
             self._reduced(task, part, header.chunk, sum_.total)
         else:
             self._send(task, part.parent, part, header.chunk, sum_.total)
+            self._finish_if_done(task)
 
     def _accumulate(self, sum_: _Sum, data: Vector) -> None:
         sum_.added += 1
@@ -447,7 +526,7 @@ class Executor:
 
     def _finish_if_done(self, task: _Task) -> None:
         """Tell the result once it is whole and the contribution's memory is no longer needed."""
-        unsent = task.unsent or (task.offer and task.offer.unsent)
+        unsent = task.unsent or task.owed or (task.offer and task.offer.unsent)
         done = not task.missing and not unsent and task.message.task in self._tasks
         if done and task.result is not None and not task.told:
             task.told = True
@@ -461,8 +540,9 @@ class Executor:
         phase: Phase,
         release: Callable[[], None],
     ) -> None:
-        if hop not in self.links:
-            raise ProtocolError(f"{self._site} has no link to {hop}")
+        if hop not in self.links:  # lost, and its loss reported: whoever repairs the task knows
+            release()
+            return
 
         def sent(start_ns: int, end_ns: int) -> None:
             if (account := self._account(header)) is not None:
@@ -535,7 +615,9 @@ class _Sum:
 class _Task:
     """`blocks` are announced so far; a chunk of a later one waits for its announcement.
 
-    Chunks in `offered` are on their way by this site's `offer`.
+    Blocks below `floor` are withdrawn, and those in `withdrawn`. To the sums in `owed`, (block,
+    chunk), which others need even if this site has the whole result, its contribution is still to
+    be added. Chunks in `offered` are on their way by this site's `offer`.
     """
 
     message: StartTask
@@ -545,12 +627,17 @@ class _Task:
     result: Vector | None
     missing: set[int]
     finished: Callable[[Vector], None]
+    floor: int = 0
     withdrawn: set[int] = field(default_factory=set)
     unsent: int = 0
+    owed: set[tuple[int, int]] = field(default_factory=set)
     told: bool = False
     offer: OwnOffer | None = None
     offered: set[int] = field(default_factory=set)
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+
+    def is_withdrawn(self, block: int) -> bool:
+        return block < self.floor or block in self.withdrawn
 
 
 @dataclass(slots=True)
@@ -571,9 +658,13 @@ _ADDED: Vector = np.empty(0, np.float32)
 """Stands for a contribution that is in the sum already."""
 
 
-def _is_of(frame: Outgoing, task: int, block: int) -> bool:
+def _is_of(frame: Outgoing, task: int, chosen: Callable[[int], bool]) -> bool:
     chunk = frame.chunk
-    return chunk is not None and chunk.task == task and chunk.block == block
+    return chunk is not None and chunk.task == task and chosen(chunk.block)
+
+
+def _keep(_: Vector) -> None:
+    """What was sent is part of a result: it is still needed."""
 
 
 def _is_one_of(frame: Outgoing, chunks: set[int]) -> bool:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import socket
+import struct
+import termios
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
-from agents.messages import ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
+from agents.messages import BEAT, ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
 
 UNSENT_BYTES = (64 * 1024, 256 * 1024)
 """Unsent bytes that the kernel may hold: one chunk, but within these bounds.
@@ -36,6 +39,9 @@ WORTH_WAITING_BYTES = 64 * 1024
 
 READS_PER_WAKE = 16
 """Reads of one connection before others get their turn."""
+
+
+_RESET = struct.pack("ii", 1, 0)
 
 
 class ConnectionLostError(Exception):
@@ -92,6 +98,8 @@ class Connection:
         self._start_ns = 0
         self._closed = False
         self._writing = False
+        self._read_bytes = 0
+        self._heard_bytes = 0
         self._drained: asyncio.Event = asyncio.Event()
         self._drained.set()
         self._loop = asyncio.get_running_loop()
@@ -136,6 +144,26 @@ class Connection:
         """Return when everything queued is in the socket, or the connection is lost."""
         await self._drained.wait()
 
+    def beat(self) -> bool:
+        """Give a sign of life; has the peer given one since the last call?
+
+        What waits in the socket is one already. Any byte that has arrived is one, read or not: a
+        receiver that waits for the rest of a chunk may sleep while a slow link brings it.
+        """
+        if self._current is None:
+            self.put(Outgoing(BEAT))
+        if self._closed:
+            return True
+        (waiting,) = struct.unpack("i", fcntl.ioctl(self._sock, termios.FIONREAD, bytes(4)))
+        arrived: int = self._read_bytes + waiting
+        heard, self._heard_bytes = arrived > self._heard_bytes, arrived
+        return heard
+
+    def lose(self, error: Exception) -> None:
+        """Give the connection up, for this reason."""
+        if not self._closed:
+            self._lose(error)
+
     def close(self) -> None:
         """Close now; whatever is queued is dropped."""
         if self._closed:
@@ -162,6 +190,7 @@ class Connection:
             if not count:
                 self._lose(ConnectionLostError(f"{self.peer} closed the connection"))
                 return
+            self._read_bytes += count
             try:
                 frame = self._reader.filled(count)
                 if frame is not None:
@@ -197,7 +226,8 @@ class Connection:
                 self._await_room()
                 return
             except OSError as error:
-                self._lose(error)
+                self._readable()  # what the peer said before it closed
+                self.lose(error)
                 return
             while self._left and count >= len(self._left[0]):
                 count -= len(self._left.pop(0))
@@ -233,6 +263,10 @@ class Connection:
         return True
 
     def _lose(self, error: Exception) -> None:
+        """Nothing that is still in the socket may get through later: the peer hears of a reset."""
+        if self._sock.family == socket.AF_INET:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         with contextlib.suppress(OSError):
             self.close()
         self._on_lost(self.peer, error)

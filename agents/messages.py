@@ -6,6 +6,8 @@ which are received where they belong, without a copy.
 
     magic 2 | version 1 | kind 1 | body length 4 | task 4 | block 4 | chunk 4 | source 2 | route 1 |
     flags 1
+
+A beat is a header alone: its sender lives, and has nothing else to say.
 """
 
 from __future__ import annotations
@@ -23,10 +25,14 @@ from agents.part import BlockPart
 MAGIC = 0x544C
 VERSION = 1
 HEADER = struct.Struct("!HBBIIIIHBB")
-CONTROL, CHUNK_IN, CHUNK_OUT = range(3)
+CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
 ORIGINAL, EARLY = 1, 2
 MAX_CONTROL_BYTES = 16 * 2**20
 MAX_CHUNK_BYTES = 64 * 2**20
+
+
+BEAT = HEADER.pack(MAGIC, VERSION, ALIVE, 0, 0, 0, 0, 0, 0, 0)
+"""What an idle connection carries now and then."""
 
 
 class ProtocolError(Exception):
@@ -43,8 +49,59 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task whose end a member has not heard; `finished` if it has installed the result.
+
+    `left_s` remains of the budget, in seconds.
+    """
+
+    task: int
+    group: tuple[str, ...]
+    weights: dict[str, float]
+    scale: float
+    blocks: int
+    finished: bool
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Worker to controller, first of all on every connection: what a new one must know.
+
+    `ready` is the iteration that waits for a group, if one does; `left` says that no more will.
+    `lost` are the neighbours that it has lost since its last report or cannot reach; `helps` the
+    tasks of others that it takes part in, `last_tasks` the latest task that it has heard of from
+    each controller.
+    """
+
+    ready: int | None
+    left: bool
+    lost: tuple[str, ...]
+    tasks: tuple[TaskState, ...]
+    helps: tuple[int, ...]
+    last_tasks: tuple[int, ...]
+    type: Literal["report"] = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLost:
+    """Worker to controller: the connection to this neighbour broke; what was on it is gone."""
+
+    peer: str
+    type: Literal["link_lost"] = "link_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFound:
+    """Worker to controller: connected to this neighbour again."""
+
+    peer: str
+    type: Literal["link_found"] = "link_found"
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
-    """Controller to worker: everybody is connected, start computing.
+    """Controller to worker, first of all: it is in charge; compute and say when ready.
 
     `default` is this site's part of the default split: with a non-blocking scatter it sends by
     that as soon as it is ready. Empty where the scatter waits for the task.
@@ -71,13 +128,17 @@ class StartTask:
     """Controller to every participant: its part of a task.
 
     The result is `scale * sum(weights[site] * contribution[site])`. `evaluate` asks this site to
-    measure the result's accuracy. `blocks` is how many block numbers the task has used so far.
+    measure the result's accuracy. `blocks` is how many block numbers the task has used so far,
+    those below `floor` are withdrawn; `left_s` is what remains of its budget in seconds.
     `offers` are the contributors' offers that the task takes in, where the scatter did not wait:
     what of them is not in a part of its receiver is dropped, what is missing is sent.
     """
 
     task: int
+    group: tuple[str, ...]
     blocks: int
+    floor: int
+    left_s: float
     weights: dict[str, float]
     scale: float
     contributes: bool
@@ -94,11 +155,13 @@ class RearrangeTask:
 
     Every trace of the blocks in `withdrawn` is dropped; the new ones, of which `parts` are this
     site's, start afresh. Block numbers are never used again within a task: `blocks` is how many
-    it has used so far, the new ones included.
+    it has used so far, the new ones included. With a `floor` all blocks below it are withdrawn,
+    and a result that is not whole is begun again: sums may be formed in another order than before.
     """
 
     task: int
     blocks: int
+    floor: int
     withdrawn: tuple[int, ...]
     parts: tuple[BlockPart, ...]
     type: Literal["rearrange"] = "rearrange"
@@ -106,10 +169,48 @@ class RearrangeTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """Worker to controller: this receiver has the whole result."""
+    """Worker to controller: this receiver has installed the whole result.
+
+    Blocks from number `blocks` on were announced too late for it: it has given nothing to them.
+    """
 
     task: int
+    blocks: int
     type: Literal["finished"] = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Controller to every participant: drop all blocks so far, install nothing, and answer."""
+
+    task: int
+    type: Literal["halt"] = "halt"
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """Member to controller: it has installed the result, or else it will not."""
+
+    task: int
+    finished: bool
+    type: Literal["halted"] = "halted"
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Worker to worker: the sender takes no part in this task, or no longer."""
+
+    task: int
+    type: Literal["refuse"] = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Worker to controller: `site` said that it takes no part in the task."""
+
+    task: int
+    site: str
+    type: Literal["refused"] = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +263,18 @@ class Bye:
 
 Control = (
     Hello
+    | Report
+    | LinkLost
+    | LinkFound
     | Begin
     | SiteReady
     | StartTask
     | RearrangeTask
     | TaskFinished
+    | Halt
+    | Halted
+    | Refuse
+    | Refused
     | TaskOver
     | Released
     | Evaluated
@@ -290,8 +398,10 @@ class FrameReader:
             if not route:
                 return self._got_route()
             self._expect(memoryview(bytearray(2 * route)), self._got_route)
+        elif kind == ALIVE and not length:
+            self._expect(memoryview(self._header), self._got_header)
         else:
-            raise ProtocolError(f"a frame of unknown kind {kind}")
+            raise ProtocolError(f"a frame of kind {kind} and {length} bytes")
         return None
 
     def _got_route(self) -> Frame | None:

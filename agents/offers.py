@@ -74,6 +74,11 @@ class Offers:
                 self.tasks[key] = task
                 self.flow(key).task = task
 
+    def of(self, task: int | None) -> list[Key]:
+        """The offers that are part of this task; with None, those that are part of none."""
+        known = {*self.held, *self.flows, *self.tasks}
+        return [key for key in known if self.tasks.get(key) == task]
+
     def settle(self, keys: list[Key]) -> tuple[list[Flow], list[Vector]]:
         """Forget these offers; returns their flows and the memory that they held."""
         flows: list[Flow] = []

@@ -23,12 +23,26 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A site synchronizes no more: it has done its rounds, or it is lost."""
+    """A site synchronizes no more: it has done its rounds."""
 
     site: str
 
 
-Event = Ready | Left
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A site cannot be reached; if it was ready it is so no more."""
+
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A site that was lost can be reached again; it will say when it is ready."""
+
+    site: str
+
+
+Event = Ready | Left | Lost | Joined
 
 
 @dataclass(frozen=True, slots=True)

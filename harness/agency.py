@@ -9,36 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
 import json
 import math
 import os
-import random
 import selectors
 import signal
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agents import estimates, registry
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
-from agents.controller import Controller, ControllerSettings
-from agents.dial import CONTROLLER_PORT, WORKER_PORT, Peer, accept, dial, listen, mesh
-from agents.plan import Plan, PlanError, PlanRequest
-from agents.rearrange import builder_keeping
-from agents.worker import AgentError, Worker, WorkerSettings
+from agents.plan import PlanError
+from agents.worker import AgentError
 from harness import prefault
 from harness.alarm import wait_for_start
+from harness.bodies import Body
+from harness.events import BACKUP, CONTROLLER
 from harness.network import Network, NetworkError
 from harness.ownership import die_with, signals_held
 from harness.scenario import Scenario
-from workloads import kinds
 
-CONTROLLER = "controller"
 GRACE_S = 5.0
 """What an agent gets to end after SIGTERM, in seconds of the agents' clock, before SIGKILL."""
 
@@ -53,7 +48,6 @@ class Agent:
     """
 
     name: str
-    body: Callable[[_Child], Any]
     pid: int
     pidfd: int
     events_fd: int
@@ -70,9 +64,11 @@ class Agency:
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
         self._scenario = scenario
         self._network = network
-        self._run_id = run_id
         self._log_dir = log_dir
+        self._body = Body(scenario, network, run_id)
         self._agents: list[Agent] = []
+        self._iterations: dict[str, int] = {}
+        self._held: deque[Event] = deque()
         self._selector = selectors.DefaultSelector()
         self._watched_fds = 0
         self._runner_pid = os.getpid()
@@ -92,12 +88,13 @@ class Agency:
         """Fork every agent. `events` then yields what they say."""
         gc.collect()
         gc.freeze()
-        self._fork(CONTROLLER, self._controller)
+        backup = (BACKUP,) if self._scenario.failover.backup else ()
         first, *others = self._scenario.topology.site_names
-        self._fork(first, self._worker)
+        for name in (CONTROLLER, *backup, first):
+            self._fork(name, self._body)
         self._prefault = self._written_by(self._agents[-1])
         for site in others:
-            self._fork(site, self._worker)
+            self._fork(site, self._body)
 
     def events(self) -> Iterator[Event]:
         """Everything the agents log, as it comes, until all have exited.
@@ -117,6 +114,8 @@ class Agency:
                     yield from self._hear(key.data, key.fd)
                 else:
                     key.data()
+                    while self._held:
+                        yield self._held.popleft()
 
     def watch(self, fd: int, readable: Callable[[], None]) -> None:
         """Has `events` call a function whenever there is something to read from a descriptor."""
@@ -147,14 +146,17 @@ class Agency:
         return self._signal(name, signal.SIGCONT)
 
     def restart(self, name: str) -> bool:
-        """Start a killed agent again, from this process, with `restarts` counted up.
+        """Start a killed agent again; False if it runs, or ended by itself.
 
-        False if it runs, or ended by itself.
+        A worker goes on with the iteration after the last one that it began.
         """
         lives = [agent for agent in self._agents if agent.name == name]
         if not lives or lives[-1].fault is None:
             return False
-        self._fork(name, lives[-1].body, len(lives))
+        while lives[-1].events_fd in self._selector.get_map():
+            self._held += self._read(lives[-1])
+        first = self._iterations.get(name, -1) + 1
+        self._fork(name, replace(self._body, lives=len(lives), first_iteration=first))
         return True
 
     def end(self) -> None:
@@ -198,7 +200,7 @@ class Agency:
                 signal.pidfd_send_signal(agent.pidfd, number)
         return agent is not None
 
-    def _fork(self, name: str, body: Callable[[_Child], Any], restarts: int = 0) -> None:
+    def _fork(self, name: str, body: Body) -> None:
         events_read, events_write = os.pipe()
         epoch_read, epoch_write = os.pipe()
         with signals_held() as held:
@@ -209,15 +211,17 @@ class Agency:
                     os.close(agent.epoch_fd)
                 os.close(events_read)
                 os.close(epoch_write)
-                self._be(_Child(name, restarts, events_write, epoch_read), body, held)
+                self._be(_Child(name, events_write, epoch_read), body, held)
             os.close(events_write)
             os.close(epoch_read)
-            agent = Agent(name, body, pid, os.pidfd_open(pid), events_read, epoch_write)
+            agent = Agent(name, pid, os.pidfd_open(pid), events_read, epoch_write)
             self._agents.append(agent)
         self._selector.register(events_read, selectors.EVENT_READ, agent)
         self._selector.register(agent.pidfd, selectors.EVENT_READ, agent)
 
     def _hear(self, agent: Agent, fd: int) -> Iterator[Event]:
+        if fd not in self._selector.get_map():
+            return  # everything was read when it was started again
         if fd == agent.events_fd:
             yield from self._read(agent)
         elif agent.code is None:
@@ -237,6 +241,8 @@ class Agency:
                 agent.listening = True
                 self._begin(agent)
             else:
+                if event["event"] == "compute_started":
+                    self._iterations[agent.name] = event["iteration"]
                 yield event
 
     def _begin(self, agent: Agent) -> None:
@@ -269,7 +275,7 @@ class Agency:
 
     # -- the forked process -------------------------------------------------------------------
 
-    def _be(self, child: _Child, body: Callable[[_Child], Any], held: set[int]) -> None:
+    def _be(self, child: _Child, body: Body, held: set[int]) -> None:
         """Be the agent; never returns. What goes wrong is logged as `agent_failed`."""
         code = 70
         try:
@@ -283,8 +289,7 @@ class Agency:
             )
             os.dup2(errors, 1)
             os.dup2(errors, 2)
-            where = self._scenario.controller_site if child.name == CONTROLLER else child.name
-            self._network.enter(where)
+            self._network.enter(body.where(child.name))
             loop = VirtualLoop if self._scenario.clock == "virtual" else None
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(self._watched(child, body))
@@ -301,110 +306,25 @@ class Agency:
         finally:
             os._exit(code)
 
-    async def _watched(self, child: _Child, body: Callable[[_Child], Any]) -> None:
+    async def _watched(self, child: _Child, body: Body) -> None:
         """Run the agent; on a real clock, log at its end how late its timers were."""
         if self._scenario.clock == "virtual":
-            await body(child)
+            await body.run(child)
             return
         timers = Punctuality()
         watching = asyncio.create_task(timers.watch())
         try:
-            await body(child)
+            await body.run(child)
         finally:
             watching.cancel()
             child.log("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
 
-    async def _worker(self, child: _Child) -> None:
-        scenario, network, site = self._scenario, self._network, child.name
-        topology = scenario.topology
-        kind = kinds()[scenario.workload.kind]
-        rank = topology.rank(site)
-        workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
-        listener = listen(network.address(site), WORKER_PORT)
-        clock = child.clock(scenario.clock)
-        pacing = scenario.network.pacing
-        peers = [
-            Peer(name, network.address(name), WORKER_PORT, network.device(site, name), pacing)
-            for name in topology.neighbours(site)
-        ]
-        sockets = await mesh(
-            site,
-            self._run_id,
-            listener,
-            [peer for peer in peers if topology.rank(peer.site) < rank],
-            [peer for peer in peers if topology.rank(peer.site) > rank],
-        )
-        where = network.address(scenario.controller_site)
-        controller = await dial(site, self._run_id, Peer(CONTROLLER, where, CONTROLLER_PORT))
-        settings = WorkerSettings(
-            site,
-            topology.site_names,
-            scenario.scheme.chunk_bytes,
-            scenario.stop.rounds,
-            scenario.scheme.discipline,
-        )
-        await Worker(settings, workload, clock, child.log).run(sockets, controller)
-
-    async def _controller(self, child: _Child) -> None:
-        scenario = self._scenario
-        topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
-        sites = topology.site_names
-        rates_mbps = estimates.noisy(
-            topology.rates_mbps(),
-            scheme.rate_error_percent / 100,
-            random.Random(f"{scenario.seed} estimates"),
-        )
-        settings = ControllerSettings(
-            sites=sites,
-            rates_mbps=rates_mbps,
-            delays_ms=topology.delays_ms(),
-            model_bytes=kinds()[scenario.workload.kind].model_bytes(**scenario.workload.options),
-            chunk_bytes=scheme.chunk_bytes,
-            seed=scenario.seed,
-            policy_name=scheme.policy.kind,
-            plan_name=scheme.plan.kind,
-            task_s=scenario.limits.task_s,
-            time_s=stop.time_s,
-            tasks=stop.tasks,
-            accuracy_percent=stop.accuracy_percent,
-        )
-        policy = registry.policies()[scheme.policy.kind].create(sites, **scheme.policy.options)
-        module = registry.plans()[scheme.plan.kind]
-        build: Callable[[PlanRequest], Plan] = functools.partial(
-            module.build, **scheme.plan.options
-        )
-        default = None
-        if scheme.scatter == "non-blocking":
-            count = -(-settings.model_bytes // scheme.chunk_bytes)
-            chance = random.Random(f"{scenario.seed} default split")
-            everybody = PlanRequest(sites, sites, rates_mbps, settings.delays_ms, count, chance)
-            default = module.default(everybody, **scheme.plan.options)
-            build = builder_keeping(default, build)
-        listener = listen(self._network.address(scenario.controller_site), CONTROLLER_PORT)
-        clock = child.clock(scenario.clock)
-        if scheme.rate_error_percent:
-            child.log("rates_estimated", links=[[*link, rate] for link, rate in rates_mbps.items()])
-        workers = await accept(listener, self._run_id, [Peer(site, "", 0) for site in sites])
-        controller = Controller(
-            settings,
-            policy,
-            build,
-            clock.now_ns,
-            child.log,
-            default,
-        )
-        await controller.run(workers)
-
 
 @dataclass(slots=True)
 class _Child:
-    """The forked side of an agent: its name, and how it logs and learns the time.
-
-    `restarts` says how often it was killed and started again.
-    """
+    """The forked side of an agent: its name, and how it logs and learns the time."""
 
     name: str
-    restarts: int
     events_fd: int
     epoch_fd: int
     epoch_ns: int = 0

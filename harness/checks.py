@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from harness import fidelity
 from harness.events import (
+    BACKUP,
     CONTROLLER,
     AgentChanged,
     AgentExited,
@@ -19,7 +20,9 @@ from harness.events import (
     ComputeFinished,
     Contributed,
     Evaluated,
+    Event,
     Ready,
+    RoundAlone,
     RoundFinished,
     RunFinished,
     SyncFinished,
@@ -28,6 +31,7 @@ from harness.events import (
     TaskFinished,
     WorkerFinished,
 )
+from harness.fates import Fates, settled
 from harness.history import History, Task
 from harness.verdict import Check, Checker, Finding, Rules, Verdict, failed, seen, unsure
 
@@ -70,7 +74,7 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
 
     One that was killed ends once more for every time that it was started again.
     """
-    agents = (CONTROLLER, *rules.topology.site_names)
+    agents = (CONTROLLER, *([BACKUP] if rules.has_backup else []), *rules.topology.site_names)
     exits = Counter(event.who for event in history.all(AgentExited))
     starts = Counter(event.who for event in history.all(AgentChanged) if event.do == "restart")
     for who in agents:
@@ -126,34 +130,82 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
     yield seen(f"{len(meant)} tasks reported")
 
 
-def tasks_ended_once(history: History, rules: Rules) -> Iterator[Finding]:
-    """The controller either completed or abandoned each task, once."""
+def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each task was completed or abandoned, once.
+
+    Where a member or a controller was lost, another controller may have ended it again, or nobody
+    may be left who knows of it.
+    """
+    fates = Fates(history, rules.patience_s)
+    again = 0
     for task in history.tasks:
         completed, abandoned = len(task.completed), len(task.abandoned)
-        if completed + abandoned == 0:
+        if completed + abandoned == 1:
+            continue
+        if fates.is_excused(task):
+            again += 1
+        elif completed + abandoned == 0:
             yield failed(f"{_named(task)} was neither completed nor abandoned")
-        elif completed + abandoned > 1:
+        else:
             yield failed(
                 f"{_named(task)} was completed {completed} and abandoned {abandoned} times"
             )
     counts = Counter(task.outcome for task in history.tasks)
-    yield seen(f"{counts['completed']} completed, {counts['abandoned']} abandoned")
+    more = f", {again} by no controller or by several" if again else ""
+    yield seen(f"{counts['completed']} completed, {counts['abandoned']} abandoned{more}")
 
 
-def members_agree(history: History, rules: Rules) -> Iterator[Finding]:
-    """All members of a completed task, and nobody else, hold byte-identical results."""
-    for task in history.completed:
-        finished = Counter(event.site for event in task.finished)
-        yield from _once_each(task, "finished", finished, Counter(task.started.group))
+def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
+    """All members of a task install its result, or all give it up.
+
+    Some may do one and some the other only where a member or a controller was lost meanwhile, or
+    where its budget was spent before those who had the result reached the others.
+    """
+    fates = Fates(history, rules.patience_s)
+    split = 0
+    for task in history.tasks:
+        ended = settled(task)
+        for site in sorted(ended.keys() - set(task.started.group)):
+            yield failed(f"{_named(task)}: {site} is no member and ended it")
+        for site in task.started.group:
+            yield from _one_fate(fates, task, site, len(ended.get(site, ())))
+        late = (task.duration_s or 0.0) > rules.task_s
+        if fates.split(task) and (late or fates.is_excused(task)):
+            split += 1
+        elif fates.split(task):
+            done, gave_up = _sites(task.finished), _sites(task.dropped)
+            yield failed(f"{_named(task)}: finished by {done}, given up by {gave_up}")
+        elif task.outcome == "completed" and not task.finished:
+            yield failed(f"{_named(task)} is completed, but nobody has its result")
+    yield seen(f"{len(history.tasks)} tasks, {split} split where somebody was lost or late")
+
+
+def _one_fate(fates: Fates, task: Task, site: str, times: int) -> Iterator[Finding]:
+    """A member that contributed finishes or gives up, once, unless it is killed."""
+    taken = any(event.site == site for event in task.contributed)
+    start_ns = task.started.t_ns
+    if times > 1:
+        yield failed(f"{_named(task)}: {site} ended it {times} times")
+    elif times and not taken:
+        yield failed(f"{_named(task)}: {site} ended it and did not take part")
+    elif taken and not times and not fates.was_killed(site, start_ns):
+        yield failed(f"{_named(task)}: {site} never heard how it ended")
+
+
+def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
+    """All members that installed a task's result hold the same one, to the byte."""
+    results = [task for task in history.tasks if task.finished]
+    for task in results:
         digests = {event.digest for event in task.finished}
         if len(digests) > 1:
             yield failed(f"{_named(task)}: members hold {len(digests)} different results")
-    yield seen(f"{len(history.completed)} results, byte-identical at all members")
+    yield seen(f"{len(results)} results, byte-identical at all members")
 
 
 def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
-    """A completed task's result is the weighted sum of exactly its contributors' inputs."""
-    for task in history.completed:
+    """What was installed is the weighted sum of exactly the contributors' inputs."""
+    results = [task for task in history.tasks if task.finished]
+    for task in results:
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
             yield failed(f"{_named(task)}: the sum cannot be recomputed from its contributions")
             continue
@@ -163,44 +215,49 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
             if expected and any(event.digest != expected for event in task.finished):
                 yield failed(f"{_named(task)}: the result is not the exact sum, {expected}")
     how = "by fingerprint" if rules.expected_digest is None else "to the byte"
-    yield seen(f"{len(history.completed)} results recomputed {how}")
+    yield seen(f"{len(results)} results recomputed {how}")
 
 
-def abandoned_changed_nothing(history: History, rules: Rules) -> Iterator[Finding]:
-    """Whoever contributed to an abandoned task holds the model that it contributed."""
-    abandoned = [task for task in history.tasks if task.outcome == "abandoned"]
-    for task in abandoned:
-        for site in sorted({event.site for event in task.finished}):
-            yield failed(f"{_named(task)}: {site} installed a result")
-        kept = {event.site: event.digest for event in task.dropped}
-        for event in task.contributed:
-            if event.site not in kept:
-                yield failed(f"{_named(task)}: {event.site} never said what it holds")
-            elif kept[event.site] != event.digest:
+def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever gave a task up holds the model that it contributed."""
+    dropped = 0
+    for task in history.tasks:
+        given = {event.site: event.digest for event in task.contributed}
+        for event in task.dropped:
+            dropped += 1
+            if event.digest != given.get(event.site):
                 yield failed(f"{_named(task)}: the model of {event.site} changed")
-    yield seen(f"{len(abandoned)} tasks abandoned")
+    yield seen(f"{dropped} times given up")
 
 
 def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each contributor is in its task once, with its weight; no iteration is in two tasks."""
+    """Each contributor is in its task once, with its weight; no iteration is in two results.
+
+    A site may offer an iteration again after it gave up a task that others finished.
+    """
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for task in history.completed:
+    for task in history.tasks:
+        if not task.finished:
+            continue
         weights = task.started.weights
+        gave_up = {event.site for event in task.dropped}
         sites = Counter(event.site for event in task.inputs)
         yield from _once_each(task, "contributed", sites, Counter(list(weights)))
         for event in task.inputs:
-            uses[event.site, event.iteration].append(task.number)
+            if event.site not in gave_up:
+                uses[event.site, event.iteration].append(task.number)
             asked = weights.get(event.site, event.weight)
             if event.weight != asked:
                 yield failed(f"{_named(task)}: {event.site} weighs {event.weight}, not {asked}")
+            if (event.site, event.iteration) not in computed:
+                what = f"{event.site} contributed iteration {event.iteration}"
+                yield failed(f"{what}, which it did not compute")
     for (site, iteration), tasks in uses.items():
         if len(tasks) > 1:
             where = ", ".join(map(str, tasks))
             yield failed(f"iteration {iteration} of {site} is in tasks {where}")
-        if (site, iteration) not in computed:
-            yield failed(f"{site} contributed iteration {iteration}, which it did not compute")
-    yield seen(f"{sum(map(len, uses.values()))} contributions in completed tasks")
+    yield seen(f"{sum(map(len, uses.values()))} contributions in results")
 
 
 def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
@@ -214,7 +271,7 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
                 if before is not None and not joined:
                     yield failed(f"{_waits(before)} in vain, then again")
                 waiting[event.site] = event
-            case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished():
+            case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished() | RoundAlone():
                 waiting.pop(event.site, None)
             case AgentChanged(who=who, do="kill"):
                 waiting.pop(who, None)
@@ -224,11 +281,24 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No task took longer than a task may."""
-    allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
+    """No member was in a task for longer than a task may take.
+
+    A task that a member has finished may take as long again to reach the others. Time in which
+    any agent was stopped or dead does not count, and losses take time to be noticed.
+    """
+    fates = Fates(history, rules.patience_s)
     for task in history.tasks:
-        end_ns = history.end_ns if task.end_ns is None else task.end_ns
-        took_s = (end_ns - task.started.t_ns) / 1e9
+        ends = [event.t_ns for event in (*task.finished, *task.dropped)]
+        end_ns = max([*ends, *(event.t_ns for event in task.abandoned)], default=None)
+        if end_ns is None and not fates.is_excused(task):
+            end_ns = history.end_ns
+        start_ns = task.started.t_ns
+        took_s = ((end_ns or start_ns) - start_ns) / 1e9
+        allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
+        if took_s > allowed_s:
+            took_s -= fates.paused_s(start_ns, end_ns or start_ns)
+            allowed_s += rules.patience_s * fates.is_excused(task)
+            allowed_s += rules.task_s * bool(task.halted and task.finished)
         if took_s > allowed_s:
             yield failed(f"{_named(task)} took {took_s:.3f} s of {rules.task_s:g} s")
     yield seen(f"{len(history.tasks)} tasks, each within {rules.task_s:g} s")
@@ -251,10 +321,11 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
 CHECKS: Mapping[str, Checker] = {
     "the log is whole": log_is_whole,
     "every agent exited cleanly": agents_exited,
-    "every task ended once": tasks_ended_once,
-    "all members hold one result": members_agree,
+    "every task ended once": tasks_ended,
+    "members decided alike": members_decide_alike,
+    "all members hold one result": results_are_one,
     "every result is the weighted sum": results_are_sums,
-    "abandoned tasks changed nothing": abandoned_changed_nothing,
+    "giving up changed nothing": giving_up_changes_nothing,
     "every contribution counts once": contributions_count_once,
     "nobody waited for ever": nobody_waits,
     "every task kept its budget": budgets_kept,
@@ -309,6 +380,10 @@ def _once_each(
     for site in sorted((sites | wanted).keys()):
         if sites[site] != wanted[site]:
             yield failed(f"{_named(task)}: {site} {what} {sites[site]} times, not {wanted[site]}")
+
+
+def _sites(events: Iterable[Event]) -> str:
+    return ", ".join(sorted({event.site for event in events}))
 
 
 def _waits(event: Ready | Contributed) -> str:

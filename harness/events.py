@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 CONTROLLER = "controller"
+BACKUP = "backup"
 RUNNER = "runner"
 
 
@@ -324,13 +325,38 @@ class TaskRearranged(Event):
     withdrawn: tuple[int, ...]
     first: int
     forest: Mapping[str, Any]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHalted(Event):
+    """Controller: everybody drops the blocks so far; `members` are asked if they have finished."""
+
+    task: int
+    reason: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReplanned(Event):
+    """Controller: a halted task goes on with the blocks of `forest`, numbered from `first`.
+
+    With a `holder` they only carry the result from that member, which has it, to the others.
+    """
+
+    task: int
+    reason: str
+    first: int
+    holder: str | None
+    forest: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCompleted(Event):
-    """Controller: every member reported the result installed."""
+    """Controller: the members reported the result installed, all but those in `without`."""
 
     task: int
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +365,65 @@ class TaskAbandoned(Event):
 
     task: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPostponed(Event):
+    """Controller: no plan for this group over the links that can be used now; tried again later."""
+
+    group: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost(Event):
+    """Controller: the connection to this worker broke."""
+
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFound(Event):
+    """Controller: a worker that was lost follows it, with all that it reported."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerLost(Event):
+    """Worker: the connection to the controller broke; it is on its own."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFound(Event):
+    """Worker: it follows this controller, the same as before or another."""
+
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLost(Event):
+    """Worker: the connection to a neighbour broke."""
+
+    peer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFound(Event):
+    """Worker: connected to this neighbour again."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAlone(Event):
+    """Worker: an iteration computed and not synchronized, for want of a controller."""
+
+    iteration: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from agents.plan import Directed, Plan
 from harness.conditions import Conditions
 from harness.events import Late, RunFinished, TimersLate
+from harness.fates import Fates
 from harness.history import History, Task, Transfer, phases, transfers
 from harness.verdict import Finding, Rules, failed, seen, unsure
 
@@ -37,22 +38,27 @@ TIMER_TOLERANCE = 0.1
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """In a completed task every link carried what the plan says, no more and no less.
 
-    Where blocks were withdrawn, some of what was sent may be lost or in vain; then no more may
-    arrive than was sent. What a site sent before it knew its task arrives beside what the plan
-    says, if it arrives before the task is over, and is discarded.
+    Where somebody was lost or blocks were withdrawn, some of what was sent may be lost or in vain;
+    then no more may arrive than was sent, and one chunk that was on its way when its sender forgot
+    the task. What a killed site has sent or received is known only if it lived to say so. What a
+    site sent before it knew its task arrives beside what the plan says, if it arrives before the
+    task is over, and is discarded.
     """
     total = 0
+    fates = Fates(history, rules.patience_s)
     for task in history.completed:
-        planned, sent, received = _planned_bytes(task), Counter[Directed](), Counter[Directed]()
+        planned, sent, received = _planned_bytes(task), Counter[Directed](), _arrived_bytes(task)
         for out in task.sent:
             sent[out.site, out.dst] += out.bytes
         early = any(out.phase == "early" for out in task.sent)
-        for into in task.received:
-            received[into.src, into.site] += into.bytes
+        start_ns, said = task.started.t_ns, {event.site for event in (*task.sent, *task.received)}
+        silent = {s for s in rules.topology.site_names if fates.was_killed(s, start_ns)} - said
+        disturbed = fates.is_disturbed(task)
         for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
             counts = planned[src, dst], sent[src, dst], received[src, dst]
-            if task.rearranged:
-                wrong = counts[2] > counts[1]
+            unknown = {src, dst} & silent
+            if unknown or disturbed:
+                wrong = not unknown and counts[2] > counts[1] + task.started.chunk_bytes
             elif early:
                 wrong = not counts[0] <= counts[2] <= counts[1]
             else:
@@ -64,17 +70,24 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
                 )
         extra = received.total() - planned.total()
         discarded = sum(event.bytes for event in task.discarded)
-        if early and not task.rearranged and not _relayed(task) and extra != discarded:
+        counted = early and not (disturbed or silent or _relayed(task))
+        if counted and extra != discarded:
             yield failed(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
         total += planned.total()
     yield seen(f"{total} bytes planned, sent and received")
 
 
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No payload, and no stretch of time in which payloads overlap, outran its link."""
+    """No payload, and no stretch of time in which payloads overlap, outran its link.
+
+    What is lost is handed to a link and never on it, so tasks that losses may have hit
+    do not count.
+    """
+    fates = Fates(history, rules.patience_s)
+    whole = [task for task in history.tasks if not fates.is_disturbed(task)]
     conditions = Conditions.of(history, rules.topology)
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
-    for transfer in transfers(history.tasks, conditions.least_delays_ms()):
+    for transfer in transfers(whole, conditions.least_delays_ms()):
         by_link[transfer.src, transfer.dst].append(transfer)
     for ends, moved in sorted(by_link.items()):
         if ends not in conditions.spells:
@@ -116,10 +129,17 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
-    """The interfaces saw the payload of completed tasks, and kept to the rate all in all."""
+    """The interfaces saw the payload of completed tasks, and kept to the rate all in all.
+
+    What was lost may never have got that far.
+    """
+    fates = Fates(history, rules.patience_s)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = Counter[Directed]()
     for task in history.completed:
+        if fates.is_disturbed(task):
+            payload.update(_arrived_bytes(task))
+            continue
         for sent in task.sent:
             payload[sent.site, sent.dst] += sent.bytes
     conditions = Conditions.of(history, rules.topology)
@@ -172,6 +192,13 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
 
 def _relayed(task: Task) -> bool:
     return any(out.phase == "relay" for out in task.sent)
+
+
+def _arrived_bytes(task: Task) -> Counter[Directed]:
+    arrived = Counter[Directed]()
+    for into in task.received:
+        arrived[into.src, into.site] += into.bytes
+    return arrived
 
 
 def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:

@@ -29,8 +29,10 @@ from harness.events import (
     TaskCompleted,
     TaskDropped,
     TaskFinished,
+    TaskHalted,
     TaskJoined,
     TaskRearranged,
+    TaskReplanned,
     TaskStarted,
     WorkerFinished,
 )
@@ -50,6 +52,8 @@ class Task:
     started: TaskStarted
     joined: tuple[TaskJoined, ...] = ()
     rearranged: tuple[TaskRearranged, ...] = ()
+    halted: tuple[TaskHalted, ...] = ()
+    replanned: tuple[TaskReplanned, ...] = ()
     contributed: tuple[Contributed, ...] = ()
     sent: tuple[Sent, ...] = ()
     received: tuple[Received, ...] = ()
@@ -266,6 +270,8 @@ def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 _KINDS: Mapping[type[Event], str] = {
     TaskJoined: "joined",
     TaskRearranged: "rearranged",
+    TaskHalted: "halted",
+    TaskReplanned: "replanned",
     Contributed: "contributed",
     Sent: "sent",
     Received: "received",

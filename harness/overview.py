@@ -38,6 +38,7 @@ def facts(scenario: Scenario) -> Table:
         **({} if scenario.runs_programs else _scheme(scenario)),
         "network": _pairs(render(scenario.network, None)),
         "stop": _pairs(render(scenario.stop, None)),
+        "failover": _pairs(render(scenario.failover, None)),
         "limits": _pairs(render(scenario.limits, None)),
         "timeline": "\n".join(map(_timed, scenario.timeline)) or "nothing",
     }

@@ -17,6 +17,7 @@ from pathlib import Path
 from agents.fluid import bound, estimate
 from agents.plan import Plan
 from harness import checks, event_lines, plots, sums, tables
+from harness.bodies import patience
 from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
@@ -60,6 +61,8 @@ def rules(scenario: Scenario) -> Rules:
         accuracy_percent=scenario.stop.accuracy_percent,
         expected_digest=_expected_digest(scenario),
         programs=_programs(scenario),
+        patience_s=patience(scenario).patience_s,
+        has_backup=scenario.failover.backup is not None,
     )
 
 

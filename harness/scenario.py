@@ -23,6 +23,7 @@ from harness.reader import SCHEME, SCHEMES, Reader
 from harness.schema import json_schema
 from harness.settings import (
     Component,
+    Failover,
     Limits,
     NetworkOptions,
     Outputs,
@@ -36,6 +37,7 @@ from topologies import explicit
 __all__ = [
     "SCHEMES",
     "Component",
+    "Failover",
     "Limits",
     "NetworkOptions",
     "Outputs",
@@ -123,6 +125,7 @@ def resolve(scenario: Scenario) -> str:
             "workload": {"kind": scenario.workload.kind, **_rendered(scenario.workload)},
             **({} if scenario.runs_programs else chosen),
             "stop": render(scenario.stop, None),
+            "failover": render(scenario.failover, None),
             "limits": render(scenario.limits, None),
             "timeline": schedule.plain(scenario.timeline),
             "outputs": render(scenario.outputs, None),

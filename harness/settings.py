@@ -19,6 +19,7 @@ __all__ = [
     "Component",
     "Controller",
     "Entry",
+    "Failover",
     "Limits",
     "NetworkOptions",
     "Outputs",
@@ -114,6 +115,21 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Failover:
+    """How soon a silent agent is given up, and what then.
+
+    Every connection carries a sign of life each `heartbeat`; one that is silent for `timeout` is
+    lost. None is derived from the topology. `backup` is the site of a second controller, which
+    takes over while the first is silent. `replans` is how often a task may be planned anew.
+    """
+
+    heartbeat_s: Duration | None = None
+    timeout_s: Duration | None = None
+    backup: str | None = None
+    replans: Annotated[int, Field(ge=0, le=100)] = 2
+
+
+@dataclass(frozen=True, slots=True)
 class Outputs:
     """What a run leaves behind besides its events and tables."""
 
@@ -135,6 +151,7 @@ class Scenario:
     scheme: Scheme
     controller_site: str
     stop: Stop
+    failover: Failover
     limits: Limits
     timeline: tuple[Entry, ...]
     outputs: Outputs
@@ -175,5 +192,6 @@ class Basics:
     clock: Clock | None = None
     network: NetworkOptions = _NETWORK
     controller: Controller = Controller()
+    failover: Failover = Failover()
     limits: Limits = Limits()
     outputs: Outputs = Outputs()

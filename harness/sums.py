@@ -17,12 +17,14 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
     """Ranges of elements and the order in which their contributions, `terms` by site, were added.
 
     Empty where that is not known: where a chunk was given to another block while the task ran, and
-    the two add in different orders.
+    the two add in different orders. A plan that only passes a result on adds nothing.
     """
     started = task.started
     size = started.chunk_bytes // ELEMENT_BYTES
     orders: dict[int, part.Order] = {}
-    for forest in (started.forest, *(event.forest for event in task.rearranged)):
+    forests = [started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned if event.holder is None]
+    for forest in forests:
         plan = Plan.from_json(forest)
         for block in plan.blocks:
             order = part.order(plan, block)

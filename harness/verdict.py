@@ -20,10 +20,10 @@ Result = Literal["pass", "unknown", "fail"]
 class Rules:
     """What the scenario promised.
 
-    `task_s` is a task's budget. `expected_digest` gives the digest that a completed task's result
-    must have, where the workload's inputs have a closed form; without it, and where it gives None,
-    only fingerprints are compared. `programs` are the sites that run the scenario's own; None
-    where agents run.
+    `task_s` is a task's budget, `patience_s` how long a loss may go unnoticed. `expected_digest`
+    gives the digest that a completed task's result must have, where the workload's inputs have a
+    closed form; without it, and where it gives None, only fingerprints are compared. `programs` are
+    the sites that run the scenario's own; None where agents run.
     """
 
     topology: Topology
@@ -31,6 +31,8 @@ class Rules:
     accuracy_percent: float | None = None
     expected_digest: Callable[[Task], str | None] | None = None
     programs: tuple[str, ...] | None = None
+    patience_s: float = 0.0
+    has_backup: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -81,7 +81,10 @@ class Fabric:
         for site in sites:
             message = StartTask(
                 task=task,
+                group=plan.contributors,
                 blocks=len(plan.blocks),
+                floor=0,
+                left_s=60.0,
                 weights=dict(weights),
                 scale=scale,
                 contributes=site in plan.contributors,
@@ -90,8 +93,8 @@ class Fabric:
                 offers=dict(offers),
                 parts=part(plan, site),
             )
-            own = models[site] if message.contributes else None
-            self.executors[site].start(message, own, self._keep(site, task))
+            own = models[site].copy() if message.contributes else None
+            self.executors[site].start(message, own, self._keep(site, task, own))
             self.deliver(self.rng.randrange(20))
 
     def rearrange(self, task: int, plan: Plan, withdrawn: int, block: Block) -> None:
@@ -102,9 +105,22 @@ class Fabric:
         self.rng.shuffle(sites)
         for site in sites:
             parts = part(added, site, first)
-            message = RearrangeTask(task, first + 1, (withdrawn,), parts)
+            message = RearrangeTask(task, first + 1, 0, (withdrawn,), parts)
             self.executors[site].rearrange(message)
             self.deliver(self.rng.randrange(20))
+
+    def give(self, task: int, holder: str, others: list[str]) -> None:
+        """A site that has finished sends its result to the others, in a block far beyond."""
+        first = 100
+        block = Block(((0, self.chunk_count),), holder, (), tuple((holder, s) for s in others))
+        gift = Plan((holder,), tuple(others), self.chunk_count, (block,))
+        for site in self.sites:
+            parts = tuple(
+                replace(each, sources=(), originals=()) if site == holder else each
+                for each in part(gift, site, first)
+            )
+            self.executors[site].rearrange(RearrangeTask(task, first + 1, first, (), parts))
+        self.deliver()
 
     def deliver(self, frames: int | None = None) -> Counter[Directed]:
         """Deliver so many frames, or all there are; returns payload bytes by link."""
@@ -134,9 +150,13 @@ class Fabric:
             if (frame := reader.filled(count)) is not None:
                 executor.arrived(link[0], *frame)
 
-    def _keep(self, site: str, task: int) -> Callable[[np.ndarray], None]:
+    def _keep(self, site: str, task: int, own: np.ndarray | None) -> Callable[[np.ndarray], None]:
+        """Whoever has finished changes its model, as soon as it may."""
+
         def keep(result: np.ndarray) -> None:
             assert (site, task) not in self.results
             self.results[site, task] = result.copy()
+            if own is not None:
+                own[:] = np.nan
 
         return keep

@@ -45,7 +45,7 @@ def test_a_mesh_has_one_connection_per_pair_and_knows_who_is_who():
             for other, sock in sockets[site].items():
                 assert await loop.sock_recv(sock, 10) == other.encode()
         for site in SITES:
-            for sock in sockets[site].values():
+            for sock in (*sockets[site].values(), listeners[site]):
                 sock.close()
 
     asyncio.run(asyncio.wait_for(scene(), 10))
@@ -75,7 +75,7 @@ def test_strangers_are_turned_away_and_do_not_take_the_place_of_the_expected(gre
         stranger.setblocking(False)
         with contextlib.suppress(ConnectionResetError):
             assert await asyncio.get_running_loop().sock_recv(stranger, 1) == b""
-        for sock in (stranger, caller, accepted["a"]):
+        for sock in (stranger, caller, accepted["a"], listener):
             sock.close()
 
     asyncio.run(asyncio.wait_for(scene(), 10))

@@ -15,7 +15,7 @@ import pytest
 from inside import run_all
 
 from agents import registry
-from harness import agency, report, session
+from harness import agency, bodies, report, session
 from harness.kernel import build
 from harness.scenario import parse, resolve
 
@@ -146,7 +146,7 @@ def test_a_killed_worker_ends_the_run_is_named_and_leaves_nothing(embedded, tmp_
 
 def take_a_port(home: str) -> dict:
     """Inside: the controller is to listen where its site's worker listens already."""
-    agency.CONTROLLER_PORT = agency.WORKER_PORT
+    bodies.CONTROLLER_PORT = bodies.WORKER_PORT
     return run_all(home, ["run"])
 
 

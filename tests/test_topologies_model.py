@@ -135,7 +135,7 @@ NAMES = "allowed is 1 to 32 of a-z, 0-9 and '-', the first not '-'"
         (
             ["a", "runner"],
             [],
-            "site 'runner': allowed is any but controller and runner, which events name",
+            "site 'runner': allowed is any but controller, backup and runner, which events name",
         ),
         (["a", "b\n"], [], f"site 'b\\n': {NAMES}"),
         (["a", "b"], both(A, C), "link a -> c: site 'c': allowed are a, b"),

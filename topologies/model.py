@@ -26,7 +26,7 @@ RATES_MBPS = (0.001, 1_000_000.0)
 
 MAX_DELAY_MS = 60_000.0
 
-RESERVED_NAMES = ("controller", "runner")
+RESERVED_NAMES = ("controller", "backup", "runner")
 """What events call those that are not sites."""
 
 _SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -237,7 +237,8 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
             allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-'"
             raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
         if site.name in RESERVED_NAMES:
-            allowed = f"any but {' and '.join(RESERVED_NAMES)}, which events name"
+            *others, last = RESERVED_NAMES
+            allowed = f"any but {', '.join(others)} and {last}, which events name"
             raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
         if site.name in seen:
             raise TopologyError(f"site {site.name!r}: named twice", key="sites")

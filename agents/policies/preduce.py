@@ -12,7 +12,18 @@ from fractions import Fraction
 from typing import Literal
 
 from agents import staleness
-from agents.policy import Decision, Event, Left, Ready, Release, Start, average, weighted
+from agents.policy import (
+    Decision,
+    Event,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Release,
+    Start,
+    average,
+    weighted,
+)
 
 Weights = Literal["constant", "dynamic"]
 
@@ -74,7 +85,11 @@ class PartialReduce:
                 before = state.versions.get(site, Version(event.iteration))
                 versions = {**state.versions, site: before.at(event.iteration)}
                 state = replace(state, queue=(*state.queue, site), versions=versions)
-            case Left(site):
+            case Joined(site):
+                # its model may be another than before: nothing is known but its iteration
+                versions = {s: version for s, version in state.versions.items() if s != site}
+                state = replace(state, active=state.active | {site}, versions=versions)
+            case Left(site) | Lost(site):
                 queue = tuple(other for other in state.queue if other != site)
                 state = State(state.active - {site}, queue, state.versions)
         size = min(self.p, len(state.active))

@@ -1,0 +1,222 @@
+"""What the agents' processes do: each listens, connects and runs until it is told to leave.
+
+The first agents of a run connect to everybody before anything else, so that a run without faults
+begins with everybody in place. One that is started again later calls and is called, as after any
+loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from agents import estimates, failover, registry
+from agents.backup import Backup
+from agents.clock import Clock
+from agents.controller import Controller, ControllerSettings
+from agents.dial import (
+    CONTROLLER_PORT,
+    WORKER_PORT,
+    Caller,
+    Peer,
+    accept,
+    dial,
+    listen,
+    mesh,
+    serve,
+)
+from agents.plan import Plan, PlanRequest
+from agents.rearrange import builder_keeping
+from agents.worker import Log, Worker, WorkerSettings
+from harness.events import BACKUP, CONTROLLER
+from harness.network import Network
+from harness.scenario import Scenario
+from workloads import kinds
+
+
+def patience(scenario: Scenario) -> failover.Failover:
+    """How the agents of a scenario deal with silence."""
+    options = scenario.failover
+    assert options.heartbeat_s is not None
+    assert options.timeout_s is not None
+    return failover.Failover(options.heartbeat_s, options.timeout_s, options.replans)
+
+
+class Child(Protocol):
+    """The process that runs an agent."""
+
+    name: str
+
+    def log(self, event: str, **fields: object) -> None:
+        """One event, stamped now."""
+
+    def clock(self, kind: str) -> Clock:
+        """Say that this agent listens, wait until all do, and start the clock."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One agent; in its later `lives` it takes the place of one that ended, at this iteration."""
+
+    scenario: Scenario
+    network: Network
+    run_id: str
+    lives: int = 0
+    first_iteration: int = 0
+
+    def where(self, name: str) -> str:
+        """The site at which an agent runs."""
+        if name == CONTROLLER:
+            return self.scenario.controller_site
+        if name == BACKUP:
+            return self.scenario.failover.backup or self.scenario.controller_site
+        return name
+
+    async def run(self, child: Child) -> None:
+        """Be the agent that the child's name says."""
+        bodies = {CONTROLLER: self._controller, BACKUP: self._backup}
+        await bodies.get(child.name, self._worker)(child)
+
+    async def _worker(self, child: Child) -> None:
+        scenario, site = self.scenario, child.name
+        topology = scenario.topology
+        kind = kinds()[scenario.workload.kind]
+        rank = topology.rank(site)
+        workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
+        listener = listen(self.network.address(site), WORKER_PORT)
+        clock = child.clock(scenario.clock)
+        peers = {name: self._peer(site, name) for name in topology.neighbours(site)}
+        controllers = {name: self._control(name) for name in self._controllers()}
+        sockets: Mapping[str, socket.socket] = {}
+        controller = None
+        if not self.lives:
+            lower = [peer for name, peer in peers.items() if topology.rank(name) < rank]
+            higher = [peer for name, peer in peers.items() if topology.rank(name) > rank]
+            sockets = await mesh(site, self.run_id, listener, lower, higher)
+            controller = await dial(site, self.run_id, controllers[CONTROLLER])
+        settings = WorkerSettings(
+            site,
+            topology.site_names,
+            scenario.scheme.chunk_bytes,
+            scenario.stop.rounds,
+            tuple(peers),
+            tuple(controllers),
+            patience(self.scenario),
+            self.first_iteration,
+            self.lives,
+            scenario.scheme.discipline,
+        )
+        caller = Caller(site, self.run_id, {**peers, **controllers})
+        worker = Worker(settings, workload, clock, child.log, caller)
+        async with self._serving(listener, peers, worker.accepted):
+            await worker.run(sockets, controller)
+
+    async def _controller(self, child: Child) -> None:
+        sites = self.scenario.topology.site_names
+        listener = listen(self.network.address(self.where(CONTROLLER)), CONTROLLER_PORT)
+        clock = child.clock(self.scenario.clock)
+        workers: Mapping[str, socket.socket] = {}
+        if not self.lives:
+            workers = await accept(listener, self.run_id, [Peer(site, "", 0) for site in sites])
+        controller = self._make(clock, child.log, 0)
+        async with self._serving(listener, self._followers(BACKUP), controller.accepted):
+            await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
+
+    async def _backup(self, child: Child) -> None:
+        listener = listen(self.network.address(self.where(BACKUP)), CONTROLLER_PORT)
+        clock = child.clock(self.scenario.clock)
+        caller = Caller(BACKUP, self.run_id, {CONTROLLER: self._control(CONTROLLER)})
+        make = partial(self._make, clock, child.log, 1)
+        backup = Backup(make, caller, patience(self.scenario), clock.now_ns)
+        async with self._serving(listener, self._followers(), backup.accepted):
+            await backup.run()
+
+    def _make(self, clock: Clock, log: Log, rank: int) -> Controller:
+        scenario = self.scenario
+        topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
+        rates_mbps = estimates.noisy(
+            topology.rates_mbps(),
+            scheme.rate_error_percent / 100,
+            random.Random(f"{scenario.seed} estimates"),
+        )
+        if scheme.rate_error_percent and rank == 0 and not self.lives:
+            log("rates_estimated", links=[[*link, rate] for link, rate in rates_mbps.items()])
+        settings = ControllerSettings(
+            sites=topology.site_names,
+            rates_mbps=rates_mbps,
+            delays_ms=topology.delays_ms(),
+            model_bytes=kinds()[scenario.workload.kind].model_bytes(**scenario.workload.options),
+            chunk_bytes=scheme.chunk_bytes,
+            seed=scenario.seed,
+            policy_name=scheme.policy.kind,
+            plan_name=scheme.plan.kind,
+            task_s=scenario.limits.task_s,
+            time_s=stop.time_s,
+            tasks=stop.tasks,
+            accuracy_percent=stop.accuracy_percent,
+            failover=patience(self.scenario),
+            rank=rank,
+        )
+        policy = registry.policies()[scheme.policy.kind].create(
+            topology.site_names, **scheme.policy.options
+        )
+        module = registry.plans()[scheme.plan.kind]
+        build: Callable[[PlanRequest], Plan] = partial(module.build, **scheme.plan.options)
+        default = self._default_split(settings)
+        if default is not None:
+            build = builder_keeping(default, build)
+        return Controller(settings, policy, build, clock.now_ns, log, default)
+
+    def _default_split(self, settings: ControllerSettings) -> Plan | None:
+        """The plan for everybody by which sites send at once; the same for every controller."""
+        scheme = self.scenario.scheme
+        if scheme.scatter != "non-blocking":
+            return None
+        everybody = PlanRequest(
+            settings.sites,
+            settings.sites,
+            settings.rates_mbps,
+            settings.delays_ms,
+            settings.chunk_count,
+            random.Random(f"{self.scenario.seed} default split"),
+        )
+        split: Plan = registry.plans()[scheme.plan.kind].default(everybody, **scheme.plan.options)
+        return split
+
+    def _controllers(self) -> tuple[str, ...]:
+        return (CONTROLLER, BACKUP) if self.scenario.failover.backup else (CONTROLLER,)
+
+    def _peer(self, site: str, other: str) -> Peer:
+        network = self.network
+        pacing = self.scenario.network.pacing
+        return Peer(other, network.address(other), WORKER_PORT, network.device(site, other), pacing)
+
+    def _control(self, name: str) -> Peer:
+        return Peer(name, self.network.address(self.where(name)), CONTROLLER_PORT)
+
+    def _followers(self, *others: str) -> dict[str, Peer]:
+        names = (*self.scenario.topology.site_names, *others)
+        return {name: Peer(name, "", 0) for name in names}
+
+    @contextlib.asynccontextmanager
+    async def _serving(
+        self,
+        listener: socket.socket,
+        callers: Mapping[str, Peer],
+        accepted: Callable[[str, socket.socket], None],
+    ) -> AsyncIterator[None]:
+        hello_s = patience(self.scenario).timeout_s
+        serving = asyncio.create_task(serve(listener, self.run_id, callers, hello_s, accepted))
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            listener.close()

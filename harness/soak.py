@@ -1,0 +1,223 @@
+"""Many runs of a scenario with random faults, each judged; the first that fails is made small.
+
+Every run has a seed of its own, from which its faults are drawn too, so a failure can be repeated.
+The faults of a failed run are written down one by one, and left out as long as it still fails:
+what remains is a scenario that shows what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness import event_lines, pool, provenance
+from harness.events import (
+    ControllerLost,
+    FaultStarted,
+    LinkLost,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
+from harness.faults import Churn
+from harness.history import History
+from harness.pool import Finished, Job
+from harness.scenario import Scenario, parse, read_file, resolve
+from harness.store import RunFolder
+from harness.timeline import Entry
+from harness.wording import parse as parse_fault
+from topologies.model import Topology
+
+CHURN = "churn outages=8s pauses=25s kills=25s controller=30s lasting=0.5..6s links=2 agents=2"
+"""The random faults of a scenario that has no timeline of its own."""
+
+OnProgress = Callable[[int, float], None]
+"""Gets how many runs are finished, and how much of the work is done, in runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """Runs of one scenario, by seed; `scenario` is the first."""
+
+    scenario: Scenario
+    file: str
+    text: str
+    overrides: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    def job(self, seed: int) -> Job:
+        """The run with this seed."""
+        scenario = parse(self.text, self.file, self.overrides, seed)
+        identity = provenance.of_run(scenario)
+        return Job(scenario.name, self.file, self.text, self.overrides, seed, identity)
+
+
+def plan(
+    path: str | Path,
+    runs: int,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    churn: str | None = None,
+) -> Soak:
+    """Read the scenario; run n has its seed plus n, and its timeline, or random faults.
+
+    Raises ScenarioErrors.
+    """
+    text = read_file(path)
+    first = parse(text, str(path), overrides, seed)
+    changes = tuple(overrides)
+    if churn is not None or not first.timeline:
+        entry = json.dumps({"do": churn or CHURN})
+        changes = (*overrides, f"timeline=[{entry}]")
+        first = parse(text, str(path), changes, seed)
+    seeds = tuple(range(first.seed, first.seed + runs))
+    return Soak(first, str(path), text, changes, seeds)
+
+
+class _FailedError(Exception):
+    """A run has failed: no more are needed."""
+
+
+def run(
+    asked: Soak, folder: Path, at_once: int, on_progress: OnProgress
+) -> tuple[pd.DataFrame, Finished | None]:
+    """Run all, up to `at_once` side by side, until one fails; returns a row per run, and that one.
+
+    What passes leaves its row in `tables/runs.csv`, anything else its run folder too.
+    """
+    output = RunFolder(folder)
+    output.prepare("runs", "tables")
+    rows: list[dict[str, Any]] = []
+    failed: list[Finished] = []
+
+    def on_finished(result: Finished) -> None:
+        rows.append(_row(result))
+        if result.outcome == "pass" and result.run_dir is not None:
+            shutil.rmtree(result.run_dir)
+        output.write_table("runs", pd.DataFrame(rows))
+        if result.outcome in ("fail", "error"):
+            failed.append(result)
+            raise _FailedError
+
+    def on_work(work: float) -> None:
+        on_progress(len(rows), work)
+
+    with contextlib.suppress(_FailedError):
+        pool.run(map(asked.job, asked.seeds), folder / "runs", at_once, on_finished, on_work)
+    return pd.DataFrame(rows), failed[0] if failed else None
+
+
+def written_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
+    """The faults of a run one by one, with their times, in place of those that caused them."""
+    with (run_dir / "events.jsonl").open(encoding="utf-8") as lines:
+        history = History.of(event_lines.read(lines))
+    start_ns = min((event.t_ns for event in history.all(TaskStarted)), default=0)
+    entries = []
+    for event in history.all(FaultStarted):
+        fault = parse_fault(event.text, topology)
+        if not isinstance(fault, Churn):
+            entries.append(Entry((event.t_ns - start_ns) / 1e9, fault))
+    return tuple(entries)
+
+
+def shrunk(
+    entries: Sequence[Entry], fails: Callable[[Sequence[Entry]], bool], tries: int
+) -> tuple[Entry, ...]:
+    """As few of the entries as still fail, found in at most so many tries.
+
+    Leaves out half of them, then quarters, and so on down to single ones (Zeller's delta
+    debugging, without its tests of the parts alone).
+    """
+    kept = tuple(entries)
+    size = max(1, len(kept) // 2)
+    while kept and tries:
+        for start in range(0, len(kept), size):
+            rest = kept[:start] + kept[start + size :]
+            tries -= 1
+            if fails(rest):
+                kept, size = rest, max(1, min(size, len(rest) // 2))
+                break
+            if not tries:
+                break
+        else:
+            if size == 1:
+                break
+            size = max(1, size // 2)
+    return kept
+
+
+def minimal(
+    asked: Soak, seed: int, entries: Sequence[Entry], folder: Path, tries: int
+) -> Scenario | None:
+    """The scenario with as few of these faults as still fail; None if even all of them pass."""
+    scenario = parse(asked.text, asked.file, asked.overrides, seed)
+
+    def fails(some: Sequence[Entry]) -> bool:
+        return _fails(replace(scenario, timeline=tuple(some)), folder)
+
+    if not fails(entries):
+        return None
+    return replace(scenario, timeline=shrunk(entries, fails, tries))
+
+
+def totals(rows: pd.DataFrame) -> dict[str, int]:
+    """How often everything happened in all runs together."""
+    columns = [name for name in rows if name not in ("seed", "outcome", "error")]
+    sums = {str(name): int(rows[name].sum()) for name in columns}
+    return {"runs": len(rows), "passed": int((rows["outcome"] == "pass").sum()), **sums}
+
+
+def _fails(scenario: Scenario, folder: Path) -> bool:
+    text = resolve(scenario)
+    identity = provenance.of_run(scenario)
+    job = Job(scenario.name, "shrunk.yaml", text, (), scenario.seed, identity)
+    results: list[Finished] = []
+    pool.run([job], folder / "runs", 1, results.append, lambda _: None)
+    if results[0].run_dir is not None:
+        shutil.rmtree(results[0].run_dir)
+    return results[0].outcome in ("fail", "error")
+
+
+def _row(result: Finished) -> dict[str, Any]:
+    row = {"seed": result.job.seed, "outcome": result.outcome, "error": result.error or ""}
+    if result.run_dir is None:
+        return row
+    try:
+        with (result.run_dir / "events.jsonl").open(encoding="utf-8") as lines:
+            history = History.of(event_lines.read(lines))
+    except event_lines.EventError:
+        return row
+    verbs = Counter(event.verb for event in history.all(FaultStarted))
+    controller = sum(
+        event.targets == ("controller",) and event.verb == "kill"
+        for event in history.all(FaultStarted)
+    )
+    kinds = (LinkLost, ControllerLost, TaskRearranged, TaskHalted, TaskReplanned)
+    link_lost, controller_lost, rearranged, halted, replanned = (
+        len(history.all(kind)) for kind in kinds
+    )
+    return {
+        **row,
+        "outages": verbs["outage"],
+        "pauses": verbs["pause"],
+        "kills": verbs["kill"] - controller,
+        "controller_kills": controller,
+        "link_lost": link_lost,
+        "controller_lost": controller_lost,
+        "tasks": len(history.tasks),
+        "completed": len(history.completed),
+        "abandoned": sum(task.outcome == "abandoned" for task in history.tasks),
+        "split": sum(bool(task.finished and task.dropped) for task in history.tasks),
+        "rearranged": rearranged,
+        "halted": halted,
+        "replanned": replanned,
+    }

@@ -1,0 +1,108 @@
+"""Soaking: seeds, random faults, and shrinking a failure to what causes it."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import soak
+from harness.faults import Churn, Kill, Outage
+from harness.scenario import parse, resolve
+from harness.timeline import Entry
+
+SCENARIO = """
+topology: {builder: full_mesh, sites: 3}
+workload: {kind: synthetic, model: 1 MB}
+scheme: {policy: bsp, plan: ring}
+stop: {time: 20 s}
+seed: 7
+"""
+
+
+def written(tmp_path, text=SCENARIO):
+    path = tmp_path / "three.yaml"
+    path.write_text(text)
+    return path
+
+
+def scenario_of(job):
+    return parse(job.text, job.file, job.overrides, job.seed)
+
+
+def test_runs_have_seeds_in_a_row_and_random_faults(tmp_path):
+    asked = soak.plan(written(tmp_path), 3)
+    jobs = [asked.job(seed) for seed in asked.seeds]
+    assert [job.seed for job in jobs] == [7, 8, 9]
+    for job in jobs:
+        (entry,) = scenario_of(job).timeline
+        assert isinstance(entry.fault, Churn)
+        assert entry.fault.controller_s == 30.0
+
+
+def test_a_scenario_s_own_timeline_is_kept_unless_other_faults_are_asked_for(tmp_path):
+    own = SCENARIO + "timeline: [{at: 2 s, do: outage n1 n2 for 1 s}]\n"
+    path = written(tmp_path, own)
+    asked = soak.plan(path, 1, seed=1)
+    assert scenario_of(asked.job(1)).timeline == (Entry(2.0, Outage("n1", "n2", for_s=1.0)),)
+    asked = soak.plan(path, 1, seed=1, churn="churn kills=5s")
+    assert scenario_of(asked.job(1)).timeline == (Entry(0.0, Churn(kills_s=5.0)),)
+
+
+def test_faults_that_happened_are_written_out_in_place_of_what_caused_them(tmp_path):
+    def fault(t_ns, number, text):
+        verb = text.split()[0]
+        words = {"fault": number, "verb": verb, "text": text, "targets": []}
+        return {"t_ns": t_ns, "site": "runner", "event": "fault_started", **words}
+
+    start = {"policy": "", "plan": "", "group": [], "weights": {}, "scale": 1.0, "task": 0}
+    start |= {"bytes": 1, "chunk_bytes": 1, "forest": {}}
+    log = [
+        {"t_ns": 500, "site": "controller", "event": "task_started", **start},
+        fault(600, 0, "churn kills=5s outages=3s"),
+        fault(1_000_000_500, 1, "kill n1 for 2.5 s"),
+        fault(1_250_000_500, 2, "outage n1 n2 both blackhole for 1 s"),
+    ]
+    topology = parse(SCENARIO, "three.yaml").topology
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    assert soak.written_out(tmp_path, topology) == (
+        Entry(1.0, Kill("n1", for_s=2.5)),
+        Entry(1.25, Outage("n1", "n2", for_s=1.0)),
+    )
+
+
+@given(st.sets(st.integers(0, 19), max_size=4))
+def test_what_remains_is_what_it_takes_to_fail(needed):
+    entries = [Entry(float(n), Kill("n1")) for n in range(20)]
+
+    def fails(some):
+        return {int(entry.at_s) for entry in some} >= needed
+
+    assert {int(entry.at_s) for entry in soak.shrunk(entries, fails, 1000)} == needed
+
+
+def test_shrinking_stops_after_so_many_tries():
+    entries = [Entry(float(n), Kill("n1")) for n in range(20)]
+    asked = []
+    kept = soak.shrunk(entries, lambda some: bool(asked.append(some)) or len(some) > 12, 3)
+    assert len(asked) == 3
+    assert len(kept) > 12
+
+
+def test_a_shrunk_timeline_is_a_scenario_again(tmp_path):
+    asked = soak.plan(written(tmp_path), 1)
+    scenario = scenario_of(asked.job(7))
+    again = parse(resolve(scenario), "again.yaml")
+    assert again.timeline == scenario.timeline
+
+
+def test_totals_add_up_runs_and_what_happened_in_them():
+    rows = pd.DataFrame(
+        [
+            {"seed": 1, "outcome": "pass", "error": "", "kills": 2, "tasks": 10},
+            {"seed": 2, "outcome": "fail", "error": "x", "kills": 1, "tasks": 5},
+        ]
+    )
+    assert soak.totals(rows) == {"runs": 2, "passed": 1, "kills": 3, "tasks": 15}

@@ -1,0 +1,490 @@
+"""A whole run in one process: agents over socket pairs, wires between them, virtual time.
+
+A wire carries what one end writes to the other, at a rate and after a delay; while it is cut it
+holds everything back, as TCP would, so that an agent sees only silence. Time leaps to the next
+timer whenever nothing is to be done, so a run takes as long as its work and is the same every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import selectors
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from agents import registry
+from agents.backup import Backup
+from agents.controller import Controller, ControllerSettings
+from agents.failover import Failover
+from agents.plan import PlanRequest
+from agents.plans import crew
+from agents.rearrange import keeping
+from agents.worker import Worker, WorkerSettings
+from harness import event_lines
+from harness.checks import CHECKS
+from harness.history import History
+from harness.verdict import Check, Rules, Verdict
+from topologies.model import Link, Site, Topology
+from workloads.base import digest
+
+CHUNK_BYTES = 1024
+JUDGED = (
+    "the log is whole",
+    "every agent exited cleanly",
+    "every task ended once",
+    "members decided alike",
+    "all members hold one result",
+    "every result is the weighted sum",
+    "giving up changed nothing",
+    "every contribution counts once",
+    "nobody waited for ever",
+    "every task kept its budget",
+    "every byte arrived",
+)
+"""Checks of what agents promise; there is no network here to check."""
+
+FAILOVER = Failover(beat_s=0.25, timeout_s=1.0, replans=2)
+
+
+class LeapingSelector(selectors.PollSelector):
+    """Never waits: when nothing is ready, time leaps on by the timeout."""
+
+    now_s = 0.0
+    stuck_s = 0
+
+    def select(self, timeout=None):
+        ready = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("everybody waits for ever")
+        if not ready:
+            self.now_s += timeout
+        return ready
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        self.leaping = LeapingSelector()
+        super().__init__(self.leaping)
+        self._clock_resolution = 1e-9
+
+    def time(self):
+        return self.leaping.now_s
+
+
+class Wire:
+    """One direction between two sockets."""
+
+    WINDOW_BYTES = 1 << 16
+
+    def __init__(self, path, src, dst):
+        self.path, self.src, self.dst = path, src, dst
+        self.loop = asyncio.get_running_loop()
+        self.flying = deque()
+        self.flying_bytes = 0
+        self.free_s = 0.0
+        self.reading = self.broken = False
+        self.resume()
+
+    def resume(self):
+        if not self.reading and not self.broken and self.flying_bytes < self.WINDOW_BYTES:
+            self.reading = True
+            self.loop.add_reader(self.src, self.read)
+
+    def stop(self):
+        if self.reading:
+            self.reading = False
+            self.loop.remove_reader(self.src)
+
+    def read(self):
+        try:
+            data = self.src.recv(4096)
+        except OSError:
+            data = b""
+        if not data:
+            self.stop()
+        start_s = max(self.loop.time(), self.free_s)
+        self.free_s = start_s + len(data) * 8 / (self.path.rate_mbps * 1e6)
+        self.flying.append((self.free_s + self.path.delay_s, data))
+        self.flying_bytes += len(data)
+        if self.flying_bytes >= self.WINDOW_BYTES:
+            self.stop()
+        self.loop.call_at(self.flying[-1][0], self.arrive)
+
+    def arrive(self):
+        while self.path.up and self.flying and self.flying[0][0] <= self.loop.time() + 1e-9:
+            _, data = self.flying.popleft()
+            self.flying_bytes -= len(data)
+            if not data:
+                self.close()
+                return
+            try:
+                self.dst.sendall(data)
+            except OSError:
+                self.close()
+                return
+            self.resume()
+
+    def close(self):
+        """The sender is gone, or the receiver: both ends hear of it."""
+        self.stop()
+        self.broken = True
+        with contextlib.suppress(OSError):
+            self.dst.shutdown(socket.SHUT_RDWR)
+        self.dst.close()
+
+
+@dataclass
+class Path:
+    """What wires between two agents have in common."""
+
+    rate_mbps: float = 1.0
+    delay_s: float = 0.01
+    up: bool = True
+    wires: list[Wire] = field(default_factory=list)
+    mended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def socketpair(self):
+        a, x = socket.socketpair()
+        y, b = socket.socketpair()
+        for sock in (x, y):
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        for sock in (a, b):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 12)
+        self.wires += [Wire(self, x, y.dup()), Wire(self, y, x.dup())]
+        return a, b
+
+    def close(self):
+        for wire in self.wires:
+            wire.stop()
+            wire.src.close()
+            wire.dst.close()
+
+    def cut(self):
+        self.up = False
+        self.mended.clear()
+
+    def mend(self):
+        self.up = True
+        self.mended.set()
+        for wire in self.wires:
+            wire.arrive()
+
+
+@dataclass
+class Integers:
+    """A workload of small integers; refuses to be changed by anything but its own agent."""
+
+    rank: int
+    elements: int
+    compute_s: float
+
+    def __post_init__(self):
+        self.model = np.zeros(self.elements, np.float32)
+
+    def compute(self, iteration):
+        self.model[:] = contribution(self.rank, iteration, self.elements)
+        return self.compute_s
+
+    def contribution(self):
+        return self.model
+
+    def install(self, result):
+        self.model[:] = result
+
+    def evaluate(self):
+        return None
+
+
+def contribution(rank, iteration, elements):
+    rng = np.random.default_rng([rank, iteration])
+    return rng.integers(-50, 50, elements).astype(np.float32)
+
+
+class Now:
+    def now_ns(self):
+        return round(asyncio.get_running_loop().time() * 1e9)
+
+    async def compute(self, work):
+        await asyncio.sleep(work())
+
+
+@dataclass
+class Caller:
+    wan: Wan
+    me: str
+
+    async def call(self, name):
+        return await self.wan.call(self.me, name)
+
+
+class Wan:
+    """All agents of a run: `events` is what they log; faults are methods."""
+
+    def __init__(
+        self,
+        rates,
+        plan,
+        policy,
+        *,
+        elements=4000,
+        rounds=None,
+        backup=False,
+        task_s=60.0,
+        early=False,
+        **stop,
+    ):
+        self.rates = rates
+        self.sites = tuple(sorted({site for link in rates for site in link}))
+        self.names = ("controller", "backup") if backup else ("controller",)
+        self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
+        self.task_s, self.early, self.stop = task_s, early, stop
+        self.lives = {}
+        self.events = []
+        self.paths = {}
+        self.agents = {}
+        self.tasks = {}
+        self.done = None
+
+    # -- what tests use -----------------------------------------------------------------------
+
+    def run(self, scenario=None, limit_s=300.0):
+        """Run to the end; `scenario(wan)` is a coroutine that makes faults."""
+        with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+            runner.run(self._run(scenario, limit_s))
+
+    def verdict(self):
+        """What the checks of a run say about what the agents did."""
+        log = sorted(self.events, key=lambda event: event["t_ns"])
+        history = History.of(event_lines.read(map(json.dumps, log)))
+        rules = Rules(
+            Topology(
+                "wan", tuple(map(Site, self.sites)), tuple(Link(*ends, 1.0) for ends in self.rates)
+            ),
+            self.task_s,
+            expected_digest=self._expected,
+            patience_s=FAILOVER.patience_s,
+            has_backup="backup" in self.names,
+        )
+        return Verdict.of(Check.of(name, CHECKS[name](history, rules)) for name in JUDGED)
+
+    def _expected(self, task):
+        start = task.started
+        terms = [
+            np.float64(start.weights[e.site])
+            * contribution(self.sites.index(e.site), e.iteration, self.elements)
+            for e in task.inputs
+        ]
+        return digest(sum(terms).astype(np.float32) * np.float32(start.scale))
+
+    def of(self, kind):
+        return [event for event in self.events if event["event"] == kind]
+
+    def path(self, a, b):
+        key = frozenset((a, b))
+        if key not in self.paths:
+            rate = self.rates.get((a, b), 10.0)
+            self.paths[key] = Path(rate_mbps=rate)
+        return self.paths[key]
+
+    def cut(self, a, b):
+        self.path(a, b).cut()
+
+    def mend(self, a, b):
+        self.path(a, b).mend()
+
+    def kill(self, name):
+        self.tasks[name].cancel()
+        del self.agents[name]
+        self.log("runner")("agent_changed", who=name, do="kill", fault=0)
+        self.log("runner")("agent_exited", who=name, code=0, signal=9, fault=0)
+
+    def restart(self, name):
+        self.log("runner")("agent_changed", who=name, do="restart", fault=0)
+        self._start(name, fresh=True)
+
+    def heal(self):
+        for path in self.paths.values():
+            path.mend()
+        for name in (*self.names, *self.sites):
+            if name not in self.agents and name != "backup":
+                self.restart(name)
+
+    def log(self, site):
+        def write(event, **fields):
+            t_ns = Now().now_ns()
+            self.events.append({"t_ns": t_ns, "site": site, "event": event, **fields})
+            if event == "stopping":
+                asyncio.get_running_loop().call_soon(self.heal)
+
+        return write
+
+    # -- the machinery ------------------------------------------------------------------------
+
+    async def call(self, me, name):
+        path = self.path(me, name)
+        if not path.up:
+            await path.mended.wait()
+        await asyncio.sleep(2 * path.delay_s)
+        if name not in self.agents:
+            raise ConnectionRefusedError(f"{name} does not listen")
+        ours, theirs = path.socketpair()
+        self.agents[name].accepted(me, theirs)
+        return ours
+
+    async def _run(self, scenario, limit_s):
+        self.done = asyncio.get_running_loop().create_future()
+        self.log("runner")(
+            "run_started",
+            scenario="wan",
+            seed=0,
+            backend="memory",
+            clock="virtual",
+            sites=list(self.sites),
+            model_bytes=4 * self.elements,
+            chunk_bytes=CHUNK_BYTES,
+            policy="policy",
+            plan=self.plan,
+        )
+        for name in (*self.names, *self.sites):
+            self._start(name, fresh=False)
+        faults = asyncio.create_task(scenario(self)) if scenario else None
+        try:
+            await asyncio.wait_for(self.done, limit_s)
+            if faults is not None and faults.done():
+                faults.result()
+        finally:
+            everything = [*self.tasks.values(), *([faults] if faults else [])]
+            for task in everything:
+                task.cancel()
+            await asyncio.gather(*everything, return_exceptions=True)
+            for path in self.paths.values():
+                path.close()
+            self.log("runner")("run_finished", reason="", links=[])
+
+    def _start(self, name, fresh):
+        make = self._worker if name in self.sites else self._controller
+        self.tasks[name] = asyncio.create_task(make(name, fresh))
+        self.tasks[name].add_done_callback(lambda task: self._ended(name, task))
+
+    def _ended(self, name, task):
+        if task.cancelled():
+            return
+        self.agents.pop(name, None)
+        self.log("runner")("agent_exited", who=name, code=0, signal=0, fault=None)
+        if task.exception() and not self.done.done():
+            self.done.set_exception(task.exception())
+        elif name in self.names and not self.done.done():
+            asyncio.get_running_loop().call_later(5.0, self._finish)
+
+    def _finish(self):
+        if not self.done.done():
+            self.done.set_result(None)
+
+    async def _worker(self, site, fresh):
+        seen = [e["iteration"] for e in self.of("compute_started") if e["site"] == site]
+        lives = self.lives[site] = self.lives.get(site, -1) + 1
+        settings = WorkerSettings(
+            site,
+            self.sites,
+            CHUNK_BYTES,
+            self.rounds,
+            tuple(b for a, b in self.rates if a == site),
+            self.names,
+            FAILOVER,
+            max(seen, default=-1) + 1,
+            lives,
+        )
+        workload = Integers(self.sites.index(site), self.elements, 0.1)
+        worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
+        self.agents[site] = worker
+        await worker.run({}, None)
+
+    async def _controller(self, name, fresh):
+        settings = ControllerSettings(
+            self.sites,
+            self.rates,
+            dict.fromkeys(self.rates, 10.0),
+            self.elements * 4,
+            CHUNK_BYTES,
+            7,
+            "policy",
+            self.plan,
+            self.task_s,
+            failover=FAILOVER,
+            rank=self.names.index(name),
+            **self.stop,
+        )
+        build, default = registry.plans()[self.plan].build, None
+        if self.early:
+            delays = settings.delays_ms
+            request = PlanRequest(
+                self.sites, self.sites, self.rates, delays, settings.chunk_count, random.Random(0)
+            )
+            default = crew.default(request)
+            build = partial(_keeping, default)
+
+        def make():
+            log = self.log(name)
+            return Controller(settings, self.policy, build, Now().now_ns, log, default)
+
+        elapsed_s = asyncio.get_running_loop().time()
+        if name == "backup":
+            self.agents[name] = backup = Backup(make, Caller(self, name), FAILOVER, Now().now_ns)
+            await backup.run()
+        else:
+            self.agents[name] = controller = make()
+            await controller.run({}, elapsed_s)
+
+
+def _keeping(default, request):
+    return keeping(default, crew.build(request))
+
+
+def mesh(sites, rate_mbps=1.0):
+    return {(a, b): rate_mbps for a in sites for b in sites if a != b}
+
+
+def ladder(sites, rate_mbps=1.0):
+    """An overlay with two ways between any two sites: a ring with a chord."""
+    pairs = [*zip(sites, sites[1:] + sites[:1], strict=True), (sites[0], sites[len(sites) // 2])]
+    return {link: rate_mbps for a, b in pairs for link in ((a, b), (b, a))}
+
+
+def schedule(seed, wan, faults=6, until_s=20.0):
+    """A scenario of random faults: links, controller paths and processes, each mended again."""
+    rng = random.Random(seed)
+
+    async def scenario(wan):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(faults):
+                await asyncio.sleep(rng.uniform(0, 2 * until_s / faults))
+                lasts_s = rng.uniform(0.05, 6)
+                group.create_task(fault(rng.random(), rng.choice(wan.sites), lasts_s))
+
+    async def fault(kind, site, lasts_s):
+        others = sorted(b for a, b in wan.rates if a == site)
+        if kind < 0.5:
+            pair = site, rng.choice(others)
+        elif kind < 0.7:
+            pair = site, rng.choice(wan.names)
+        else:
+            name = site if kind < 0.9 else rng.choice(wan.names)
+            if name in wan.agents and name != "backup":
+                wan.kill(name)
+                await asyncio.sleep(lasts_s)
+                if name not in wan.agents and not wan.of("stopping"):
+                    wan.restart(name)
+            return
+        wan.cut(*pair)
+        await asyncio.sleep(lasts_s)
+        wan.mend(*pair)
+
+    return scenario
