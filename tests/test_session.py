@@ -85,7 +85,7 @@ def command_line_run(root: Path, where: Path, text: str, variables: dict[str, st
     command = [sys.executable, "-m", "harness.cli", "run", "small.yaml", "--quiet"]
     cache = {"XDG_CACHE_HOME": str(build.path().parents[3]), "PATH": os.environ["PATH"]}
     path = {"PYTHONPATH": str(root)}
-    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=600)
+    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=120)
     return (where / "runs" / "small" / "latest" / "events.jsonl").read_text()
 
 
@@ -180,3 +180,25 @@ def test_a_run_over_its_budget_is_ended_and_says_so(embedded, tmp_path):
     assert done == {"codes": {"run": 1}, "left": []}
     last = json.loads((run_dir / "events.jsonl").read_text().splitlines()[-1])
     assert last["reason"] == "the run exceeded its 1.5 s"
+
+
+def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(
+    embedded, tmp_path
+):
+    """The scenario that users are shown, with a smaller model; its faults, one after the other."""
+    text = (ROOT / "scenarios/outage.yaml").read_text().replace("model: 4 MB", "model: 1 MB")
+    run_dir = folder(tmp_path, "run", text + "outputs: {plots: false}\n")
+    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
+    assert done == {"codes": {"run": 0}, "left": []}
+    verdict = report.build(run_dir)
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    said = {(event["event"], event["site"]) for event in events}
+    assert {("link_lost", "n3"), ("controller_lost", "n4"), ("task_completed", "backup")} <= said
+    lost = {event["worker"] for event in events if event["event"] == "worker_lost"}
+    assert lost >= {"n2", "n3", "n4", "n5"}
+    rounds = [event for event in events if event["event"] == "round_finished"]
+    late = rounds[-1]["t_ns"] - 10e9
+    assert {event["site"] for event in rounds if event["t_ns"] > late} == {
+        f"n{k}" for k in range(1, 6)
+    }
