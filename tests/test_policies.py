@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.policies import bsp, preduce
-from agents.policy import Left, Ready, Release, Start
+from agents.policy import Joined, Left, Lost, Ready, Release, Start
 
 SITES = ("a", "b", "c", "d")
 
@@ -69,6 +69,14 @@ def test_a_member_goes_on_from_the_newest_model_of_its_group():
 def test_an_abandoned_task_makes_no_model_newer():
     again = [Ready("a", 5), Ready("c", 0), Ready("c", 0), Ready("b", 6)]
     assert [numbers for numbers, *_ in versions(*again)] == [{"a": 5, "c": 0}, {"b": 6, "c": 0}]
+
+
+def test_of_a_site_that_was_lost_only_the_iteration_is_known():
+    before = [Ready("a", 5), Ready("c", 0), Lost("c"), Joined("c")]
+    assert [numbers for numbers, *_ in versions(*before, Ready("c", 1), Ready("b", 6))] == [
+        {"a": 5, "c": 0},
+        {"b": 6, "c": 1},
+    ]
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0, -2.0])

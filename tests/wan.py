@@ -15,7 +15,6 @@ import selectors
 import socket
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from agents.controller import Controller, ControllerSettings
 from agents.failover import Failover
 from agents.plan import PlanRequest
 from agents.plans import crew
-from agents.rearrange import keeping
+from agents.rearrange import builder_keeping
 from agents.worker import Worker, WorkerSettings
 from harness import event_lines
 from harness.checks import CHECKS
@@ -429,7 +428,7 @@ class Wan:
                 self.sites, self.sites, self.rates, delays, settings.chunk_count, random.Random(0)
             )
             default = crew.default(request)
-            build = partial(_keeping, default)
+            build = builder_keeping(default, build)
 
         def make():
             log = self.log(name)
@@ -442,10 +441,6 @@ class Wan:
         else:
             self.agents[name] = controller = make()
             await controller.run({}, elapsed_s)
-
-
-def _keeping(default, request):
-    return keeping(default, crew.build(request))
 
 
 def mesh(sites, rate_mbps=1.0):
