@@ -40,9 +40,9 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
 
     Where somebody was lost or blocks were withdrawn, some of what was sent may be lost or in vain;
     then no more may arrive than was sent, and one chunk that was on its way when its sender forgot
-    the task. What a killed site has sent or received is known only if it lived to say so. What a
-    site sent before it knew its task arrives beside what the plan says, if it arrives before the
-    task is over, and is discarded.
+    the task. What a killed site has sent or received is known only if it lived to say so, and what
+    one has passed on early only if it heard of the task in time. What a site sent before it knew
+    its task arrives beside what the plan says, if before the task is over, and is discarded.
     """
     total = 0
     fates = Fates(history, rules.patience_s)
@@ -51,8 +51,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
         for out in task.sent:
             sent[out.site, out.dst] += out.bytes
         early = any(out.phase == "early" for out in task.sent)
-        start_ns, said = task.started.t_ns, {event.site for event in (*task.sent, *task.received)}
-        silent = {s for s in rules.topology.site_names if fates.was_killed(s, start_ns)} - said
+        silent = _silent(task, fates, rules.topology.site_names)
         disturbed = fates.is_disturbed(task)
         for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
             counts = planned[src, dst], sent[src, dst], received[src, dst]
@@ -188,6 +187,17 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
             for hop in pairwise(edge):
                 planned[hop] += moved
     return planned
+
+
+def _silent(task: Task, fates: Fates, sites: tuple[str, ...]) -> set[str]:
+    """Sites that do not know, or did not live to say, all that they sent and received.
+
+    Who hears of the task after a member has finished it may have forgotten what was early.
+    """
+    said = {event.site for event in (*task.sent, *task.received)}
+    killed = {site for site in sites if fates.was_killed(site, task.started.t_ns)}
+    done_ns = min((event.t_ns for event in task.finished), default=math.inf)
+    return killed - said | {event.site for event in task.joined if event.t_ns > done_ns}
 
 
 def _relayed(task: Task) -> bool:

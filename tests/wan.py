@@ -32,6 +32,7 @@ from harness.history import History
 from harness.verdict import Check, Rules, Verdict
 from topologies.model import Link, Site, Topology
 from workloads.base import digest
+from workloads.synthetic import is_exact
 
 CHUNK_BYTES = 1024
 JUDGED = (
@@ -276,6 +277,8 @@ class Wan:
 
     def _expected(self, task):
         start = task.started
+        if not is_exact(start.weights.values()):
+            return None
         terms = [
             np.float64(start.weights[e.site])
             * contribution(self.sites.index(e.site), e.iteration, self.elements)
