@@ -242,6 +242,12 @@ def test_a_run_without_faults_needs_no_repair_and_says_nothing_of_losses():
     }
 
 
+def test_what_is_sent_early_over_relays_is_all_counted():
+    six = (*FOUR, "s4", "s5")
+    wan = run(Wan(ladder(six), "crew", preduce(six, 4), rounds=4, early=True))
+    assert {event["phase"] for event in wan.of("sent")} >= {"early", "relay"}
+
+
 def test_a_block_is_moved_whole_with_what_it_promises_to_its_receivers():
     plan = Plan(("a", "b"), ("a", "b"), 4, (Block(((0, 4),), "a", (("b", "a"),), (("a", "b"),)),))
     assert moved(plan, plan.blocks[0], "c") == Block(
@@ -257,7 +263,9 @@ def test_random_faults_break_no_promise(seed):
     policy = preduce(sites, rng.randint(2, len(sites))) if rng.random() < 0.7 else bsp(sites)
     plan = rng.choice(["crew", "ring", "fapt", "a2a"])
     backup = rng.random() < 0.5
-    wan = Wan(rates, plan, policy, backup=backup, task_s=20.0, time_s=16.0, elements=8000)
+    early = plan == "crew"
+    budgets = {"task_s": 20.0, "time_s": 16.0}
+    wan = Wan(rates, plan, policy, backup=backup, early=early, elements=8000, **budgets)
     wan.run(schedule(seed, wan, faults=6, until_s=14.0))
     verdict = wan.verdict()
     assert (verdict.outcome, verdict.problems) == ("pass", ())
