@@ -85,7 +85,7 @@ def command_line_run(root: Path, where: Path, text: str, variables: dict[str, st
     command = [sys.executable, "-m", "harness.cli", "run", "small.yaml", "--quiet"]
     cache = {"XDG_CACHE_HOME": str(build.path().parents[3]), "PATH": os.environ["PATH"]}
     path = {"PYTHONPATH": str(root)}
-    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=120)
+    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=600)
     return (where / "runs" / "small" / "latest" / "events.jsonl").read_text()
 
 
