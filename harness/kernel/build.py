@@ -23,7 +23,8 @@ from harness.kernel import KernelError
 
 CONFIG = Path(__file__).with_name("um.config")
 PATCHES = tuple(
-    Path(__file__).with_name(f"{name}.patch") for name in ("seeded-random", "live-changes")
+    Path(__file__).with_name(f"{name}.patch")
+    for name in ("seeded-random", "live-changes", "fewer-stops")
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
@@ -51,6 +52,9 @@ MAKE_ARGUMENTS = (
     "KBUILD_BUILD_TIMESTAMP=2025-01-01",
     "KBUILD_BUILD_USER=trunkline",
     "KBUILD_BUILD_HOST=trunkline",
+    # The kernel is linked below 2 GiB: addresses of 32 bits will do. And a kernel may use what the
+    # compiler knows of memcpy and the like. Both are defaults of other architectures.
+    "KCFLAGS=-mcmodel=small -fbuiltin",
 )
 
 # Parts of the source that no User-Mode Linux build reads; leaving them packed saves half the time.
