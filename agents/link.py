@@ -226,8 +226,7 @@ class Connection:
                 self._await_room()
                 return
             except OSError as error:
-                self._readable()  # what the peer said before it closed
-                self.lose(error)
+                self._break(error)
                 return
             while self._left and count >= len(self._left[0]):
                 count -= len(self._left.pop(0))
@@ -241,6 +240,17 @@ class Connection:
             self._writing = False
             self._loop.remove_writer(self._sock.fileno())
         self._drained.set()
+
+    def _break(self, error: Exception) -> None:
+        """The peer is gone. Whoever sends may be amid anything, so all calls back come later."""
+        self._writing = True  # so that nobody tries again
+        self._loop.remove_writer(self._sock.fileno())
+        self._loop.call_soon(self._broken, error)
+
+    def _broken(self, error: Exception) -> None:
+        if not self._closed:
+            self._readable()  # what the peer said before it closed
+        self.lose(error)
 
     def _await_room(self) -> None:
         if not self._writing:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import re
 import socket
+import struct
 import time
 from dataclasses import dataclass, field
 
@@ -262,6 +263,30 @@ def test_a_connection_sends_in_order_and_drains():
         right.close()
         assert heard == sent
         assert lost == ["a closed the connection"]
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_lost_connection_calls_nobody_back_amid_sending():
+    """A worker that is told of a loss, or of anything, while it starts a task loses its way."""
+
+    async def scene():
+        listener = listen("127.0.0.1", 0)
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = await asyncio.get_running_loop().sock_accept(listener)
+        calls = []
+        callbacks = (lambda _, frame: calls.append(frame), lambda *_: calls.append("lost"))
+        link = Connection(receiver, "a", *callbacks, memoryview, time.monotonic_ns)
+        sender.sendall(encode(SiteReady(3, 4)))
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sender.close()
+        link.tell(TaskFinished(9, 1))
+        link.tell(TaskFinished(9, 2))
+        assert calls == []
+        while "lost" not in calls:
+            await asyncio.sleep(0)
+        assert calls == [SiteReady(3, 4), "lost"]
+        listener.close()
 
     asyncio.run(asyncio.wait_for(scene(), 10))
 
