@@ -40,6 +40,12 @@ from topologies.model import Topology
 CHURN = "churn outages=8s pauses=25s kills=25s controller=30s lasting=0.5..6s links=2 agents=2"
 """The random faults of a scenario that has no timeline of its own."""
 
+FAILURES = ("fail", "error")
+"""Outcomes that end a soak."""
+
+TRIED = "tried.yaml"
+"""What is being tried while a failure is made small."""
+
 OnProgress = Callable[[int, float], None]
 """Gets how many runs are finished, and how much of the work is done, in runs."""
 
@@ -104,7 +110,7 @@ def run(
         if result.outcome == "pass" and result.run_dir is not None:
             shutil.rmtree(result.run_dir)
         output.write_table("runs", pd.DataFrame(rows))
-        if result.outcome in ("fail", "error"):
+        if result.outcome in FAILURES:
             failed.append(result)
             raise _FailedError
 
@@ -162,7 +168,7 @@ def minimal(
     scenario = parse(asked.text, asked.file, asked.overrides, seed)
 
     def fails(some: Sequence[Entry]) -> bool:
-        return _fails(replace(scenario, timeline=tuple(some)), folder)
+        return _outcome(replace(scenario, timeline=tuple(some)), folder) in FAILURES
 
     if not fails(entries):
         return None
@@ -176,15 +182,20 @@ def totals(rows: pd.DataFrame) -> dict[str, int]:
     return {"runs": len(rows), "passed": int((rows["outcome"] == "pass").sum()), **sums}
 
 
-def _fails(scenario: Scenario, folder: Path) -> bool:
+def _outcome(scenario: Scenario, folder: Path) -> str:
+    """How a run of the scenario ends; nothing of it stays. Raises StoreError."""
+    output = RunFolder(folder)
     text = resolve(scenario)
+    output.write_text(TRIED, text)
+    file = str(output.path / TRIED)
     identity = provenance.of_run(scenario)
-    job = Job(scenario.name, "shrunk.yaml", text, (), scenario.seed, identity)
+    job = Job(scenario.name, file, text, (), scenario.seed, identity)
     results: list[Finished] = []
     pool.run([job], folder / "runs", 1, results.append, lambda _: None)
     if results[0].run_dir is not None:
         shutil.rmtree(results[0].run_dir)
-    return results[0].outcome in ("fail", "error")
+    output.path.joinpath(TRIED).unlink()
+    return results[0].outcome
 
 
 def _row(result: Finished) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from harness import soak
 from harness.faults import Churn, Kill, Outage
+from harness.pool import Finished
 from harness.scenario import parse, resolve
 from harness.timeline import Entry
 
@@ -96,6 +98,26 @@ def test_a_shrunk_timeline_is_a_scenario_again(tmp_path):
     scenario = scenario_of(asked.job(7))
     again = parse(resolve(scenario), "again.yaml")
     assert again.timeline == scenario.timeline
+
+
+def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
+    tried = []
+
+    def run(jobs, runs_dir, at_once, on_finished, on_progress):
+        (job,) = jobs
+        assert Path(job.file).read_text() == job.text
+        timeline = parse(job.text, job.file).timeline
+        tried.append(timeline)
+        failed = any(isinstance(entry.fault, Kill) for entry in timeline)
+        on_finished(Finished(job, "fail" if failed else "pass", None, None))
+
+    monkeypatch.setattr(soak.pool, "run", run)
+    asked = soak.plan(written(tmp_path), 1)
+    cuts = [Entry(float(n), Outage("n1", "n2", for_s=0.5)) for n in range(4)]
+    found = soak.minimal(asked, 7, [*cuts, Entry(9.0, Kill("n3"))], tmp_path, 40)
+    assert found.timeline == (Entry(9.0, Kill("n3")),)
+    assert soak.minimal(asked, 7, cuts, tmp_path, 40) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["three.yaml"]
 
 
 def test_totals_add_up_runs_and_what_happened_in_them():
