@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from harness.events import (
+    AgentChanged,
     ComputeFinished,
     ComputeStarted,
     Contributed,
     Discarded,
     Evaluated,
     Event,
+    FaultEnded,
+    FaultStarted,
     Ready,
     Received,
+    RoundAlone,
     RoundFinished,
     RunStarted,
     Sent,
@@ -129,6 +133,14 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A fault as it came to be: `end_ns` is None where nothing undid it."""
+
+    started: FaultStarted
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """What a worker did from `start_ns` to `end_ns`; `task` is set while it synchronizes."""
 
@@ -213,16 +225,27 @@ class History:
         )
 
     @property
+    def faults(self) -> tuple[Disturbance, ...]:
+        """Everything that disturbed the run, in the order of its start."""
+        ended_ns = {event.fault: event.t_ns for event in self.all(FaultEnded)}
+        started = self.all(FaultStarted)
+        return tuple(Disturbance(event, ended_ns.get(event.fault)) for event in started)
+
+    @property
     def end_ns(self) -> int:
         """The time of the last event, 0 in an empty log."""
         return self.events[-1].t_ns if self.events else 0
 
 
 def phases(history: History) -> dict[str, tuple[Phase, ...]]:
-    """What every worker did, site by site, in order of time; what never ended ends with the log."""
+    """What every worker did, site by site, in order of time; what never ended ends with the log.
+
+    Whoever is killed does nothing until it is started again.
+    """
     found: defaultdict[str, list[Phase]] = defaultdict(list)
     doing: dict[str, Phase] = {}
     for event in history.events:
+        site = event.site
         match event:
             case ComputeStarted():
                 begun: Phase | None = Phase("compute", event.t_ns, event.t_ns)
@@ -236,14 +259,17 @@ def phases(history: History) -> dict[str, tuple[Phase, ...]]:
                 | TaskFinished()
                 | TaskDropped()
                 | RoundFinished()
+                | RoundAlone()
                 | WorkerFinished()
             ):
                 begun = None
+            case AgentChanged(who=who, do="kill"):
+                site, begun = who, None
             case _:
                 continue
-        _end(doing.pop(event.site, None), event.t_ns, found[event.site])
+        _end(doing.pop(site, None), event.t_ns, found[site])
         if begun is not None:
-            doing[event.site] = begun
+            doing[site] = begun
     for site, phase in doing.items():
         _end(phase, history.end_ns, found[site])
     return {site: tuple(spans) for site, spans in found.items()}

@@ -23,8 +23,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
+from harness import bands
 from harness.events import Received, Sent
-from harness.history import History, Interval, Task, phases, union
+from harness.history import Disturbance, History, Interval, Task, phases, union
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -41,14 +42,8 @@ STYLE: Any = {
     "savefig.pad_inches": 0.06,
     "svg.hashsalt": "trunkline",
 }
-BLUE, SKY, ORANGE, GREEN, RED, BLACK = (
-    "#0072b2",
-    "#56b4e9",
-    "#e69f00",
-    "#009e73",
-    "#d55e00",
-    "#222222",
-)
+BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
+RED, BLACK = bands.COLOUR, "#222222"
 PALE, GREY = "#e6e6e6", "#8c8c8c"
 
 TOLERANCE = 0.15
@@ -78,14 +73,14 @@ def gantt(
 
     Of a synchronization, the upper half shows when contributions moved and were added, the lower
     half when results moved; where they overlap in time, chunks were pipelined. Work for tasks
-    that the site is no member of is the line under its row.
+    that the site is no member of is the line under its row. Faults have a strip above.
     """
     window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
     bars = _gantt_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
-        figure = Figure(figsize=(10, 1.1 + row_in * len(sites)), layout="constrained")
-        axes = figure.add_subplot()
+        height_in = 1.1 + row_in * len(sites)
+        figure, axes = bands.below_a_strip(height_in, history.faults, window_s)
         raster = sum(map(len, bars.values())) > VECTORS
         for name, colour in _GANTT.items():
             corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
@@ -96,6 +91,8 @@ def gantt(
         axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
+        bands.behind(axes, history.faults)
+        bands.in_rows(axes, history.faults, {site: row for row, site in enumerate(sites)})
         _task_numbers(axes, history, sites, window_s)
         used = [name for name in _GANTT if bars[name]]
         figure.legend(
@@ -107,8 +104,11 @@ def gantt(
     return figure
 
 
-def task_times(tasks: pd.DataFrame) -> Figure:
-    """Each task's measured time against its estimate and bound, and their ratio below."""
+def task_times(tasks: pd.DataFrame, faults: Sequence[Disturbance] = ()) -> Figure:
+    """Each task's measured time against its estimate and bound, and their ratio below.
+
+    Those that ran while a fault went on have its band.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 4.6), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
@@ -144,6 +144,8 @@ def task_times(tasks: pd.DataFrame) -> Figure:
             markerscale=6 / size,
         )
         _ratios(lower, tasks, 0.7 * size)
+        for axes in (upper, lower):
+            bands.behind_tasks(axes, faults, tasks)
     return figure
 
 
@@ -160,8 +162,13 @@ def link_utilisation(links: pd.DataFrame, sites: Sequence[str], counted: bool = 
         return _link_matrices(links, sites, counted)
 
 
-def accuracy(table: pd.DataFrame, target_percent: float | None = None, clock: str = "") -> Figure:
-    """Every evaluation's accuracy and loss over time, and the best accuracy so far."""
+def accuracy(
+    table: pd.DataFrame,
+    target_percent: float | None = None,
+    clock: str = "",
+    faults: Sequence[Disturbance] = (),
+) -> Figure:
+    """Every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
@@ -185,6 +192,8 @@ def accuracy(table: pd.DataFrame, target_percent: float | None = None, clock: st
         lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
         lower.set_xlim(left=0)
         lower.grid()
+        for axes in (upper, lower):
+            bands.behind(axes, faults)
     return figure
 
 

@@ -163,16 +163,18 @@ def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> No
     folder.write_table("links", links)
     folder.write_table("accuracy", accuracy)
     folder.write_table("run", tables.run(history, tasks, sites))
+    folder.write_table("faults", tables.faults(history))
     if not scenario.outputs.plots:
         return
     folder.write_figure("gantt", plots.gantt(history, sites))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
-    folder.write_figure("tasks", plots.task_times(tasks))
+    folder.write_figure("tasks", plots.task_times(tasks, history.faults))
     if scenario.runs_programs:
         links = tables.counted(links, history)
     folder.write_figure("links", plots.link_utilisation(links, sites, scenario.runs_programs))
     if len(accuracy):
         target = scenario.stop.accuracy_percent
-        folder.write_figure("accuracy", plots.accuracy(accuracy, target, scenario.clock))
+        figure = plots.accuracy(accuracy, target, scenario.clock, history.faults)
+        folder.write_figure("accuracy", figure)

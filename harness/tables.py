@@ -63,6 +63,14 @@ ACCURACY = {
     "loss": "float64",
     "samples": "int64",
 }
+FAULTS = {
+    "fault": "int64",
+    "verb": "str",
+    "text": "str",
+    "targets": "str",
+    "start_s": "float64",
+    "end_s": "float64",
+}
 RUN = {
     "tasks": "int64",
     "abandoned": "int64",
@@ -213,6 +221,24 @@ def accuracy(history: History) -> pd.DataFrame:
                 "samples": event.samples,
             }
             for event in history.all(Evaluated)
+        ),
+    )
+
+
+def faults(history: History) -> pd.DataFrame:
+    """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
+    return _table(
+        FAULTS,
+        (
+            {
+                "fault": fault.started.fault,
+                "verb": fault.started.verb,
+                "text": fault.started.text,
+                "targets": ", ".join(fault.started.targets),
+                "start_s": fault.started.t_ns / 1e9,
+                "end_s": None if fault.end_ns is None else fault.end_ns / 1e9,
+            }
+            for fault in history.faults
         ),
     )
 

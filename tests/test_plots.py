@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, history, without
 
 from harness import plots, tables
@@ -169,6 +170,53 @@ def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
     missed = plots.accuracy(tables.accuracy(history()), 90.0).axes[0].get_legend()
     assert missed is not None
     assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
+
+
+FAULTY = history(
+    added(500, "runner", "fault_started", fault=0, verb="outage", text="outage oslo rome",
+          targets=["oslo -> rome", "rome -> oslo"]),
+    added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv for 500 ms",
+          targets=["kyiv"]),
+    added(1500, "runner", "fault_ended", fault=1),
+    added(2500, "runner", "fault_ended", fault=0),
+    added(4500, "runner", "fault_started", fault=2, verb="pause", text="pause controller",
+          targets=["controller"]),
+)  # fmt: skip
+
+
+def patches(axes: Axes) -> list[tuple[float, float, float, str | None]]:
+    """(start, end, top, hatch) of every rectangle that is no bar."""
+    found = [p for p in axes.patches if isinstance(p, Rectangle)]
+    return [
+        (p.get_x(), p.get_x() + p.get_width(), round(p.get_y(), 2), p.get_hatch()) for p in found
+    ]
+
+
+def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
+    strip, axes = plots.gantt(FAULTY, SITES).axes
+    assert texts(strip) == [" outage oslo rome ", " kill kyiv for 500 ms ", " pause controller "]
+    assert patches(strip) == [
+        (0.5, 2.5, -0.42, None), (1.0, 1.5, 0.58, None), (4.5, 4.6, -0.42, None),
+    ]  # fmt: skip
+    behind, hatched = patches(axes)[:3], patches(axes)[3:]
+    assert [(start, end) for start, end, _, _ in behind] == [(0.5, 2.5), (1.0, 1.5), (4.5, 4.6)]
+    assert hatched == [(1.0, 1.5, 1.6, "xxxx")]
+    lines = [c.get_segments()[0] for c in axes.collections if isinstance(c, LineCollection)]
+    spans = {(float(line[0][0]), float(line[1][0]), round(float(line[0][1]), 2)) for line in lines}
+    assert spans == {(0.5, 2.5, -0.39), (0.5, 2.5, 0.61)}
+
+
+def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
+    upper, lower = plots.task_times(tasks(), FAULTY.faults[:1]).axes
+    assert [band[:2] for band in patches(upper)] == [(-0.5, 0.5), (0.5, 1.5), (1.5, 2.5)]
+    assert [band[:2] for band in patches(lower)][1:] == [band[:2] for band in patches(upper)]
+    for axes in plots.accuracy(tables.accuracy(history()), faults=FAULTY.faults[:2]).axes:
+        assert [band[:2] for band in patches(axes)] == [(0.5, 2.5), (1.0, 1.5)]
+
+
+def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:
+    strip, _ = plots.gantt(FAULTY, SITES).axes
+    assert [text.get_horizontalalignment() for text in strip.texts] == ["left", "left", "right"]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])

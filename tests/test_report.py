@@ -25,6 +25,7 @@ FILES = [
     "plots/tasks.svg",
     "resolved.yaml",
     "tables/accuracy.csv",
+    "tables/faults.csv",
     "tables/links.csv",
     "tables/run.csv",
     "tables/tasks.csv",

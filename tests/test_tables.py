@@ -48,6 +48,28 @@ def test_workers_compute_wait_and_synchronize() -> None:
     ]
 
 
+def test_faults_have_their_words_targets_and_times() -> None:
+    faulty = history(
+        added(500, "runner", "fault_started", fault=0, verb="outage", text="outage oslo rome",
+              targets=["oslo -> rome", "rome -> oslo"]),
+        added(900, "runner", "fault_ended", fault=0),
+        added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv",
+              targets=["kyiv"]),
+    )  # fmt: skip
+    assert csv(tables.faults(faulty)) == [
+        "fault,verb,text,targets,start_s,end_s",
+        '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900',
+        "1,kill,kill kyiv,kyiv,1.000,",
+    ]
+
+
+def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
+    killed = history(added(300, "runner", "agent_changed", who="kyiv", do="kill", fault=0))
+    first, second, *_ = phases(killed)["kyiv"]
+    assert (first.doing, first.end_ns) == ("compute", 300 * MS)
+    assert second.start_ns > 300 * MS
+
+
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
     assert csv(tables.workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
 

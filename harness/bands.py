@@ -1,0 +1,144 @@
+"""A run's faults in its figures: named in a strip, marked where and when they hold (pure).
+
+Whatever a fault is aimed at, its band is pale behind everything. In a chart with a row per site,
+an agent that is dead or stopped is hatched, and a link has a line over the rows of both its ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from harness.history import Disturbance
+
+COLOUR = "#d55e00"
+LANE_IN = 0.15
+"""The height of one lane of the strip, in inches."""
+
+BEHIND = 0.10
+"""Opacity of a band: where several overlap it is darker."""
+
+HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
+
+CHARACTERS = 44
+"""More of a fault's text is not shown."""
+
+WIDTH_CHARACTERS = 225
+"""About so many characters of the strip's font fit beside each other in a chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A fault's place in the strip, in seconds; its text is right of `start_s` or left of `end_s`.
+
+    `end_s` is the window's where nothing ended the fault before.
+    """
+
+    number: int
+    text: str
+    start_s: float
+    end_s: float
+    left_of_end: bool
+
+
+def lanes(faults: Sequence[Disturbance], window_s: tuple[float, float]) -> tuple[Lane, ...]:
+    """Where the faults that can be seen in a window go, so that no two overlap."""
+    taken_s: list[float] = []
+    found = []
+    character_s = (window_s[1] - window_s[0]) / WIDTH_CHARACTERS
+    for fault in faults:
+        start_s, end_s = (float(np.clip(time_s, *window_s)) for time_s in _span_s(fault, window_s))
+        if start_s == end_s and start_s in window_s:
+            continue
+        text = _shown(fault.started.text)
+        text_s = (len(text) + 2) * character_s
+        left_of_end = start_s + text_s > window_s[1]
+        from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)
+        free = (n for n, until_s in enumerate(taken_s) if until_s <= from_s)
+        number = next(free, len(taken_s))
+        taken_s[number : number + 1] = [window_s[1] if left_of_end else to_s]
+        found.append(Lane(number, text, start_s, end_s, left_of_end))
+    return tuple(found)
+
+
+def below_a_strip(
+    height_in: float, faults: Sequence[Disturbance], window_s: tuple[float, float]
+) -> tuple[Figure, Axes]:
+    """A chart of this height, 10 inches wide, with a strip above it if there are any faults."""
+    shown = lanes(faults, window_s)
+    if not shown:
+        figure = Figure(figsize=(10, height_in), layout="constrained")
+        return figure, figure.add_subplot()
+    strip_in = LANE_IN * (2 + max(lane.number for lane in shown))
+    figure = Figure(figsize=(10, height_in + strip_in), layout="constrained")
+    strip, axes = figure.subplots(2, sharex=True, height_ratios=(strip_in, height_in))
+    _fill(strip, shown)
+    return figure, axes
+
+
+def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
+    """A band over the whole height for every fault with a target; x is seconds."""
+    for fault in faults:
+        if fault.started.targets:
+            axes.axvspan(
+                *_span_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
+            )
+
+
+def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
+    """A band for every task that ran while a fault with a target went on; x is the row."""
+    end_s = tasks["end_s"].fillna(math.inf)
+    for fault in faults:
+        from_s, until_s = _span_s(fault, (0.0, math.inf))
+        during = (tasks["start_s"] < until_s) & (end_s > from_s)
+        for row in np.flatnonzero(during) if fault.started.targets else ():
+            axes.axvspan(row - 0.5, row + 0.5, color=COLOUR, alpha=BEHIND, lw=0, zorder=0)
+
+
+def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
+    """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
+    for fault in faults:
+        start_s, end_s = _span_s(fault, axes.get_xlim())
+        names = {name for target in fault.started.targets for name in target.split(" -> ")}
+        for site in sorted(names & rows.keys()):
+            if hatch := HATCHES.get(fault.started.verb):
+                _hatched(axes, start_s, end_s, rows[site], hatch)
+            else:
+                axes.hlines(rows[site] - 0.39, start_s, end_s, color=COLOUR, lw=1.6)
+
+
+def _fill(axes: Axes, shown: Sequence[Lane]) -> None:
+    """One bar per fault, with its text."""
+    for lane in shown:
+        size = (lane.end_s - lane.start_s, 0.84)
+        corner = (lane.start_s, lane.number - 0.42)
+        axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
+        place, side = (lane.end_s, "right") if lane.left_of_end else (lane.start_s, "left")
+        text = f" {lane.text} "
+        axes.text(place, lane.number, text, size=6, va="center_baseline", ha=side)
+    axes.set_ylim(max((lane.number for lane in shown), default=0) + 0.6, -0.6)
+    axes.set_yticks([0], ["faults"])
+    axes.tick_params(length=0, labelbottom=False)
+    axes.spines[:].set_visible(False)
+
+
+def _hatched(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
+    corner, size = (start_s, row - 0.4), (end_s - start_s, 0.84)
+    axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))
+
+
+def _span_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
+    """When it went on; what nothing ended goes on to the window's end."""
+    start_s = fault.started.t_ns / 1e9
+    return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
