@@ -27,7 +27,7 @@ import pandas as pd
 
 from harness import comparison, comparison_plots, pool, provenance, report
 from harness.document import Problem, ScenarioErrors
-from harness.grid import Axis, Cell, GridError, cells, cells_beside, is_shared
+from harness.grid import Axis, Cell, GridError, cells, cells_beside, is_shared, refuse_conflicts
 from harness.pool import Finished, Job
 from harness.scenario import Scenario, parse, read_file
 from harness.settings import MAX_NAME
@@ -79,7 +79,7 @@ def plan(
 
     Of the scenarios `beside` it, each has the cells and overrides that are shared, and its seeds.
     Raises ScenarioErrors with everything that is wrong with any of them, and GridError where two
-    files have one name.
+    files have one name or a key is set twice.
     """
     files = [str(path), *map(str, beside)]
     names = [Path(file).stem for file in files]
@@ -89,6 +89,7 @@ def plan(
     shared = tuple(each for each in overrides if is_shared(each))
     grids = [cells(axes, names[0] if beside else None)]
     grids += [cells_beside(axes, name) for name in names[1:]]
+    refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
     planned: list[tuple[Trial, Scenario]] = []
     for file, grid in zip(files, grids, strict=True):

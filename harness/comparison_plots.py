@@ -6,6 +6,7 @@ and every combination of the others has a panel.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import matplotlib as mpl
@@ -22,11 +23,16 @@ MARKERS = "osD^v<>pPX*"
 LOGARITHMIC = 10.0
 """Values further apart than this factor need a logarithmic axis."""
 
+LETTER_INCH = 0.07
+"""How wide a letter under an axis is."""
+
 COLUMNS = 3
 """Panels beside each other."""
 
 GROUP = 0.7
 """Of the distance between two places on the axis, what the series at one place take."""
+
+FLUID = "fluid model"
 
 DOTS = 0.06
 """How far to the left of its mean a trial stands."""
@@ -45,24 +51,26 @@ def draw(
     panels = _texts(cells, others)
     rows, columns = -(-len(panels) // COLUMNS), min(len(panels), COLUMNS)
     with mpl.rc_context(STYLE):
-        width = float(np.clip(1.2 + 0.3 * len(cells) / len(panels), 4.5 / columns, 9))
+        names = _names(places)
+        wanted = 1.2 + max(0.3 * len(cells) / len(panels), _span_inch(names))
+        width = float(np.clip(wanted, 4.5 / columns, 9))
         figure = Figure(figsize=(columns * width + 0.5, 3.0 * rows + 0.5), layout="constrained")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
             of_panel = trials[_text(trials, others) == panel], cells[_text(cells, others) == panel]
             _series(axes, *of_panel, (first, second or first), places, metric)
             axes.set(title=panel, xlabel=", ".join(second or first))
-            axes.set_xticks(range(len(places)), places)
+            axes.set_xticks(range(len(places)), [name.replace(", ", "\n") for name in names])
             axes.grid(axis="y")
         _scale(grid[0], cells[metric], label)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
-        handles, names = grid[0].get_legend_handles_labels()
-        if not second:  # their names stand on the axis
-            handles, names = handles[len(places) :], names[len(places) :]
-        if names:
+        known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
+        if not second:  # the others' names stand on the axis
+            known = {name: handle for name, handle in known.items() if name == FLUID}
+        if known:
             title = first[0] if second else None
-            figure.legend(handles, names, loc="outside upper left", ncols=4, title=title)
+            figure.legend(known.values(), known, loc="outside upper left", ncols=4, title=title)
     return figure
 
 
@@ -76,7 +84,7 @@ def _series(
 ) -> None:
     names = _texts(cells, keys[0])
     alone = keys[0] == keys[1]
-    for number, name in enumerate(names):
+    for number, (name, label) in enumerate(zip(names, _names(names), strict=True)):
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
         colour = COLOURS[number % len(COLOURS)]
         passed = trials[(_text(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
@@ -87,11 +95,11 @@ def _series(
         half = (means[f"{metric}_high"] - means[metric]).fillna(0)
         marker = MARKERS[number % len(MARKERS)]
         axes.errorbar(
-            at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=name
+            at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=label
         )
         if f"fluid_{metric}" in means:
             fluid = axes.plot(at, means[f"fluid_{metric}"], "_", color=BLACK, ms=16, mew=1.5)
-            fluid[0].set_label("_" if number else "fluid model")
+            fluid[0].set_label("_" if number else FLUID)
     axes.set_xlim(-0.6, len(places) - 0.4)
 
 
@@ -104,6 +112,25 @@ def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.set_ylim(bottom=0)
+
+
+def _names(places: Sequence[str]) -> list[str]:
+    """The values as a reader wants them: mappings without braces, nor the key that all begin with.
+
+    `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
+    """
+    inner = [text[1:-1] if text.startswith("{") else text for text in places]
+    begun = {text.partition(": ")[0] for text in inner}
+    if len(begun) == 1 and all(text.startswith("{") for text in places):
+        return [text.partition(": ")[2] for text in inner]
+    return inner
+
+
+def _span_inch(names: Sequence[str]) -> float:
+    """What names need under an axis, beside each other with a line for each of their parts."""
+    longest = [max(map(len, name.split(", "))) for name in names]
+    beside = max((sum(pair) / 2 for pair in itertools.pairwise(longest)), default=0)
+    return LETTER_INCH * (beside + 1) * len(names)
 
 
 def _texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:

@@ -120,6 +120,18 @@ def cells_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
     )
 
 
+def refuse_conflicts(found: Sequence[Cell], overrides: Iterable[str]) -> None:
+    """Raise GridError where a cell sets a key twice, or one that is overridden for all cells."""
+    everywhere = {each.partition("=")[0].strip() for each in overrides}
+    for cell in found:
+        keys = [each.partition("=")[0] for each in cell.overrides]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise GridError(f"--vary {key}: is varied twice: allowed is one place")
+            if key in everywhere:
+                raise GridError(f"--set {key}: is varied: allowed is --vary {key}=VALUE,... alone")
+
+
 def is_shared(assignment: str) -> bool:
     """Whether a key path, or `key.path=value`, holds for scenarios beside the grid as well."""
     return re.split(r"[.=\[]", assignment.strip(), maxsplit=1)[0] in SHARED

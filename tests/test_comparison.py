@@ -171,3 +171,18 @@ def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
     assert render(figure, "png").startswith(b"\x89PNG")
     drawn = sum(len(axes.containers) for axes in figure.axes)
     assert drawn == {0: 1, 1: 2, 2: 2, 3: 4}[len(keys)]
+
+
+def test_a_figure_names_values_as_a_reader_would(trials):
+    trials["scheme.plan"] = ["{plan: crew, split: even}", "{plan: ring}"] * 4
+    cells = summary(trials, KEYS[:1]).assign(fluid_task_s=1.0)
+    figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
+        "crew\nsplit: even", "ring"
+    ]  # fmt: skip
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fluid model"]
+    cells = summary(trials, KEYS).assign(fluid_task_s=1.0)
+    figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "fluid model", "crew, split: even", "ring"
+    ]  # fmt: skip

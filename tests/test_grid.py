@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.grid import Axis, Cell, GridError, axes, axis, cells, cells_beside
+from harness.grid import Axis, Cell, GridError, axes, axis, cells, cells_beside, refuse_conflicts
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,20 @@ def test_a_wrong_option_is_refused_with_what_is_allowed(option, said):
 def test_a_key_is_varied_once():
     with pytest.raises(GridError, match="--vary a: is given twice: allowed is one list of values"):
         axes(["a=1,2", "b=1", "a=3"])
+
+
+@pytest.mark.parametrize(
+    ("varied", "overrides", "said"),
+    [
+        (["a=1,2"], ["a=3"], "--set a: is varied: allowed is --vary a=VALUE,... alone"),
+        (["a={b: 1},{c: 2}"], ["a.c = 3"], "--set a.c: is varied"),
+        (["a={b: 1},{c: 2}", "a.c=4,5"], [], "--vary a.c: is varied twice"),
+    ],
+)
+def test_no_cell_sets_a_key_twice(varied, overrides, said):
+    with pytest.raises(GridError) as refused:
+        refuse_conflicts(cells(axes(varied)), overrides)
+    assert str(refused.value).startswith(said)
 
 
 def test_the_last_axis_changes_fastest():

@@ -20,6 +20,7 @@ examples:
   trunkline reproduce crew/4 --trials 5 --jobs 2
   trunkline reproduce crew/4 --set topology.sites=16 --set scheme.p=4
   trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
+  trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
 
 It is a comparison like those of `trunkline compare`, kept in reproductions/, and goes on where it
 was interrupted. The fluid model runs the same trials: the same rates, groups and compute times, on
@@ -34,6 +35,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fluid", action="store_true", help="only the fluid model, no measurement")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="as for run"
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY.PATH=VALUE,VALUE,...",
+        help="as for compare, instead of what the figure varies of this key, or as well",
     )
     parser.add_argument("--trials", type=comparing.count, default=3, metavar="N", help="per cell")
     parser.add_argument("--jobs", type=comparing.count, default=1, metavar="N", help="runs at once")
@@ -56,7 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
     figure = known[arguments.figure]
     file = Path(__file__).resolve().parents[2] / "scenarios" / figure.scenario
-    asked = compare.plan(file, grid.axes(figure.vary), arguments.trials, arguments.set)
+    try:
+        axes = {axis.key: axis for axis in grid.axes(figure.vary)}
+        axes |= {axis.key: axis for axis in grid.axes(arguments.vary)}
+        asked = compare.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
+    except grid.GridError as error:
+        raise terminal.UsageError(str(error)) from None
     folder = Path(arguments.out or Path("reproductions") / arguments.figure)
     code, measured = 0, None
     if not arguments.fluid:
