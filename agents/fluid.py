@@ -2,14 +2,15 @@
 
 The model knows what the executor does and nothing of TCP: every directed link serves one chunk
 at a time at its rate, in the order of the discipline; a chunk that has arrived whole is added or
-sent on at once; adding costs nothing.
+sent on at once; adding costs nothing. What a site sends before its task is known (a non-blocking
+scatter) is kept where the task wants it, moved where it has not left yet, and in vain otherwise.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,6 +19,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from agents.disciplines import DISCIPLINES, Flow, Queue
+from agents.part import part
 from agents.plan import Block, Directed, Edge, Plan
 
 
@@ -29,6 +31,10 @@ class Job:
     model_bytes: int
     chunk_bytes: int
     start_s: float = 0.0
+
+    def bytes_of(self, chunk: int) -> int:
+        """The size of a chunk; the last one may be smaller than the others."""
+        return min(self.chunk_bytes, self.model_bytes - chunk * self.chunk_bytes)
 
 
 def estimate(
@@ -94,30 +100,62 @@ def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) ->
     return max((model_bytes * 8 / (flow * 1000) for flow in flows), default=0.0)
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """A chunk on its way along an edge, of which it has made so many hops."""
+@dataclass(slots=True, eq=False)
+class Offer:
+    """A site's contribution that sets out before its task is known, by a job's default split.
 
-    job: int
-    block: int
-    number: int
-    edge: Edge
-    hops: int
-    inward: bool
+    `edges` are the ways of its chunks. Until a task takes the offer in, `arrived` are the chunks at
+    the ends of their ways; a `revoked` one becomes part of no task.
+    """
 
-    @property
-    def link(self) -> Directed:
-        return self.edge[self.hops], self.edge[self.hops + 1]
+    job: Job
+    site: str
+    edges: Mapping[int, Edge]
+    flow: Flow
+    arrived: list[int] = field(default_factory=list)
+    task: _Task | None = None
+    revoked: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Task:
-    """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks."""
+    """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks.
+
+    `waiting` counts, per sum (block, chunk, site), the contributions that it lacks. `kept` are the
+    blocks of the chunks, by number and way, that offers bring to where the job wants them.
+    """
 
     job: Job
     trees: list[_Trees]
     missing: dict[str, int]
     received: Callable[[str], None]
+    flows: Mapping[bool, Flow]
+    offers: Collection[Offer]
+    kept: Mapping[tuple[int, Edge], int]
+    waiting: dict[tuple[int, int, str], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Chunk:
+    """A chunk on its way along an edge, of which it has made so many hops.
+
+    A chunk of an offer is of no block yet.
+    """
+
+    of: _Task | Offer
+    block: int | None
+    number: int
+    edge: Edge
+    inward: bool
+    hops: int = 0
+
+    @property
+    def link(self) -> Directed:
+        return self.edge[self.hops], self.edge[self.hops + 1]
+
+    @property
+    def flow(self) -> Flow:
+        return self.of.flow if isinstance(self.of, Offer) else self.of.flows[self.inward]
 
 
 @dataclass(slots=True)
@@ -125,34 +163,63 @@ class Overlay:
     """Links that jobs share; `run` lets time pass.
 
     `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
-    that is free, or something to call.
+    that is free, or something to call. `bytes_in_vain` have arrived early where nobody wanted them.
     """
 
     rates_mbps: Mapping[Directed, float]
     delays_ms: Mapping[Directed, float]
     discipline: str = "fcfs"
     now_s: float = 0.0
+    bytes_in_vain: int = 0
     heap: list[tuple[float, int, _Chunk | Directed | Callable[[], None]]] = field(
         default_factory=list
     )
     sequence: int = 0
+    started: int = 0
     queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
     busy: set[Directed] = field(default_factory=set)
-    flows: dict[tuple[int, bool], Flow] = field(default_factory=dict)
-    tasks: list[_Task] = field(default_factory=list)
-    waiting: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
 
-    def start(self, job: Job, received: Callable[[str], None]) -> None:
-        """Start a job now; `received` is called for every receiver when it has the whole result.
+    def offer(self, job: Job, site: str) -> Offer:
+        """Send a site's contribution now by the job's plan, a default split, before it has a task.
 
         Its `start_s` is not used.
         """
-        plan, number = job.plan, len(self.tasks)
+        edges = {
+            chunk: mine.parent
+            for mine in part(job.plan, site)
+            if mine.sources == (site,) and mine.parent is not None
+            for chunk in mine.indexes()
+        }
+        offer = Offer(job, site, edges, Flow(None, inward=True))
+        for number, edge in sorted(edges.items()):
+            self._send(_Chunk(offer, None, number, edge, inward=True))
+        return offer
+
+    def take_back(self, offer: Offer) -> None:
+        """Send no more of an offer that becomes part of no task."""
+        offer.revoked = True
+        self._drop(offer, lambda _: True)
+
+    def start(
+        self, job: Job, received: Callable[[str], None], offers: Collection[Offer] = ()
+    ) -> None:
+        """Start a job now; `received` is called for every receiver when it has the whole result.
+
+        Contributors whose offers these are send only what these do not bring to where the job wants
+        it. Its `start_s` is not used.
+        """
+        plan, number = job.plan, self.started
+        self.started += 1
         trees = [_Trees.of(block) for block in plan.blocks]
         missing = dict.fromkeys(plan.receivers, plan.chunk_count)
-        self.tasks.append(_Task(job, trees, missing, received))
-        for inward in (True, False):
-            self.flows[number, inward] = Flow(number, inward)
+        flows = {inward: Flow(number, inward) for inward in (True, False)}
+        kept = _kept(plan, trees, offers)
+        task = _Task(job, trees, missing, received, flows, offers, kept)
+        for offer in offers:
+            offer.task, offer.flow.task = task, number
+            self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
+            for chunk in offer.arrived:
+                self._arrived_early(offer, chunk)
         leaves = sorted(
             (chunk, block_number)
             for block_number, block in enumerate(plan.blocks)
@@ -160,9 +227,10 @@ class Overlay:
         )
         for chunk, block in leaves:
             for edge in trees[block].leaf_edges:
-                self._send(self.now_s, _Chunk(number, block, chunk, edge, 0, True))
+                if (chunk, edge) not in kept:
+                    self._send(_Chunk(task, block, chunk, edge, inward=True))
             if not trees[block].expected:
-                self._reduced(self.now_s, number, block, chunk)
+                self._reduced(task, block, chunk)
 
     def at(self, time_s: float, what: Callable[[], None]) -> None:
         """Call something when the time has come."""
@@ -173,40 +241,40 @@ class Overlay:
         while self.heap and self.heap[0][0] <= until_s:
             self.now_s, _, what = heapq.heappop(self.heap)
             if isinstance(what, tuple):
-                self._serve(self.now_s, what)
+                self._serve(what)
             elif isinstance(what, _Chunk):
-                self._arrived(self.now_s, what)
+                self._arrived(what)
             else:
                 what()
         if until_s < math.inf:
             self.now_s = until_s
 
-    def _arrived(self, now: float, chunk: _Chunk) -> None:
+    def _arrived(self, chunk: _Chunk) -> None:
         chunk.hops += 1
         if chunk.hops + 1 < len(chunk.edge):
-            self._send(now, chunk)
-        elif chunk.inward:
-            self._arrived_in(now, chunk)
+            self._send(chunk)
+        elif isinstance(chunk.of, Offer):
+            self._arrived_early(chunk.of, chunk.number)
         else:
-            self._arrived_out(now, chunk.job, chunk.block, chunk.number, chunk.edge[-1])
+            assert chunk.block is not None
+            arrived = self._arrived_in if chunk.inward else self._arrived_out
+            arrived(chunk.of, chunk.block, chunk.number, chunk.edge[-1])
 
-    def _send(self, now: float, chunk: _Chunk) -> None:
+    def _send(self, chunk: _Chunk) -> None:
         link = chunk.link
         if link not in self.queues:
             self.queues[link] = Queue(DISCIPLINES[self.discipline])
-        self.queues[link].push(chunk, self.flows[chunk.job, chunk.inward])
+        self.queues[link].push(chunk, chunk.flow)
         if link not in self.busy:
             self.busy.add(link)
-            self._serve(now, link)
+            self._serve(link)
 
-    def _serve(self, now: float, link: Directed) -> None:
+    def _serve(self, link: Directed) -> None:
         chunk = self.queues[link].pop()
         if chunk is None:
             self.busy.remove(link)
             return
-        job = self.tasks[chunk.job].job
-        size = min(job.chunk_bytes, job.model_bytes - chunk.number * job.chunk_bytes)
-        done = now + size * 8e-6 / self.rates_mbps[link]
+        done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
         self._at(done, link)
         self._at(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
 
@@ -214,30 +282,67 @@ class Overlay:
         self.sequence += 1
         heapq.heappush(self.heap, (time_s, self.sequence, what))
 
-    def _arrived_in(self, now: float, chunk: _Chunk) -> None:
-        trees, site = self.tasks[chunk.job].trees[chunk.block], chunk.edge[-1]
-        key = (chunk.job, chunk.block, chunk.number, site)
-        left = self.waiting.get(key, trees.expected[site]) - 1
-        self.waiting[key] = left
-        if left:
+    def _drop(self, offer: Offer, unwanted: Callable[[_Chunk], bool]) -> None:
+        """Take out of the site's own queues what is not to be sent of its offer."""
+        for link, queue in self.queues.items():
+            if link[0] == offer.site:
+                queue.drop(lambda chunk: chunk.of is offer and unwanted(chunk))
+
+    def _arrived_early(self, offer: Offer, chunk: int) -> None:
+        if offer.task is None and not offer.revoked:
+            offer.arrived.append(chunk)
             return
-        if site in trees.parent:
-            parent = trees.parent[site]
-            self._send(now, _Chunk(chunk.job, chunk.block, chunk.number, parent, 0, True))
+        edge = offer.edges[chunk]
+        if offer.task and (block := offer.task.kept.get((chunk, edge))) is not None:
+            self._arrived_in(offer.task, block, chunk, edge[-1])
         else:
-            self._reduced(now, chunk.job, chunk.block, chunk.number)
+            self.bytes_in_vain += offer.job.bytes_of(chunk)
 
-    def _reduced(self, now: float, job: int, block: int, chunk: int) -> None:
-        self._arrived_out(now, job, block, chunk, self.tasks[job].job.plan.blocks[block].aggregator)
+    def _arrived_in(self, task: _Task, block: int, chunk: int, site: str) -> None:
+        trees, key = task.trees[block], (block, chunk, site)
+        task.waiting[key] = task.waiting.get(key, trees.expected[site]) - 1
+        if task.waiting[key]:
+            return
+        del task.waiting[key]
+        if site in trees.parent:
+            self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
+        else:
+            self._reduced(task, block, chunk)
 
-    def _arrived_out(self, now: float, job: int, block: int, chunk: int, site: str) -> None:
-        task = self.tasks[job]
+    def _reduced(self, task: _Task, block: int, chunk: int) -> None:
+        self._arrived_out(task, block, chunk, task.job.plan.blocks[block].aggregator)
+
+    def _arrived_out(self, task: _Task, block: int, chunk: int, site: str) -> None:
         for edge in task.trees[block].children.get(site, ()):
-            self._send(now, _Chunk(job, block, chunk, edge, 0, False))
+            self._send(_Chunk(task, block, chunk, edge, inward=False))
         if site in task.missing:
             task.missing[site] -= 1
             if not task.missing[site]:
+                self._finished(task)
                 task.received(site)
+
+    def _finished(self, task: _Task) -> None:
+        """Once every receiver has the result, links forget the task."""
+        if any(task.missing.values()):
+            return
+        flows = [*task.flows.values(), *(offer.flow for offer in task.offers)]
+        for queue in self.queues.values():
+            queue.forget(flows)
+
+
+def _kept(
+    plan: Plan, trees: Sequence[_Trees], offers: Collection[Offer]
+) -> dict[tuple[int, Edge], int]:
+    """The blocks of those contributions, (chunk, way), that set out this way in their offers."""
+    edges = {offer.site: offer.edges for offer in offers}
+    return {
+        (chunk, edge): number
+        for number, block in enumerate(plan.blocks)
+        for edge in trees[number].leaf_edges
+        if edge[0] in edges
+        for chunk in block.indexes()
+        if edges[edge[0]].get(chunk) == edge
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 from agents import estimates, registry
-from agents.fluid import Job, Overlay
-from agents.plan import PlanRequest
+from agents.fluid import Job, Offer, Overlay
+from agents.plan import Plan, PlanRequest
 from agents.policy import Event, Left, Ready, Release, Start
+from agents.rearrange import builder_keeping
 from harness.scenario import Scenario
 from workloads import compute_time, kinds
 
@@ -36,11 +38,10 @@ class Expectation:
 def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
-    That is with a timeline or a non-blocking scatter, or where only the accuracy ends the run, or
-    where sites run programs.
+    That is with a timeline, or where only the accuracy ends the run, or where sites run programs.
     """
-    stop, early = scenario.stop, scenario.scheme.scatter != "blocking"
-    if scenario.timeline or early or scenario.runs_programs:
+    stop = scenario.stop
+    if scenario.timeline or scenario.runs_programs:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
@@ -68,7 +69,14 @@ class _Run:
         policies, plans = registry.policies(), registry.plans()
         self._policy = policies[scheme.policy.kind].create(self._sites, **scheme.policy.options)
         self._state: Any = self._policy.initial
-        self._build = partial(plans[scheme.plan.kind].build, **scheme.plan.options)
+        plan = plans[scheme.plan.kind]
+        self._build: Callable[[PlanRequest], Plan] = partial(plan.build, **scheme.plan.options)
+        self._default: Plan | None = None
+        if scheme.scatter == "non-blocking":
+            everybody = self._request(self._sites, "default split")
+            self._default = default = plan.default(everybody, **scheme.plan.options)
+            self._build = builder_keeping(default, self._build)
+        self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
                 rank,
@@ -104,7 +112,12 @@ class _Run:
             self._decide(Left(site))
             return
         done_s = self._overlay.now_s + self._times[site].time_s(iteration)
-        self._overlay.at(done_s, lambda: self._decide(Ready(site, iteration)))
+        self._overlay.at(done_s, lambda: self._ready(site, iteration))
+
+    def _ready(self, site: str, iteration: int) -> None:
+        if self._until_s is None and self._default:
+            self._offers[site] = self._overlay.offer(self._job(self._default), site)
+        self._decide(Ready(site, iteration))
 
     def _decide(self, event: Event) -> None:
         if self._until_s is not None:
@@ -115,19 +128,12 @@ class _Run:
                 case Start():
                     self._start(decision)
                 case Release(site):
+                    if site in self._offers:
+                        self._overlay.take_back(self._offers.pop(site))
                     self._round(site)
 
     def _start(self, start: Start) -> None:
-        plan = self._build(
-            PlanRequest(
-                start.group,
-                self._sites,
-                self._known_mbps,
-                self._delays_ms,
-                -(-self._model_bytes // self._chunk_bytes),
-                random.Random(f"{self._seed} {self._started}"),
-            )
-        )
+        plan = self._build(self._request(start.group, str(self._started)))
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
 
         def received(site: str) -> None:
@@ -137,9 +143,23 @@ class _Run:
             self._round(site)
 
         self._started += 1
-        self._overlay.start(Job(plan, self._model_bytes, self._chunk_bytes), received)
+        offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
+        self._overlay.start(self._job(plan), received, offers)
         if self._started == self._stop.tasks:
             self._end()
+
+    def _request(self, group: tuple[str, ...], drawn_for: str) -> PlanRequest:
+        return PlanRequest(
+            group,
+            self._sites,
+            self._known_mbps,
+            self._delays_ms,
+            -(-self._model_bytes // self._chunk_bytes),
+            random.Random(f"{self._seed} {drawn_for}"),
+        )
+
+    def _job(self, plan: Plan) -> Job:
+        return Job(plan, self._model_bytes, self._chunk_bytes)
 
     def _round(self, site: str) -> None:
         self._iterations[site] += 1

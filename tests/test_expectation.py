@@ -39,6 +39,27 @@ def test_what_comes_of_two_sites(overrides, task_s, rounds, window_s):
     assert (found.task_s, found.rounds, found.window_s) == pytest.approx((task_s, rounds, window_s))
 
 
+@pytest.mark.parametrize(
+    ("scatter", "task_s", "window_s"),
+    [
+        # n1 is ready after one second, n2 after three. Each adds up half of the model; from n1 to
+        # n2, which takes twice as long as back, go one half's originals and the other's results.
+        ("blocking", 2.0, 5.0),
+        # The originals are there before n2 is ready. What n1 adds arrives there every 0.1 s, and
+        # every 0.2 s of five results one is with n2.
+        ("non-blocking", 1.1, 4.1),
+    ],
+)
+def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window_s):
+    found = expected(
+        "topology.rates={n1: {n2: 4 Mbit/s}, n2: {n1: 8 Mbit/s}}",
+        "workload.slowdown={n2: 3.0}",
+        f"scheme={{policy: bsp, plan: crew, split: even, chunk: 100 kB, scatter: {scatter}}}",
+        "stop={rounds: 1}",
+    )
+    assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
+
+
 def test_the_seed_alone_decides():
     drawn = ("topology.rates=n2", "workload.compute=t1", "stop={time: 5 s}")
     assert expected(*drawn) == expected(*drawn)
@@ -50,7 +71,6 @@ def test_the_seed_alone_decides():
     [
         "timeline=[{at: 1 s, do: outage n1 n2}]",
         "stop={accuracy: 90 %}",
-        "scheme={policy: bsp, plan: crew, scatter: non-blocking}",
     ],
 )
 def test_what_the_model_does_not_know_it_does_not_say(unknown):

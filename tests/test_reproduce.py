@@ -66,3 +66,13 @@ def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
     assert cli.main(command) == 0
     assert "{plan: opr} 1 2" in " ".join(capsys.readouterr().out.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_figure_varies_can_be_varied_otherwise(capsys, tmp_path):
+    command = ["reproduce", "crew/6", "--trials", "1", "--fluid", "--out", str(tmp_path)]
+    small = ["--set", "topology.sites=4", "--set", "stop.time=2 s", "--set", "scheme.chunk=20 kB"]
+    assert cli.main([*command, *small, "--vary", "scheme.p=2"]) == 0
+    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert lines[-2:] == [["blocking", "2"], ["non-blocking", "2"]]
+    assert cli.main([*command, *small, "--set", "scheme.p=2"]) == 64
+    assert "--set scheme.p: is varied" in capsys.readouterr().err
