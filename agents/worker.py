@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from agents.clock import Clock
 from agents.disciplines import DISCIPLINES
-from agents.executor import Executor, Traffic
+from agents.executor import Executor
 from agents.failover import Failover, Pulse
 from agents.home import Home
 from agents.messages import (
@@ -47,6 +47,7 @@ from agents.messages import (
 )
 from agents.neighbours import Neighbours, Reach, Unreachable
 from agents.part import BlockPart
+from agents.traffic import Traffic
 from workloads.base import Vector, Workload, digest, fingerprint
 
 TASKS_PER_CONTROLLER = 1_000_000
