@@ -14,9 +14,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
+
 from agents.fluid import bound, estimate
 from agents.plan import Plan
-from harness import checks, event_lines, plots, sums, tables
+from harness import checks, event_lines, sums, tables
 from harness.bodies import patience
 from harness.event_lines import EventError
 from harness.events import TaskStarted
@@ -164,8 +166,21 @@ def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> No
     folder.write_table("accuracy", accuracy)
     folder.write_table("run", tables.run(history, tasks, sites))
     folder.write_table("faults", tables.faults(history))
-    if not scenario.outputs.plots:
-        return
+    if scenario.outputs.plots:
+        _draw(folder, scenario, history, tasks, links, accuracy)
+
+
+def _draw(
+    folder: RunFolder,
+    scenario: Scenario,
+    history: History,
+    tasks: pd.DataFrame,
+    links: pd.DataFrame,
+    accuracy: pd.DataFrame,
+) -> None:
+    from harness import plots  # matplotlib takes a second to load
+
+    sites = scenario.topology.site_names
     folder.write_figure("gantt", plots.gantt(history, sites))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()

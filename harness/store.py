@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from harness.ownership import Owner
-from harness.plots import render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PACKAGES = (
     "matplotlib",
@@ -118,6 +119,8 @@ class RunFolder:
 
     def write_figure(self, name: str, figure: Figure) -> None:
         """Write `plots/<name>.png` and `plots/<name>.svg`."""
+        from harness.plots import render  # matplotlib takes a second to load
+
         self.write_bytes(f"plots/{name}.png", render(figure, "png"))
         self.write_bytes(f"plots/{name}.svg", render(figure, "svg"))
 
