@@ -12,10 +12,9 @@ import contextlib
 import random
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from agents import policy as decisions
-from agents.failover import Failover, Pulse
+from agents.failover import Pulse
 from agents.link import Connection, ConnectionLostError
 from agents.messages import (
     Begin,
@@ -39,40 +38,10 @@ from agents.messages import (
     no_chunks,
 )
 from agents.part import part
-from agents.plan import Directed, Plan, PlanError, PlanRequest, check
+from agents.plan import Plan, PlanError, PlanRequest, check
 from agents.repair import Overlay
+from agents.settings import TASKS_PER_CONTROLLER, ControllerSettings, Log
 from agents.tasks import Tasks
-from agents.worker import TASKS_PER_CONTROLLER, Log
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
-    """The run as the controller needs it; `seed` decides all that plans leave to chance.
-
-    `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
-    count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
-    that starts the run, and numbers those that may take over.
-    """
-
-    sites: tuple[str, ...]
-    rates_mbps: Mapping[Directed, float]
-    delays_ms: Mapping[Directed, float]
-    model_bytes: int
-    chunk_bytes: int
-    seed: int
-    policy_name: str
-    plan_name: str
-    task_s: float
-    time_s: float | None = None
-    tasks: int | None = None
-    accuracy_percent: float | None = None
-    failover: Failover = field(default_factory=Failover)
-    rank: int = 0
-
-    @property
-    def chunk_count(self) -> int:
-        """Chunks of a model."""
-        return -(-self.model_bytes // self.chunk_bytes)
 
 
 class Controller:

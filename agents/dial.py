@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.messages import FrameReader, Hello, ProtocolError, encode, no_chunks
-from agents.worker import AgentError
+from agents.settings import AgentError
 
 WORKER_PORT = 7400
 CONTROLLER_PORT = 7401

@@ -19,7 +19,7 @@ from agents.part import BlockPart, part
 from agents.plan import Block, Plan, PlanError, check
 from agents.policy import Start
 from agents.repair import Overlay
-from agents.worker import Log
+from agents.settings import Log
 
 LATE_BLOCKS = 10_000
 """Block numbers that a controller leaves free when it takes over a task: its predecessor may have

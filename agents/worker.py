@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from agents.clock import Clock
 from agents.disciplines import DISCIPLINES
 from agents.executor import Executor
-from agents.failover import Failover, Pulse
+from agents.failover import Pulse
 from agents.home import Home
 from agents.messages import (
     Begin,
@@ -47,52 +46,12 @@ from agents.messages import (
 )
 from agents.neighbours import Neighbours, Reach, Unreachable
 from agents.part import BlockPart
+from agents.settings import TASKS_PER_CONTROLLER, Log, WorkerSettings
 from agents.traffic import Traffic
 from workloads.base import Vector, Workload, digest, fingerprint
 
-TASKS_PER_CONTROLLER = 1_000_000
-"""Each controller numbers its tasks in a range of its own."""
-
 OFFERS_PER_LIFE = 1_000_000
 """A worker that was started again numbers its offers in a new range."""
-
-
-class Log(Protocol):
-    """Where an agent's events go: a type and its fields, stamped by the caller's clock."""
-
-    def __call__(self, event: str, **fields: Any) -> None: ...
-
-
-class AgentError(Exception):
-    """The run cannot go on; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What a worker must know beside its sockets.
-
-    `rounds` limits how many iterations it does, from `first_iteration` on, in the `lives`-th life
-    after the first; it calls its neighbours of higher rank among `neighbours`, and `controllers`
-    in this order.
-    `discipline` names the order in which its links serve their flows.
-    """
-
-    site: str
-    sites: tuple[str, ...]
-    chunk_bytes: int
-    rounds: int | None
-    neighbours: tuple[str, ...] = ()
-    controllers: tuple[str, ...] = ("controller",)
-    failover: Failover = field(default_factory=Failover)
-    first_iteration: int = 0
-    lives: int = 0
-    discipline: str = "fcfs"
-
-    @property
-    def callees(self) -> tuple[str, ...]:
-        """The neighbours that this site calls; the others call it."""
-        rank = self.sites.index
-        return tuple(site for site in self.neighbours if rank(site) > rank(self.site))
 
 
 class Outcome(Enum):

@@ -25,7 +25,7 @@ from typing import Any
 
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from agents.plan import PlanError
-from agents.worker import AgentError
+from agents.settings import AgentError
 from harness import prefault
 from harness.alarm import wait_for_start
 from harness.bodies import Body

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from agents import estimates, failover, registry
+from agents import estimates, registry
 from agents.backup import Backup
 from agents.clock import Clock
-from agents.controller import Controller, ControllerSettings
+from agents.controller import Controller
 from agents.dial import (
     CONTROLLER_PORT,
     WORKER_PORT,
@@ -33,19 +33,13 @@ from agents.dial import (
 )
 from agents.plan import Plan, PlanRequest
 from agents.rearrange import builder_keeping
-from agents.worker import Log, Worker, WorkerSettings
+from agents.settings import ControllerSettings, Log, WorkerSettings
+from agents.worker import Worker
 from harness.events import BACKUP, CONTROLLER
 from harness.network import Network
+from harness.patience import patience
 from harness.scenario import Scenario
 from workloads import kinds
-
-
-def patience(scenario: Scenario) -> failover.Failover:
-    """How the agents of a scenario deal with silence."""
-    options = scenario.failover
-    assert options.heartbeat_s is not None
-    assert options.timeout_s is not None
-    return failover.Failover(options.heartbeat_s, options.timeout_s, options.replans)
 
 
 class Child(Protocol):

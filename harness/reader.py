@@ -7,18 +7,16 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from itertools import combinations, pairwise
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.failover import BEATS
-from harness import rehearsal, schedule, units
+from harness import patience, rehearsal, schedule, units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
-from harness.settings import PROGRAMS, Basics, Component, Failover, Scenario, Scheme, Stop
+from harness.settings import PROGRAMS, Basics, Component, Scenario, Scheme, Stop
 from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
@@ -33,9 +31,6 @@ SCHEMES: Mapping[str, tuple[str, str]] = {
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
 """The top-level keys of a file."""
-
-MIN_TIMEOUT_S = 2.0
-"""Of failover, unless a scenario asks for less: TCP may need as long for a packet lost thrice."""
 
 MIN_CHUNK_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
@@ -64,27 +59,6 @@ def named(key: str, name: str, default: Any = REQUIRED) -> Option:
 def merged(*options: Option) -> tuple[Option, ...]:
     """Of options with the same name the first: one key serves a policy and a plan."""
     return tuple({option.name: option for option in reversed(options)}.values())[::-1]
-
-
-def patient(failover: Failover, topology: Topology) -> Failover:
-    """The same with a heartbeat and a timeout that no working connection exceeds.
-
-    The timeout leaves room for the longest round trip eight times, so for several losses in a row,
-    and for two queues that fill up in between; a beat is a quarter of it.
-    """
-    timeout_s = failover.timeout_s
-    if timeout_s is None:
-        sites = topology.site_names
-        delays_ms = topology.delays_ms()
-        round_trip_s = max(
-            sum(delays_ms[hop] + delays_ms[hop[::-1]] for hop in pairwise(topology.path(a, b)))
-            for a, b in combinations(sites, 2)
-        )
-        drain_s = max(topology.queue_bytes(x) * 8e-6 / x.rate_mbps for x in topology.links)
-        wanted_s = max(MIN_TIMEOUT_S, 8e-3 * round_trip_s + 2 * drain_s)
-        timeout_s = max(float(f"{wanted_s:.2g}"), BEATS * (failover.heartbeat_s or 0.0))
-    heartbeat_s = failover.heartbeat_s or timeout_s / BEATS
-    return replace(failover, heartbeat_s=heartbeat_s, timeout_s=timeout_s)
 
 
 class Reader:
@@ -116,7 +90,7 @@ class Reader:
             return None
         clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
-        basics["failover"] = patient(basics["failover"], topology)
+        basics["failover"] = patience.derived(basics["failover"], topology)
         return Scenario(
             **basics | {"clock": clock},
             topology=topology,

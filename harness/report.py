@@ -19,11 +19,11 @@ import pandas as pd
 from agents.fluid import bound, estimate
 from agents.plan import Plan
 from harness import checks, event_lines, sums, tables
-from harness.bodies import patience
 from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
 from harness.network import payload_share
+from harness.patience import patience
 from harness.scenario import Scenario, load
 from harness.store import RunFolder
 from harness.tables import Forecast

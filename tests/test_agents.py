@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 from agents import registry
-from agents.controller import Controller, ControllerSettings
+from agents.controller import Controller
 from agents.dial import listen
 from agents.failover import Failover
 from agents.link import Connection
 from agents.messages import ChunkHeader, Report, SiteReady, TaskFinished, encode, encode_chunk
 from agents.plan import PlanError
 from agents.policies import preduce
-from agents.worker import Worker, WorkerSettings
+from agents.settings import ControllerSettings, WorkerSettings
+from agents.worker import Worker
 from workloads.base import Evaluation, digest
 
 SITES = ("a", "b", "c", "d", "e")

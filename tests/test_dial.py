@@ -10,7 +10,7 @@ import pytest
 
 from agents.dial import Peer, accept, dial, listen, mesh
 from agents.messages import Begin, Hello, encode
-from agents.worker import AgentError
+from agents.settings import AgentError
 
 SITES = ("a", "b", "c", "d")
 

@@ -15,7 +15,7 @@ from wan import Wan, ladder, mesh, schedule
 from agents import registry
 from agents.plan import Block, Plan
 from agents.repair import Overlay, moved, replacement
-from agents.worker import TASKS_PER_CONTROLLER
+from agents.settings import TASKS_PER_CONTROLLER
 
 FOUR = ("s0", "s1", "s2", "s3")
 LARGE = 40_000

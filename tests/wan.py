@@ -20,12 +20,13 @@ import numpy as np
 
 from agents import registry
 from agents.backup import Backup
-from agents.controller import Controller, ControllerSettings
+from agents.controller import Controller
 from agents.failover import Failover
 from agents.plan import PlanRequest
 from agents.plans import crew
 from agents.rearrange import builder_keeping
-from agents.worker import Worker, WorkerSettings
+from agents.settings import ControllerSettings, WorkerSettings
+from agents.worker import Worker
 from harness import event_lines
 from harness.checks import CHECKS
 from harness.history import History

@@ -1,0 +1,81 @@
+"""What the agents of a run are told when they start, and share with whoever starts them (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agents.failover import Failover
+from agents.plan import Directed
+
+TASKS_PER_CONTROLLER = 1_000_000
+"""Each controller numbers its tasks in a range of its own."""
+
+
+class Log(Protocol):
+    """Where an agent's events go: a type and its fields, stamped by the caller's clock."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+class AgentError(Exception):
+    """The run cannot go on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker must know beside its sockets.
+
+    `rounds` limits how many iterations it does, from `first_iteration` on, in the `lives`-th life
+    after the first; it calls its neighbours of higher rank among `neighbours`, and `controllers`
+    in this order.
+    `discipline` names the order in which its links serve their flows.
+    """
+
+    site: str
+    sites: tuple[str, ...]
+    chunk_bytes: int
+    rounds: int | None
+    neighbours: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ("controller",)
+    failover: Failover = field(default_factory=Failover)
+    first_iteration: int = 0
+    lives: int = 0
+    discipline: str = "fcfs"
+
+    @property
+    def callees(self) -> tuple[str, ...]:
+        """The neighbours that this site calls; the others call it."""
+        rank = self.sites.index
+        return tuple(site for site in self.neighbours if rank(site) > rank(self.site))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """The run as the controller needs it; `seed` decides all that plans leave to chance.
+
+    `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
+    count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
+    that starts the run, and numbers those that may take over.
+    """
+
+    sites: tuple[str, ...]
+    rates_mbps: Mapping[Directed, float]
+    delays_ms: Mapping[Directed, float]
+    model_bytes: int
+    chunk_bytes: int
+    seed: int
+    policy_name: str
+    plan_name: str
+    task_s: float
+    time_s: float | None = None
+    tasks: int | None = None
+    accuracy_percent: float | None = None
+    failover: Failover = field(default_factory=Failover)
+    rank: int = 0
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks of a model."""
+        return -(-self.model_bytes // self.chunk_bytes)

@@ -1,0 +1,43 @@
+"""How long a run's agents wait for somebody who is silent (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+from agents import failover
+from agents.failover import BEATS
+from harness.settings import Failover, Scenario
+from topologies.model import Topology
+
+MIN_TIMEOUT_S = 2.0
+"""Of failover, unless a scenario asks for less: TCP may need as long for a packet lost thrice."""
+
+
+def derived(options: Failover, topology: Topology) -> Failover:
+    """The same with a heartbeat and a timeout that no working connection exceeds.
+
+    The timeout leaves room for the longest round trip eight times, so for several losses in a row,
+    and for two queues that fill up in between; a beat is a quarter of it.
+    """
+    timeout_s = options.timeout_s
+    if timeout_s is None:
+        sites = topology.site_names
+        delays_ms = topology.delays_ms()
+        round_trip_s = max(
+            sum(delays_ms[hop] + delays_ms[hop[::-1]] for hop in pairwise(topology.path(a, b)))
+            for a, b in combinations(sites, 2)
+        )
+        drain_s = max(topology.queue_bytes(x) * 8e-6 / x.rate_mbps for x in topology.links)
+        wanted_s = max(MIN_TIMEOUT_S, 8e-3 * round_trip_s + 2 * drain_s)
+        timeout_s = max(float(f"{wanted_s:.2g}"), BEATS * (options.heartbeat_s or 0.0))
+    heartbeat_s = options.heartbeat_s or timeout_s / BEATS
+    return replace(options, heartbeat_s=heartbeat_s, timeout_s=timeout_s)
+
+
+def patience(scenario: Scenario) -> failover.Failover:
+    """How the agents of a scenario deal with silence."""
+    options = scenario.failover
+    assert options.heartbeat_s is not None
+    assert options.timeout_s is not None
+    return failover.Failover(options.heartbeat_s, options.timeout_s, options.replans)
