@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -108,7 +107,7 @@ def run(
     def on_finished(result: Finished) -> None:
         rows.append(_row(result))
         if result.outcome == "pass" and result.run_dir is not None:
-            shutil.rmtree(result.run_dir)
+            RunFolder(result.run_dir).remove()
         output.write_table("runs", pd.DataFrame(rows))
         if result.outcome in FAILURES:
             failed.append(result)
@@ -193,7 +192,7 @@ def _outcome(scenario: Scenario, folder: Path) -> str:
     results: list[Finished] = []
     pool.run([job], folder / "runs", 1, results.append, lambda _: None)
     if results[0].run_dir is not None:
-        shutil.rmtree(results[0].run_dir)
+        RunFolder(results[0].run_dir).remove()
     output.path.joinpath(TRIED).unlink()
     return results[0].outcome
 

@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -78,6 +79,13 @@ class RunFolder:
     def be_latest(self) -> None:
         """Let `latest` point to this run, which is complete. Raises StoreError."""
         _point(self.path.with_name(LATEST), self.path.name)
+
+    def remove(self) -> None:
+        """Delete the run, and `latest` if it points here."""
+        latest = self.path.with_name(LATEST)
+        if latest.is_symlink() and latest.readlink() == Path(self.path.name):
+            latest.unlink()
+        shutil.rmtree(self.path)
 
     def prepare(self, *parts: str) -> None:
         """Make these subfolders where they are missing. Raises StoreError."""

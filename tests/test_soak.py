@@ -120,6 +120,19 @@ def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["three.yaml"]
 
 
+def test_a_run_that_passes_leaves_a_row_and_no_folder(embedded, tmp_path):
+    text = SCENARIO.replace("plan: ring", "plan: ring, chunk: 64 KiB").replace("20 s", "3 s")
+    asked = soak.plan(written(tmp_path, text), 1, churn="churn outages=0.5s lasting=0.1..0.2s")
+    rows, failed = soak.run(asked, tmp_path / "out", 1, lambda done, work: None)
+    assert failed is None
+    (row,) = rows.to_dict("records")
+    assert (row["seed"], row["outcome"]) == (7, "pass")
+    assert row["outages"] > 0
+    assert row["completed"] == row["tasks"] > 0
+    assert list((tmp_path / "out").glob("runs/*/*")) == []
+    assert pd.read_csv(tmp_path / "out/tables/runs.csv")["seed"].tolist() == [7]
+
+
 def test_totals_add_up_runs_and_what_happened_in_them():
     rows = pd.DataFrame(
         [

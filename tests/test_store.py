@@ -43,6 +43,18 @@ def test_latest_points_to_the_run_that_finished_last_and_moves_with_it(tmp_path:
     assert (tmp_path / "moved/latest").resolve().name == first.path.name
 
 
+def test_a_run_that_is_removed_is_no_longer_the_latest(tmp_path: Path) -> None:
+    first, second = (RunFolder.create(tmp_path, "demo", NOON) for _ in range(2))
+    second.be_latest()
+    first.remove()
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
+        "20260301-120000-2",
+        "latest",
+    ]
+    second.remove()
+    assert list((tmp_path / "demo").iterdir()) == []
+
+
 def test_a_file_where_a_folder_should_be_is_an_error_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("")
     with pytest.raises(StoreError) as raised:
