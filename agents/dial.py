@@ -1,5 +1,7 @@
 """Connects the agents of a run: everybody listens first, then the lower rank dials the higher.
 
+Nobody is let in who has not proved to be one of them (`agents.identity`); whoever fails to within
+a time is turned away, without more memory than a hello takes, and without anybody else waiting.
 Between two sites there is one connection, bound to the link's own interface at both ends, so that
 its bytes cross that link or nothing. The controller is reached at its site's address, over
 whatever path IP has.
@@ -10,10 +12,20 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from agents.messages import FrameReader, Hello, ProtocolError, encode, no_chunks
+from agents.identity import Gate, Identity
+from agents.messages import (
+    MAX_HELLO_BYTES,
+    FrameReader,
+    Hello,
+    ProtocolError,
+    encode,
+    no_chunks,
+)
 from agents.settings import AgentError
 
 WORKER_PORT = 7400
@@ -23,6 +35,9 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 """4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. A fixed buffer also keeps the receiver's rare
 wake-ups (`link.RECEIVE_LOWAT_BYTES`) from holding the window down, as they do when the kernel
 tunes the buffer by what the receiver has read."""
+
+MAX_GREETINGS = 256
+"""So many may be about to say hello; then who has been for the longest gives way."""
 
 _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 33, 47
 _UNPACED_BYTES_PER_S = 2**40  # any limit turns pacing on; this one never binds
@@ -58,7 +73,7 @@ def listen(address: str, port: int) -> socket.socket:
     return sock
 
 
-async def dial(me: str, run: str, peer: Peer) -> socket.socket:
+async def dial(me: str, identity: Identity, peer: Peer) -> socket.socket:
     """Connect to a peer that listens already, and say hello."""
     loop = asyncio.get_running_loop()
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -66,7 +81,8 @@ async def dial(me: str, run: str, peer: Peer) -> socket.socket:
     try:
         _prepare(sock, peer)
         await loop.sock_connect(sock, (peer.address, peer.port))
-        await loop.sock_sendall(sock, encode(Hello(run, me)))
+        hello = identity.hello(me, peer.site, time.monotonic_ns())
+        await loop.sock_sendall(sock, encode(hello))
     except OSError as error:
         sock.close()
         raise AgentError(f"{me} cannot reach {peer.site} at {peer.address}: {error}") from error
@@ -77,62 +93,82 @@ async def dial(me: str, run: str, peer: Peer) -> socket.socket:
 
 
 async def accept(
-    listener: socket.socket, run: str, expected: Sequence[Peer]
+    listener: socket.socket, gate: Gate, expected: Sequence[Peer]
 ) -> dict[str, socket.socket]:
-    """Accept one connection from each expected site; anybody else is turned away.
+    """Accept a connection from each expected agent; anybody else is turned away.
 
     The listener stays open, for `serve`.
     """
-    loop = asyncio.get_running_loop()
-    missing = {peer.site: peer for peer in expected}
     accepted: dict[str, socket.socket] = {}
-    while missing:
-        sock, _ = await loop.sock_accept(listener)
-        sock.setblocking(False)
+    complete = asyncio.Event()
+
+    def welcome(name: str, sock: socket.socket) -> None:
+        if name in accepted:
+            accepted[name].close()
+        accepted[name] = sock
+        if len(accepted) == len(expected):
+            complete.set()
+
+    if expected:
+        serving = asyncio.create_task(
+            serve(listener, gate, {peer.site: peer for peer in expected}, welcome)
+        )
+        waiting = asyncio.create_task(complete.wait())
         try:
-            hello = await _hello(sock)
-            if hello.run != run or hello.site not in missing:
-                raise ProtocolError(f"{hello.site} of run {hello.run} is not expected")
-            _prepare(sock, missing.pop(hello.site))
-        except (ProtocolError, OSError):
-            sock.close()
-        else:
-            accepted[hello.site] = sock
+            await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (serving, waiting):
+                task.cancel()
+            await asyncio.gather(serving, waiting, return_exceptions=True)
+        if not complete.is_set():
+            serving.result()
     return accepted
 
 
 async def serve(
     listener: socket.socket,
-    run: str,
+    gate: Gate,
     callers: Mapping[str, Peer],
-    hello_s: float,
     accepted: Callable[[str, socket.socket], None],
 ) -> None:
-    """Pass on whoever of the `callers` calls again, until cancelled.
-
-    Anybody else is turned away, and so is who does not say hello within `hello_s`.
-    """
+    """Pass on whoever of the `callers` calls, until cancelled; anybody else is turned away."""
     loop = asyncio.get_running_loop()
-    greetings: set[asyncio.Task[None]] = set()
+    greetings: dict[asyncio.Task[None], str] = {}
 
-    async def greet(sock: socket.socket) -> None:
-        try:
-            hello = await asyncio.wait_for(_hello(sock), hello_s)
-            if hello.run != run or hello.site not in callers:
-                raise ProtocolError(f"{hello.site} of run {hello.run} is not expected")
-            _prepare(sock, callers[hello.site])
-        except (ProtocolError, OSError, TimeoutError):
+    def greeted(sock: socket.socket, greeting: asyncio.Task[None]) -> None:
+        greetings.pop(greeting, None)
+        if greeting.cancelled():  # perhaps before it began
             sock.close()
+
+    async def greet(sock: socket.socket, address: str) -> None:
+        try:
+            async with asyncio.timeout(gate.hello_s):
+                hello = await _hello(sock)
+            gate.admit(hello, callers)
+            _prepare(sock, callers[hello.site])
+        except TimeoutError:
+            sock.close()
+            gate.refuse(address, f"no hello within {gate.hello_s:g} s")
+        except (ProtocolError, OSError) as error:
+            sock.close()
+            gate.refuse(address, error)
         else:
             accepted(hello.site, sock)
 
     try:
         while True:
-            sock, _ = await loop.sock_accept(listener)
+            try:
+                sock, (address, _) = await loop.sock_accept(listener)
+            except ConnectionError:  # it is gone already
+                continue
             sock.setblocking(False)
-            greeting = asyncio.create_task(greet(sock))
-            greetings.add(greeting)
-            greeting.add_done_callback(greetings.discard)
+            greeting = asyncio.create_task(greet(sock, address))
+            greetings[greeting] = address
+            greeting.add_done_callback(partial(greeted, sock))
+            if len(greetings) > MAX_GREETINGS:
+                longest = next(iter(greetings))
+                gate.refuse(greetings.pop(longest), f"no hello before {MAX_GREETINGS} others came")
+                longest.cancel()
     finally:
         for greeting in greetings:
             greeting.cancel()
@@ -143,24 +179,26 @@ class Caller:
     """Calls agents by name: neighbours over their link, controllers over whatever path IP has."""
 
     me: str
-    run: str
+    identity: Identity
     peers: Mapping[str, Peer]
 
     async def call(self, name: str) -> socket.socket:
         """A connection on which hello has been said. Raises OSError."""
         try:
-            return await dial(self.me, self.run, self.peers[name])
+            return await dial(self.me, self.identity, self.peers[name])
         except AgentError as error:
             raise ConnectionError(str(error)) from error
 
 
 async def mesh(
-    me: str, run: str, listener: socket.socket, lower: Sequence[Peer], higher: Sequence[Peer]
+    listener: socket.socket, gate: Gate, lower: Sequence[Peer], higher: Sequence[Peer]
 ) -> dict[str, socket.socket]:
     """Connections to all neighbours: those of lower rank call, those of higher rank are called."""
     async with asyncio.TaskGroup() as group:
-        accepting = group.create_task(accept(listener, run, lower))
-        dialling = {peer.site: group.create_task(dial(me, run, peer)) for peer in higher}
+        accepting = group.create_task(accept(listener, gate, lower))
+        dialling = {
+            peer.site: group.create_task(dial(gate.me, gate.identity, peer)) for peer in higher
+        }
     return accepting.result() | {site: task.result() for site, task in dialling.items()}
 
 
@@ -176,7 +214,7 @@ def _prepare(sock: socket.socket, peer: Peer) -> None:
 async def _hello(sock: socket.socket) -> Hello:
     """Read exactly one frame, which must be a hello."""
     loop = asyncio.get_running_loop()
-    reader = FrameReader(no_chunks)
+    reader = FrameReader(no_chunks, MAX_HELLO_BYTES)
     frame = None
     while frame is None:
         count = await loop.sock_recv_into(sock, reader.buffer())

@@ -23,11 +23,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 from agents.part import BlockPart
 
 MAGIC = 0x544C
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("!HBBIIIIHBB")
 CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
 ORIGINAL, EARLY = 1, 2
 MAX_CONTROL_BYTES = 16 * 2**20
+MAX_HELLO_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
 
 
@@ -41,10 +42,15 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First message on every connection: who calls, and for which run."""
+    """First message on every connection: who calls, of which run, and when.
+
+    `proof` is that of `agents.identity`; the time is the kernel's monotonic one.
+    """
 
     run: str
     site: str
+    called_ns: int
+    proof: str
     type: Literal["hello"] = "hello"
 
 
@@ -340,10 +346,16 @@ class FrameReader:
     """Cuts a byte stream into frames: fill `buffers()`, then tell how much with `filled(n)`.
 
     `allocate` names the memory for a chunk's payload; it must have exactly `header.size` bytes.
+    Of a longer control frame than allowed nothing is read but its header.
     """
 
-    def __init__(self, allocate: Callable[[ChunkHeader], memoryview]) -> None:
+    def __init__(
+        self,
+        allocate: Callable[[ChunkHeader], memoryview],
+        max_control_bytes: int = MAX_CONTROL_BYTES,
+    ) -> None:
         self._allocate = allocate
+        self._max_control_bytes = max_control_bytes
         self._header = bytearray(HEADER.size)
         self._chunk: ChunkHeader | None = None
         self._fields: tuple[int, ...] = ()
@@ -389,7 +401,7 @@ class FrameReader:
         if magic != MAGIC or version != VERSION:
             raise ProtocolError(f"not a version {VERSION} frame: magic {magic:#x}, {version}")
         if kind == CONTROL:
-            if not 0 < length <= MAX_CONTROL_BYTES or any(fields):
+            if not 0 < length <= self._max_control_bytes or any(fields):
                 raise ProtocolError(f"a control frame of {length} bytes, fields {fields}")
             self._expect(memoryview(bytearray(length)), self._got_control, ends_frame=True)
         elif kind in (CHUNK_IN, CHUNK_OUT):

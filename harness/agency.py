@@ -2,6 +2,7 @@
 
 Agents are forked from this one process, which has imported everything already. Each has a pipe
 to write its events to and one to be told the epoch on: everybody listens before anybody dials.
+The secret by which they know each other is drawn here, and nowhere but in their memory.
 Only processes that were forked here are ever ended, by their ids.
 """
 
@@ -13,6 +14,7 @@ import gc
 import json
 import math
 import os
+import secrets
 import selectors
 import signal
 import time
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
+from agents.identity import Identity
 from agents.plan import PlanError
 from agents.settings import AgentError
 from harness import prefault
@@ -65,7 +68,7 @@ class Agency:
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
-        self._body = Body(scenario, network, run_id)
+        self._body = Body(scenario, network, Identity(run_id, secrets.token_bytes(32)))
         self._agents: list[Agent] = []
         self._iterations: dict[str, int] = {}
         self._held: deque[Event] = deque()

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from agents.dial import (
     mesh,
     serve,
 )
+from agents.identity import Gate, Identity
 from agents.plan import Plan, PlanRequest
 from agents.rearrange import builder_keeping
 from agents.settings import ControllerSettings, Log, WorkerSettings
@@ -61,7 +63,7 @@ class Body:
 
     scenario: Scenario
     network: Network
-    run_id: str
+    identity: Identity
     lives: int = 0
     first_iteration: int = 0
 
@@ -84,6 +86,7 @@ class Body:
         kind = kinds()[scenario.workload.kind]
         rank = topology.rank(site)
         workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
+        gate = self._gate(child)
         listener = listen(self.network.address(site), WORKER_PORT)
         clock = child.clock(scenario.clock)
         peers = {name: self._peer(site, name) for name in topology.neighbours(site)}
@@ -93,8 +96,8 @@ class Body:
         if not self.lives:
             lower = [peer for name, peer in peers.items() if topology.rank(name) < rank]
             higher = [peer for name, peer in peers.items() if topology.rank(name) > rank]
-            sockets = await mesh(site, self.run_id, listener, lower, higher)
-            controller = await dial(site, self.run_id, controllers[CONTROLLER])
+            sockets = await mesh(listener, gate, lower, higher)
+            controller = await dial(site, self.identity, controllers[CONTROLLER])
         settings = WorkerSettings(
             site,
             topology.site_names,
@@ -107,29 +110,31 @@ class Body:
             self.lives,
             scenario.scheme.discipline,
         )
-        caller = Caller(site, self.run_id, {**peers, **controllers})
+        caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
-        async with self._serving(listener, peers, worker.accepted):
+        async with self._serving(listener, gate, peers, worker.accepted):
             await worker.run(sockets, controller)
 
     async def _controller(self, child: Child) -> None:
-        sites = self.scenario.topology.site_names
+        gate = self._gate(child)
         listener = listen(self.network.address(self.where(CONTROLLER)), CONTROLLER_PORT)
+        callers = self._followers(*self._controllers()[1:])
         clock = child.clock(self.scenario.clock)
         workers: Mapping[str, socket.socket] = {}
         if not self.lives:
-            workers = await accept(listener, self.run_id, [Peer(site, "", 0) for site in sites])
+            workers = await accept(listener, gate, list(callers.values()))
         controller = self._make(clock, child.log, 0)
-        async with self._serving(listener, self._followers(BACKUP), controller.accepted):
+        async with self._serving(listener, gate, callers, controller.accepted):
             await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
 
     async def _backup(self, child: Child) -> None:
+        gate = self._gate(child)
         listener = listen(self.network.address(self.where(BACKUP)), CONTROLLER_PORT)
         clock = child.clock(self.scenario.clock)
-        caller = Caller(BACKUP, self.run_id, {CONTROLLER: self._control(CONTROLLER)})
+        caller = Caller(BACKUP, self.identity, {CONTROLLER: self._control(CONTROLLER)})
         make = partial(self._make, clock, child.log, 1)
         backup = Backup(make, caller, patience(self.scenario), clock.now_ns)
-        async with self._serving(listener, self._followers(), backup.accepted):
+        async with self._serving(listener, gate, self._followers(), backup.accepted):
             await backup.run()
 
     def _make(self, clock: Clock, log: Log, rank: int) -> Controller:
@@ -199,15 +204,24 @@ class Body:
         names = (*self.scenario.topology.site_names, *others)
         return {name: Peer(name, "", 0) for name in names}
 
+    def _gate(self, child: Child) -> Gate:
+        """Made before the agent listens, so that every call is later."""
+
+        def refused(reason: str, count: int) -> None:
+            child.log("caller_refused", reason=reason, count=count)
+
+        hello_s = patience(self.scenario).timeout_s
+        return Gate(self.identity, child.name, time.monotonic_ns(), hello_s, refused)
+
     @contextlib.asynccontextmanager
     async def _serving(
         self,
         listener: socket.socket,
+        gate: Gate,
         callers: Mapping[str, Peer],
         accepted: Callable[[str, socket.socket], None],
     ) -> AsyncIterator[None]:
-        hello_s = patience(self.scenario).timeout_s
-        serving = asyncio.create_task(serve(listener, self.run_id, callers, hello_s, accepted))
+        serving = asyncio.create_task(serve(listener, gate, callers, accepted))
         try:
             yield
         finally:

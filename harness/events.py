@@ -405,6 +405,14 @@ class ControllerFound(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CallerRefused(Event):
+    """Agent: somebody connected who is none of this run's, the `count`-th; not all are logged."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class LinkLost(Event):
     """Worker: the connection to a neighbour broke."""
 

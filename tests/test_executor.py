@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import registry
-from agents.messages import ChunkHeader, RearrangeTask, StartTask
+from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask
 from agents.part import BlockPart, order, part
 from agents.plan import Block, Plan, PlanError, PlanRequest, star
 from agents.plans import crew
@@ -302,3 +303,38 @@ def test_a_task_that_does_not_know_of_an_offer_gets_all_of_the_contribution():
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models)
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["a", 0], models["a"] + models["b"])
+
+
+FRESH = Fabric(MESH, 40)
+TASK = crew.build(request(FRESH, ("a", "b", "c")))
+HEADERS = st.builds(
+    ChunkHeader,
+    inward=st.booleans(),
+    task=st.integers(0, 1),
+    block=st.integers(0, 6),
+    chunk=st.integers(0, 12),
+    source=st.integers(0, 6),
+    route=st.lists(st.integers(0, 6), max_size=3).map(tuple),
+    original=st.booleans(),
+    size=st.sampled_from([CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 8, 0]),
+    early=st.booleans(),
+)
+
+
+@given(
+    seed=st.integers(0, 99),
+    sent=st.lists(st.tuples(st.permutations("abcde"), HEADERS), min_size=1, max_size=30),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_chunk_that_a_peer_may_send_does_more_harm_than_ending_its_connection(seed, sent):
+    """Replayed, of no task or block, to nowhere, in another's name: taken in or a ProtocolError."""
+    fabric = Fabric(MESH, 40, seed)
+    models = integers(fabric.sites, 40, seed)
+    fabric.tell(0, TASK, dict.fromkeys("abc", 1.0), 1 / 3, models)
+    for (site, peer, *_), header in sent:
+        executor = fabric.executors[site]
+        with contextlib.suppress(ProtocolError):
+            executor.arrived(peer, header, executor.allocate(header))
+    for executor in fabric.executors.values():
+        executor.over(0)
+        assert not executor.running()

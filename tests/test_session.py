@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from inside import run_all
 
 from agents import registry
+from agents.identity import Identity
+from agents.messages import (
+    CONTROL,
+    HEADER,
+    MAGIC,
+    VERSION,
+    Bye,
+    ChunkHeader,
+    encode,
+    encode_chunk,
+)
 from harness import agency, bodies, report, session
 from harness.kernel import build
 from harness.scenario import parse, resolve
@@ -202,3 +216,84 @@ def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller
     assert {event["site"] for event in rounds if event["t_ns"] > late} == {
         f"n{k}" for k in range(1, 6)
     }
+
+
+def call_in_vain(home: str, quiet: str, loud: str) -> dict:
+    """Inside: one run as it is; then one whose site n3 is full of strangers, who call everybody."""
+    done = run_all(home, [quiet])
+    start, end = agency.Agency.start, agency.Agency.end
+    strangers: list[int] = []
+
+    def start_among_strangers(self):
+        start(self)
+        network, sites = self._network, self._scenario.topology.site_names
+        doors = [(network.address(site), bodies.WORKER_PORT) for site in sites]
+        for door in (*doors, (network.address(sites[0]), bodies.CONTROLLER_PORT)):
+            strangers.append(os.fork())
+            if not strangers[-1]:
+                network.enter("n3")
+                pester(door, self._body.identity)
+
+    def end_them_all(self):
+        while strangers:
+            pid = strangers.pop()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        end(self)
+
+    agency.Agency.start, agency.Agency.end = start_among_strangers, end_them_all
+    also = run_all(home, [loud])
+    return {"codes": done["codes"] | also["codes"], "left": done["left"] + also["left"]}
+
+
+def pester(door: tuple[str, int], insider: Identity) -> None:
+    """Send this door whatever might open, cut or block it, until killed."""
+    outsider = Identity(insider.run, b"a guess")
+    said = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        encode(outsider.hello("n2", "n1", 2**62)),
+        encode(Identity("another", b"its own").hello("n2", "n1", 2**62)),
+        *(encode(insider.hello("n1", whom, 1)) for whom in ("n2", "n3", "n4", "controller")),
+        HEADER.pack(MAGIC, VERSION - 1, CONTROL, 50, *[0] * 6) + bytes(50),
+        HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 6) + bytes(2**12),
+        encode_chunk(ChunkHeader(False, 0, 0, 0, 0, (), False, 65536)) + bytes(65536),
+        encode(Bye()) * 1000,
+        b"T",
+    ]
+    silent = []
+    for each in itertools.cycle(said):
+        with contextlib.suppress(OSError):
+            sock = socket.create_connection(door, timeout=1)
+            sock.sendall(each)
+            silent.append(sock)
+        for sock in silent[:-50]:
+            sock.close()
+        del silent[:-50]
+        time.sleep(0.02)
+
+
+def test_strangers_in_a_site_change_nothing_in_a_run(embedded, tmp_path):
+    """They call every agent from its first moment on: none is let in, all are named in the log."""
+    text = SMALL.replace("tasks: 3", "tasks: 6") % (MESH, "bsp", "crew")
+    dirs = {name: folder(tmp_path, name, text) for name in ("quiet", "loud")}
+    done = embedded.call(call_in_vain, str(tmp_path), *dirs, visible=[tmp_path])
+    assert done == {"codes": {"quiet": 0, "loud": 0}, "left": []}
+    results = {}
+    for name, run_dir in dirs.items():
+        verdict = report.build(run_dir)
+        assert (verdict.outcome, verdict.problems) == ("pass", ())
+        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+        finished = [event for event in events if event["event"] == "task_finished"]
+        results[name] = {(event["task"], event["site"]): event["digest"] for event in finished}
+        assert not [event for event in events if event["event"] == "link_lost"]
+        refused = [event for event in events if event["event"] == "caller_refused"]
+    assert len(results["quiet"]) == 24
+    assert results["loud"] == results["quiet"]
+    assert {event["site"] for event in refused} == {"n1", "n2", "n3", "n4", "controller"}
+    assert all(max(e["count"] for e in refused if e["site"] == who) >= 16 for who in ("n1", "n3"))
+    reasons = " ".join(event["reason"] for event in refused)
+    for reason in (
+        "without proof", "of run 'another'", "an old call of n1 again", "not a version",
+        "a control frame of 16777216 bytes", "a chunk on a control", "the first frame is no hello",
+    ):  # fmt: skip
+        assert reason in reasons
