@@ -8,7 +8,7 @@ links and agents, and how it is undone, is in `harness.timeline`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -80,7 +80,15 @@ class Setting:
     is_range: bool = False
 
 
-Part = Ends | Name | Groups | Track | Choice | Clause | Setting
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """`key=site,site,...`: some of the sites."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Choice | Clause | Setting | Sites
 
 _DIRECTION = Choice("direction", get_args(Direction))
 _HOW = Choice("how", get_args(Cut))
@@ -137,10 +145,7 @@ class Partition:
     for_s: float | None = None
 
     def __post_init__(self) -> None:
-        named = [site for group in self.groups for site in group]
-        for site in named:
-            if named.count(site) > 1:
-                raise FaultError(f"site {site} is named twice: allowed is once")
+        _check_once([site for group in self.groups for site in group])
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +300,8 @@ class Churn:
 
     `outages` stop a random link, `pauses` and `kills` a random site's agent, `controller` kills
     the controller, each for a time out of `lasting`. At most `links` and `agents` are out of order
-    at once through it, and `total` faults happen in all; what exceeds that is left out.
+    at once through it, and `total` faults happen in all; what exceeds that is left out. With
+    `among`, only these sites and the links between them are hit.
     """
 
     VERB: ClassVar = "churn"
@@ -308,6 +314,7 @@ class Churn:
         Setting("links", "links"),
         Setting("agents", "agents"),
         Setting("total", "total"),
+        Sites("among", "among"),
         Setting("seed", "seed"),
         _FOR,
     )
@@ -319,6 +326,7 @@ class Churn:
     links: int = 1
     agents: int = 1
     total: int | None = None
+    among: tuple[str, ...] = ()
     seed: int | None = None
     for_s: float | None = None
 
@@ -327,6 +335,7 @@ class Churn:
         for part in self.PARTS[:4]:
             _check_period(getattr(self, part.field))  # type: ignore[union-attr]
         _check_period(self.lasting_s[0])
+        _check_once(self.among)
 
 
 Fault = (
@@ -363,6 +372,12 @@ def needs_blackholes(faults: Iterable[Fault]) -> bool:
 def _check_direction(direction: Direction, how: Cut) -> None:
     if how == "carrier" and direction == "one-way":
         raise FaultError("carrier one-way: allowed is both: interfaces go down at both ends")
+
+
+def _check_once(sites: Sequence[str]) -> None:
+    for site in sites:
+        if sites.count(site) > 1:
+            raise FaultError(f"site {site} is named twice: allowed is once")
 
 
 def _check_period(period_s: float | None) -> None:

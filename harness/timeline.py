@@ -263,15 +263,18 @@ class Timeline:
         cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage)}
         hit = {each.who for each in mine if isinstance(each, Pause | Kill)}
         lasting_s = going.draw.uniform(*churn.lasting_s)
+        among = churn.among or self._topology.site_names
         if kind == "outages_s":
             pairs = [
-                ends for ends in self._links if ends[0] < ends[1] and frozenset(ends) not in cut
+                (a, b)
+                for a, b in self._links
+                if a < b and a in among and b in among and frozenset((a, b)) not in cut
             ]
             if len(cut) >= churn.links or not pairs:
                 return []
             fault: Fault = Outage(*going.draw.choice(pairs), for_s=lasting_s)
         else:
-            sites = [CONTROLLER] if kind == "controller_s" else list(self._topology.site_names)
+            sites = [CONTROLLER] if kind == "controller_s" else list(among)
             whole = [who for who in sites if who not in hit]
             if len(hit) >= churn.agents or not whole:
                 return []

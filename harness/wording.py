@@ -27,6 +27,7 @@ from harness.faults import (
     Name,
     Part,
     Setting,
+    Sites,
     Track,
 )
 from harness.units import QuantityError
@@ -68,6 +69,8 @@ def write(fault: Fault) -> str:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.key}={_setting(value, part)}")
+            case Sites() if names := getattr(fault, part.field):
+                words.append(f"{part.key}={','.join(names)}")
     return " ".join(words)
 
 
@@ -113,6 +116,8 @@ def form(part: Part) -> str:
         case Setting(key=key, dimension=dimension, is_range=is_range):
             noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
             return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
+        case Sites(key=key):
+            return f"{key}=SITE,..."
 
 
 def summary(verb: str) -> str:
@@ -184,6 +189,9 @@ class _Reader:
             if isinstance(part, Setting) and equals and key == part.key:
                 self._set(part.field, self._quantity(rest, part), key)
                 return
+            if isinstance(part, Sites) and equals and key == part.key:
+                self._set(part.field, self._several(rest), key)
+                return
         allowed = one_of(self.unused(), word) if self.unused() else "allowed is nothing more"
         raise FaultError(f"{word}: {allowed}")
 
@@ -205,11 +213,13 @@ class _Reader:
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         groups: list[tuple[str, ...]] = []
         while True:
-            names = self._take("sites, separated by commas", self._sites()).split(",")
-            groups.append(tuple(self._known(name, self._sites()) for name in names))
+            groups.append(self._several(self._take("sites, separated by commas", self._sites())))
             if self.words[self.position : self.position + 1] != ["|"]:
                 return tuple(groups)
             self.position += 1
+
+    def _several(self, names: str) -> tuple[str, ...]:
+        return tuple(self._known(name, self._sites()) for name in names.split(","))
 
     def _sites(self) -> tuple[str, ...]:
         return self.topology.site_names if self.topology else ()
@@ -253,7 +263,7 @@ def _starts(part: Any) -> tuple[str, ...]:
             return tuple(part.words)
         case Clause():
             return (part.word,)
-        case Setting():
+        case Setting() | Sites():
             return (f"{part.key}=",)
     return ()
 

@@ -226,6 +226,14 @@ def test_churn_keeps_its_budget_and_depends_on_its_seed_alone():
     assert (cut, hit) == (set(), set())
 
 
+def test_churn_leaves_out_what_is_not_among_its_sites():
+    text = "0: churn outages=1s pauses=1s lasting=1..2s links=9 agents=9 total=50 among=a,c"
+    begun = [words for _, words in played(timeline(text), 1000) if words.startswith("+")][1:]
+    assert {words.split(" for ")[0].split(" ", 1)[1] for words in begun} == {
+        "outage a c both blackhole", "pause a", "pause c"
+    }  # fmt: skip
+
+
 LINES = [
     "outage a b for 2 s", "isolate c carrier for 1 s", "partition a | b,c", "flap a c every 300 ms",
     "setlink a b rate=3Mbit/s for 1 s", "redraw delay=1..90 ms every 700 ms", "kill a for 1 s",

@@ -59,6 +59,10 @@ SAME = [
         "churn outages=30s kills=120s lasting=0.5..2s links=2 agents=1 total=20 seed=7 for 1 h",
         Churn(30.0, None, 120.0, lasting_s=(0.5, 2.0), links=2, total=20, seed=7, for_s=3600.0),
     ),
+    (
+        "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5",
+        Churn(pauses_s=30.0, among=("rome", "5")),
+    ),
 ]
 
 
@@ -125,6 +129,8 @@ def test_other_spellings_mean_the_same(text, same):
         ("kill paris", "paris: allowed is one of oslo, rome, kyiv, 5, controller"),
         ("heal everything", "everything: allowed is nothing more"),
         ("churn total=7", "nothing to do: allowed is at least one of outages=, pauses=, kills="),
+        ("churn kills=1 s among=oslo,oslo", "site oslo is named twice: allowed is once"),
+        ("churn kills=1 s among=oslo,paris", "paris: allowed is one of oslo, rome, kyiv, 5"),
         ("churn kills=1 s links=few", "links: few: allowed is a whole number of 0 or more"),
         (
             "trace oslo rome up.csv",
