@@ -35,6 +35,9 @@ METRICS: Mapping[str, str] = {
 }
 """What is compared as a ratio and drawn: column -> label."""
 
+LONG = 40
+"""Letters of a value from which on only what tells it from the others is shown."""
+
 FACTS = ("trial", "seed", "verdict", "run", "error")
 """Columns of a trial that are neither varied nor measured."""
 
@@ -100,12 +103,37 @@ def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     columns = list(_shown(cells, keys))
     for title, _ in columns:
         shown.add_column(title, justify="right")
-    for row in cells.to_dict("records"):
-        texts = [str(row[key]) for key in keys]
+    for row, texts in zip(cells.to_dict("records"), key_texts(cells, keys), strict=True):
         texts.append(_verdicts(row))
         texts += [text(row) for _, text in columns]
         shown.add_row(*(each.replace("[", r"\[") for each in texts))
     return shown
+
+
+def shortened(texts: Sequence[str]) -> dict[str, str]:
+    """Each of several long texts without the words that all of them begin and end with.
+
+    Mappings and lists stay as they are.
+    """
+    words = [text.split() for text in texts]
+    plain = not any(text.startswith(("{", "[")) for text in texts)
+    if not plain or len(set(texts)) < 2 or max(map(len, texts)) <= LONG:
+        return dict(zip(texts, texts, strict=True))
+    rest = min(map(len, words)) - 1
+    front = next((n for n in range(rest) if len({each[n] for each in words}) > 1), rest)
+    rest -= front
+    back = next((n for n in range(rest) if len({each[-1 - n] for each in words}) > 1), rest)
+    return {
+        text: " ".join(each[front : len(each) - back])
+        for text, each in zip(texts, words, strict=True)
+    }
+
+
+def key_texts(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
+    """For each cell what a table says of its keys."""
+    columns = [list(map(str, cells[key])) for key in keys]
+    shown = [[shortened(column)[text] for text in column] for column in columns]
+    return [list(row) for row in zip(*shown, strict=True)] or [[] for _ in range(len(cells))]
 
 
 def worst(trials: pd.DataFrame) -> str:

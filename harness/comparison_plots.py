@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.comparison import shortened
 from harness.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
@@ -115,10 +116,11 @@ def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
 
 
 def _names(places: Sequence[str]) -> list[str]:
-    """The values as a reader wants them: mappings without braces, nor the key that all begin with.
+    """The values as a reader wants them: short, mappings without braces or a first key of all.
 
     `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
     """
+    places = list(shortened(places).values())
     inner = [text[1:-1] if text.startswith("{") else text for text in places]
     begun = {text.partition(": ")[0] for text in inner}
     if len(begun) == 1 and all(text.startswith("{") for text in places):

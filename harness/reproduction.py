@@ -35,14 +35,15 @@ def fluid(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -
 def table(
     measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
 ) -> Table:
-    """Cells of both side by side: the metric, and its ratio to the first cell's."""
+    """Cells of both side by side where known: the metric, and its ratio to the first cell's."""
     shown = Table(*keys, box=None, padding=(0, 2, 0, 0))
-    sides = {"fluid": fluid} if measured is None else {"measured": measured, "fluid": fluid}
+    sides = {} if measured is None else {"measured": measured}
+    sides |= {"fluid": fluid} if is_known(fluid, metric) else {}
     for name in sides:
         shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
         shown.add_column("ratio", justify="right")
-    for rows in zip(*(cells.to_dict("records") for cells in sides.values()), strict=True):
-        texts = [str(rows[0][key]) for key in keys]
+    records = (cells.to_dict("records") for cells in sides.values())
+    for texts, *rows in zip(comparison.key_texts(fluid, keys), *records, strict=True):
         for row in rows:
             texts += [comparison.spread(metric)(row), comparison.paired_ratio(metric)(row)]
         shown.add_row(*(text.replace("[", r"\[") for text in texts))
@@ -56,9 +57,15 @@ def draw(
     keys: Sequence[str],
     metric: str,
 ) -> Figure:
-    """The comparison's figure, with a line for the fluid model of each cell."""
-    cells = measured.assign(**{f"fluid_{metric}": fluid[metric]})
+    """The comparison's figure, with a line for the fluid model of each cell where it is known."""
+    known = {f"fluid_{metric}": fluid[metric]} if is_known(fluid, metric) else {}
+    cells = measured.assign(**known)
     return comparison_plots.draw(trials, cells, keys, metric, comparison.METRICS[metric])
+
+
+def is_known(fluid: pd.DataFrame, metric: str) -> bool:
+    """Whether the fluid model says anything of any cell."""
+    return bool(fluid[metric].notna().any())
 
 
 def _expected(trial: Trial) -> dict[str, Any]:

@@ -163,6 +163,25 @@ def test_a_cell_without_a_passed_trial_has_no_numbers(trials):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("texts", "short"),
+    [
+        (["10 Mbit/s", "20 Mbit/s"], ["10 Mbit/s", "20 Mbit/s"]),
+        (
+            [f"'churn outages=20ms lasting=100s total={n} among=a,b'" for n in (0, 1)],
+            ["total=0", "total=1"],
+        ),
+        ([f"{'a' * 40} b c d", f"{'a' * 40} b d"], ["c d", "d"]),
+        (["{a: b, " + "c" * 50 + ": d}", "{a: b}"], ["{a: b, " + "c" * 50 + ": d}", "{a: b}"]),
+        (["a" * 50, "b" * 50], ["a" * 50, "b" * 50]),
+        (["a" * 50 + " b"] * 2, ["a" * 50 + " b"] * 2),
+        ([], []),
+    ],
+)
+def test_of_long_values_only_what_tells_them_apart_is_shown(texts, short):
+    assert [comparison.shortened(texts)[text] for text in texts] == short
+
+
 @pytest.mark.parametrize("keys", [KEYS, KEYS[:1], (), (*KEYS, "seed")])
 def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
     trials = trials if keys else trials.drop(columns=list(KEYS))

@@ -87,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         console = terminal.console()
         console.print(f"claim  {figure.claim}", markup=False)
+        if not reproduction.is_known(cells, figure.metric):
+            console.print("fluid  not known: the model has no faults", markup=False)
         console.print(reproduction.table(measured, cells, asked.keys, figure.metric))
     return code
 

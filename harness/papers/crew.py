@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from harness.papers import Figure
 
+FAULTY_LINKS = (0, 1, 2, 4, 8)
+_CHURN = "'churn outages=20ms lasting=100s links=21 total={} among=n2,n3,n4,n5,n6,n7,n8'"
+
 FIGURES: Mapping[str, Figure] = {
     "4": Figure(
         "one partial reduce: CREW fastest, OPR second, dozens of times faster than the others",
@@ -36,6 +39,15 @@ FIGURES: Mapping[str, Figure] = {
         "rounds by discipline: fcfs > fair, C2 > C1, about task-fcfs",
         "paper/crew/fig7.yaml",
         ("scheme.discipline=fcfs,fair,task-fcfs,C1,C2",),
+        "rounds",
+    ),
+    "8": Figure(
+        "faulty links: the first ones cost many rounds, further ones few; larger groups lose more",
+        "paper/crew/fig8.yaml",
+        (
+            "timeline[0].do=" + ",".join(_CHURN.format(number) for number in FAULTY_LINKS),
+            "scheme.p=3,6",
+        ),
         "rounds",
     ),
     "9": Figure(
