@@ -53,7 +53,7 @@ def run(
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
     folder.write_bytes("scenario.yaml", source.read_bytes())
     folder.write_text("resolved.yaml", resolve(scenario))
-    folder.write_json("environment.json", _environment(scenario))
+    folder.write_json("environment.json", environment_of(scenario))
     session = _Session(folder, on_progress)
     command = [sys.executable, "-m", "harness.session", str(folder.path)]
     code = carry(scenario, command, folder, session.hear)
@@ -128,6 +128,17 @@ class _Session:
             self.refused = said["refused"]
 
 
+def environment_of(scenario: Scenario) -> dict[str, object]:
+    """What a run of the scenario depends on besides it, and that it is this process's."""
+    guest = build.status().version if scenario.backend == "embedded" else None
+    return environment(
+        backend=scenario.backend,
+        clock=scenario.clock,
+        seed=scenario.seed,
+        guest_kernel=guest,
+    )
+
+
 def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
     """Run the session as a child of this process; it is ended whatever happens to us."""
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -154,13 +165,3 @@ def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-
-
-def _environment(scenario: Scenario) -> dict[str, object]:
-    guest = build.status().version if scenario.backend == "embedded" else None
-    return environment(
-        backend=scenario.backend,
-        clock=scenario.clock,
-        seed=scenario.seed,
-        guest_kernel=guest,
-    )

@@ -1,16 +1,20 @@
 """The fidelity self-check: what it sends, and how it judges what came out."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
 
+from harness.measure import fidelity
 from harness.measure.judge import judge, verdict
 from harness.measure.networks import grid, small
 from harness.measure.observation import Arrivals, Moved, Observation
 from harness.measure.plan import EFFORTS, plan
-from harness.network import NetworkOptions
+from harness.network import NetworkError, NetworkOptions
+from harness.ownership import Owner
 from harness.scenario import parse
+from harness.store import RunFolder
 from topologies.model import Link, Site, Topology
 
 PAIR = Topology(
@@ -140,3 +144,18 @@ def test_tcp_is_not_asked_to_fill_what_it_cannot():
 def test_the_built_in_networks_are_scenarios():
     assert len(parse(small(), "small").topology.links) == 12
     assert len(parse(grid(), "grid").topology.links) == 144
+
+
+def test_while_it_measures_its_folder_is_an_unfinished_run_of_this_process(tmp_path, monkeypatch):
+    folder = RunFolder.create(tmp_path, "small.bench", datetime(2026, 1, 1))
+    owners = []
+
+    def killed(*_):
+        owners.append(Owner.of_run(folder.path))
+        return 137
+
+    monkeypatch.setattr(fidelity, "carry", killed)
+    with pytest.raises(NetworkError, match="the measurements ended with code 137"):
+        fidelity.check(parse(small(), "small"), folder, lambda *_: None, with_foreign=False)
+    assert owners == [Owner.me()]
+    assert not (folder.path / "verdict.json").exists()

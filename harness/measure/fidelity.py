@@ -15,7 +15,7 @@ from harness.measure.judge import Reading
 from harness.measure.observation import Observation
 from harness.measure.plan import EFFORTS, plan
 from harness.network import NetworkError
-from harness.runner import carry
+from harness.runner import carry, environment_of
 from harness.scenario import Scenario, resolve
 from harness.store import RunFolder
 from harness.verdict import Verdict
@@ -40,6 +40,7 @@ def check(
     Raises StoreError, KernelError, NetworkError.
     """
     folder.write_text("resolved.yaml", resolve(scenario))
+    folder.write_json("environment.json", environment_of(scenario))
     heard = _Heard(on_progress)
     programs = "foreign" if with_foreign else "own"
     command = [sys.executable, "-m", "harness.measure.session", str(folder.path), programs]
