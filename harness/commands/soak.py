@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  trunkline soak scenarios/outage.yaml --runs 20
-  trunkline soak scenarios/partial_reduce.yaml --runs 200 --jobs 2 --set scheme.plan=ring \\
-      --churn 'churn outages=8s kills=30s controller=40s lasting=1..6s links=2 agents=2'
+  trunkline soak scenarios/soak/mesh.yaml --runs 20
+  trunkline soak scenarios/soak/internet2.yaml --runs 200 --jobs 2 --set scheme.plan=ring
+  trunkline soak scenarios/quickstart.yaml --churn 'churn outages=8s kills=30s lasting=1..6s'
 
 Run n has the scenario's seed plus n, and its faults are drawn from that. Without --churn they are
 those of the scenario's timeline; a scenario without one gets outages, pauses, kills and losses of
