@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.kernel import KernelError, build
-from harness.kernel.process import Guest, Signals, StallWatch
+from harness.kernel.process import Companion, Guest, Signals, StallWatch
 from harness.ownership import FOLDER_PREFIX, Owner
 
 # What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
@@ -63,6 +63,7 @@ def run(
     parameters: Sequence[str] = (),
     memory_mb: int = 6144,
     on_output: Callable[[bytes], None] | None = None,
+    companion: Companion | None = None,
     stall_timeout_s: float = 60.0,
     timeout_s: float | None = None,
 ) -> int:
@@ -87,6 +88,7 @@ def run(
         on_output: gets what the program prints, as soon as it does; by default it goes to our
             standard output. While a slow callee leaves more than PIPE_BYTES unread the program
             waits, and virtual time goes on.
+        companion: talks to the program while it runs.
         stall_timeout_s: processor seconds that one process may burn while the virtual clock stands
             still, before it counts as spinning. A long computation of one process also looks like
             that: choose more than the longest one takes. Unused with the real clock.
@@ -126,8 +128,10 @@ def run(
         arguments = _arguments(clock, seed, parameters, memory_mb, folder)
         with Guest(kernel, arguments, Path(folder)) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
-            while guest.serve(on_output or _to_stdout):
-                signals.pass_on_to(guest)
+            if companion is not None:
+                companion.began(guest)
+            while guest.serve(on_output or _to_stdout, companion.handles() if companion else {}):
+                signals.pass_on_to(guest, companion)
                 watch.check()
                 if time.monotonic() > deadline_s:
                     raise KernelError(f"the run took more than {timeout_s:g} s of real time")

@@ -6,8 +6,8 @@ has read it, so that a guest leaves no file behind however it ends.
 
 Two serial lines lead out. `/dev/ttyS0` carries what the program prints. `/dev/ttyS1` carries
 one-line reports to the host (`beat <virtual time in ns>` every BEAT_S of virtual time, and
-`exit <code>` at the end) and single bytes back: INTERRUPT passes SIGINT on to the program; when the
-host hangs up, the guest powers off.
+`exit <code>` at the end) and single bytes back: INTERRUPT passes SIGINT on to the program, NUDGE
+SIGUSR1; when the host hangs up, the guest powers off.
 """
 
 import ctypes
@@ -30,6 +30,8 @@ from typing import Any
 
 BEAT_S = 0.1
 INTERRUPT = b"i"
+NUDGE = b"n"
+SIGNALS = {INTERRUPT: signal.SIGINT, NUDGE: signal.SIGUSR1}
 OPEN_FILES = 65536
 
 SIOCGIFFLAGS = 0x8913
@@ -155,8 +157,8 @@ def _supervise(child: int, report: int) -> int:
         for handle, _ in events.poll():
             if handle in (wake_read, beat):
                 os.read(handle, 512)
-            elif os.read(report, 1) == INTERRUPT:
-                os.kill(child, signal.SIGINT)
+            elif number := SIGNALS.get(os.read(report, 1)):
+                os.kill(child, number)
             else:
                 _libc.reboot(RB_POWER_OFF)
 

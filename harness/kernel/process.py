@@ -18,13 +18,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from harness.kernel import KernelError, processor
-from harness.kernel.guest import INTERRUPT
+from harness.kernel.guest import INTERRUPT, NUDGE
 from harness.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
@@ -35,11 +35,38 @@ PIPE_BYTES = 1 << 20
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+class Program(Protocol):
+    """A program that runs, in a guest or on this host, as who talks to it sees it."""
+
+    def nudge(self) -> None:
+        """Sends it SIGUSR1."""
+
+    def pause(self) -> None:
+        """Freezes it, with the whole guest that it runs in."""
+
+    def resume(self) -> None:
+        """Lets it run on."""
+
+
+class Companion(Protocol):
+    """Somebody who talks to a program while it runs, and is served in between."""
+
+    def began(self, program: Program) -> None:
+        """The program runs."""
+
+    def handles(self) -> Mapping[int, Callable[[], None]]:
+        """What to call when there is something to read from a file descriptor."""
+
+    def interrupted(self) -> None:
+        """The program is being interrupted."""
+
+
 class Guest:
     """A running guest. Leaving its context ends every host process of it."""
 
     def __init__(self, kernel: Path, arguments: Sequence[str], folder: Path) -> None:
         self.virtual_time_ns = -1
+        self.paused = False
         self._exit_code: int | None = None
         self._log = b""
         self._reports = b""
@@ -96,34 +123,49 @@ class Guest:
         for handle in handles:
             os.close(handle)
 
-    def serve(self, on_output: Callable[[bytes], None]) -> bool:
-        """Handles what the guest sends, for POLL_S at most; returns False once it has ended."""
+    def serve(
+        self,
+        on_output: Callable[[bytes], None],
+        beside: Mapping[int, Callable[[], None]] = {},
+    ) -> bool:
+        """Handles what the guest sends, for POLL_S at most; returns False once it has ended.
+
+        `beside` are functions to call when there is something to read from other descriptors.
+        """
         sinks = {
             self._messages: self._keep_messages,
             self._output: on_output,
             self._control: self._read_reports,
         }
         with selectors.DefaultSelector() as selector:
-            for handle in (self._ended, *sinks):
+            for handle in (self._ended, *sinks, *beside):
                 selector.register(handle, selectors.EVENT_READ)
             ready = {key.fd for key, _ in selector.select(POLL_S)}
         ended = self._ended in ready
         for handle, sink in sinks.items():
             for data in _available(handle) if ended else _one_read(handle):
                 sink(data)
+        for handle, act in beside.items():
+            if handle in ready:
+                act()
         return not ended
 
     def interrupt(self) -> None:
         """Sends SIGINT to the program in the guest."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._commands, INTERRUPT)
+        self._command(INTERRUPT)
+
+    def nudge(self) -> None:
+        """Sends SIGUSR1 to the program in the guest."""
+        self._command(NUDGE)
 
     def pause(self) -> None:
         """Freezes the guest. A virtual clock goes on, at `resume`, from where it was."""
+        self.paused = True
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Lets a paused guest run on."""
+        self.paused = False
         os.kill(self._process.pid, signal.SIGCONT)
 
     def cpu_s(self) -> dict[int, float]:
@@ -149,6 +191,10 @@ class Guest:
         if self._exit_code != 0 and "Out of memory" in last_words:
             raise KernelError(f"the guest ran out of memory; its last words:\n{last_words}")
         return self._exit_code
+
+    def _command(self, byte: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._commands, byte)
 
     def _keep_messages(self, data: bytes) -> None:
         self._log = (self._log + data)[-LOG_BYTES:]
@@ -199,8 +245,8 @@ class StallWatch:
 class Signals:
     """Holds back SIGINT and SIGTERM while a guest runs; on leaving, they take their usual effect.
 
-    SIGTSTP (Ctrl-Z) freezes the guest along with us. Outside the main thread, where Python handles
-    no signals, all this does nothing.
+    SIGTSTP (Ctrl-Z) freezes the guest along with us. Signals that are ignored stay so. Outside the
+    main thread, where Python handles no signals, all this does nothing.
     """
 
     def __init__(self) -> None:
@@ -212,7 +258,8 @@ class Signals:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTSTP):
-                self._handlers[number] = signal.signal(number, self._note)
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -226,7 +273,7 @@ class Signals:
         if self._received:
             signal.raise_signal(self._received[0])
 
-    def pass_on_to(self, guest: Guest) -> None:
+    def pass_on_to(self, guest: Guest, companion: Companion | None = None) -> None:
         """Interrupts or freezes the guest's program if a signal came.
 
         Raises:
@@ -234,15 +281,19 @@ class Signals:
         """
         if self._suspended:
             self._suspended = False
+            paused = guest.paused
             guest.pause()
             os.kill(os.getpid(), signal.SIGSTOP)
-            guest.resume()
+            if not paused:
+                guest.resume()
         if not self._received:
             return
         now_s = time.monotonic()
         if self._passed_on_s is None:
             self._passed_on_s = now_s
             guest.interrupt()
+            if companion is not None:
+                companion.interrupted()
         if len(self._received) > 1 or now_s > self._passed_on_s + INTERRUPT_GRACE_S:
             raise KernelError("interrupted")
 
