@@ -40,6 +40,7 @@ class Backup:
         self._lost = asyncio.Event()
         self._over = asyncio.Event()
         self._acting: Controller | None = None
+        self._asked_to_stop = False
 
     async def run(self) -> None:
         """Stand by, act, hand over, until the run is over."""
@@ -53,6 +54,12 @@ class Backup:
             pulse.cancel()
             if self._first is not None:
                 self._first.close()
+
+    def stop(self) -> None:
+        """Somebody asks for the end: whenever this controller acts, there are no more tasks."""
+        self._asked_to_stop = True
+        if self._acting is not None:
+            self._acting.stop()
 
     def accepted(self, site: str, sock: socket.socket) -> None:
         """A worker has called: it is welcome if this controller acts."""
@@ -75,6 +82,8 @@ class Backup:
     async def _act(self) -> None:
         """Be the controller until the first one is back, or the run is over."""
         self._acting = self._make()
+        if self._asked_to_stop:
+            self._acting.stop()
         elapsed_s = self._now_ns() / 1e9
         acting = asyncio.create_task(self._acting.run({}, elapsed_s))
         finding = asyncio.create_task(self._find())

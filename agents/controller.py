@@ -122,6 +122,10 @@ class Controller:
             pulse.cancel()
             self._close()
 
+    def stop(self) -> None:
+        """Somebody asks for the end: no more tasks."""
+        self._stop("somebody asked for it")
+
     def accepted(self, site: str, sock: socket.socket) -> None:
         """A worker, or a controller that stands by, has called and said who it is."""
         if self._ended is None or self._ended.done():

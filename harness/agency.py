@@ -1,9 +1,9 @@
 """Starts the agents of a run, each in its site's namespace, and hears what they log.
 
 Agents are forked from this one process, which has imported everything already. Each has a pipe
-to write its events to and one to be told the epoch on: everybody listens before anybody dials.
-The secret by which they know each other is drawn here, and nowhere but in their memory.
-Only processes that were forked here are ever ended, by their ids.
+to write its events to and one to be told things on, first the epoch: everybody listens before
+anybody dials. The secret by which they know each other is drawn here, and nowhere but in their
+memory. Only processes that were forked here are ever ended, by their ids.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ from harness.scenario import Scenario
 
 GRACE_S = 5.0
 """What an agent gets to end after SIGTERM, in seconds of the agents' clock, before SIGKILL."""
+
+CONTROLLERS = (CONTROLLER, BACKUP)
+EPOCH_BYTES, STOP = 8, b"s"
+"""What an agent is told through its pipe: the epoch in nanoseconds, and controllers to stop."""
 
 Event = dict[str, Any]
 
@@ -78,6 +82,7 @@ class Agency:
         self._prefault: list[prefault.Pages] = []
         self._deadline = math.inf
         self._deadline_text = ""
+        self._asked_to_stop = False
         self.epoch_ns = 0
 
     def __enter__(self) -> Agency:
@@ -124,6 +129,19 @@ class Agency:
         """Has `events` call a function whenever there is something to read from a descriptor."""
         self._selector.register(fd, selectors.EVENT_READ, readable)
         self._watched_fds += 1
+
+    def unwatch(self, fd: int) -> None:
+        """Forget what `watch` was told."""
+        self._selector.unregister(fd)
+        self._watched_fds -= 1
+
+    def stop(self) -> None:
+        """Ask whoever is the controller, now or later, to stop the run as its own end does."""
+        self._asked_to_stop = True
+        for agent in self._agents:
+            if agent.name in CONTROLLERS and agent.listening and self.epoch_ns:
+                with contextlib.suppress(BrokenPipeError):  # it has ended
+                    os.write(agent.epoch_fd, STOP)
 
     def limit(self, seconds: float, text: str) -> None:
         """Has `events` raise TimeoutError after this time, unless an earlier one is set."""
@@ -257,7 +275,9 @@ class Agency:
             self.epoch_ns, told = wait_for_start(), self._agents
             self._deadline = self.epoch_ns / 1e9 + self._scenario.limits.run_s
         for each in told:
-            os.write(each.epoch_fd, f"{self.epoch_ns}\n".encode())
+            os.write(each.epoch_fd, self.epoch_ns.to_bytes(EPOCH_BYTES))
+            if self._asked_to_stop and each.name in CONTROLLERS:
+                os.write(each.epoch_fd, STOP)
 
     def _reap(self, agent: Agent) -> Event:
         self._selector.unregister(agent.pidfd)
@@ -343,15 +363,23 @@ class _Child:
     def clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""
         self.log("listening")
-        told = b""
-        while not told.endswith(b"\n"):
-            part = os.read(self.epoch_fd, 64)
-            if not part:
-                raise AgentError("the runner is gone")
-            told += part
-        self.epoch_ns = int(told)
+        told = os.read(self.epoch_fd, EPOCH_BYTES)
+        if not told:
+            raise AgentError("the runner is gone")
+        self.epoch_ns = int.from_bytes(told)
         if kind == "virtual":
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
             return VirtualClock(self.epoch_ns, loop)
         return RealClock(self.epoch_ns, lambda late_s: self.log("late", seconds=late_s))
+
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """Call a function when the run is asked to stop."""
+        loop = asyncio.get_running_loop()
+
+        def told() -> None:
+            loop.remove_reader(self.epoch_fd)
+            if os.read(self.epoch_fd, len(STOP)):
+                stop()
+
+        loop.add_reader(self.epoch_fd, told)

@@ -56,6 +56,9 @@ class Child(Protocol):
         """Say that this agent listens, wait until all do, and start the clock."""
         ...
 
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """Call a function when the run is asked to stop."""
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -124,6 +127,7 @@ class Body:
         if not self.lives:
             workers = await accept(listener, gate, list(callers.values()))
         controller = self._make(clock, child.log, 0)
+        child.on_stop(controller.stop)
         async with self._serving(listener, gate, callers, controller.accepted):
             await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
 
@@ -134,6 +138,7 @@ class Body:
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._control(CONTROLLER)})
         make = partial(self._make, clock, child.log, 1)
         backup = Backup(make, caller, patience(self.scenario), clock.now_ns)
+        child.on_stop(backup.stop)
         async with self._serving(listener, gate, self._followers(), backup.accepted):
             await backup.run()
 

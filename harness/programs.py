@@ -113,6 +113,7 @@ class Programs:
         self._deadline_s = math.inf
         self._deadline_text = ""
         self._kill_s: float | None = None
+        self._asked_to_stop = False
         self.epoch_ns = 0
 
     def __enter__(self) -> Programs:
@@ -166,6 +167,14 @@ class Programs:
     def watch(self, fd: int, readable: Callable[[], None]) -> None:
         """Has `events` call a function whenever there is something to read from a descriptor."""
         self._selector.register(fd, selectors.EVENT_READ, readable)
+
+    def unwatch(self, fd: int) -> None:
+        """Forget what `watch` was told."""
+        self._selector.unregister(fd)
+
+    def stop(self) -> None:
+        """Have all programs told to end, as the scenario's own end does."""
+        self._asked_to_stop = True
 
     def limit(self, seconds: float, text: str) -> None:
         """Has `events` raise TimeoutError after this time, unless an earlier one is set."""
@@ -255,6 +264,8 @@ class Programs:
         awaited = self._programs if stop.exit in ("all", None) else stop.exit
         if any(program.code for program in exited):
             return "a program failed"
+        if self._asked_to_stop:
+            return "somebody asked for it"
         if {program.site for program in exited} >= set(awaited or ()):
             names = "every site" if len(exited) == len(self._all) else ", ".join(awaited or ())
             return f"the program{'s' * (len(awaited or ()) > 1)} at {names} exited"
