@@ -1,4 +1,6 @@
-"""The network out of Mininet's hosts, with links of our own: the only importer of Mininet.
+"""The network out of Mininet's hosts, with links of our own.
+
+Only this file and `mininet_cli` know Mininet.
 
 `Topo`, `Mininet` and `Host` are Mininet's, so its CLI, `net["tokyo"].cmd("ping ...")`, `pingall`
 and `iperf` work on it. What Mininet does link by link through a shell, we do for all links at once
@@ -297,23 +299,27 @@ class _SiteHost(Host):  # type: ignore[misc]
 
     def cmd(self, *args: Any, **kwargs: Any) -> Any:
         """See `mininet.node.Node.cmd`."""
-        self._open_shell()
+        self.open_shell()
         return super().cmd(*args, **kwargs)
 
     def sendCmd(self, *args: Any, **kwargs: Any) -> Any:
         """See `mininet.node.Node.sendCmd`."""
-        self._open_shell()
+        self.open_shell()
         return super().sendCmd(*args, **kwargs)
 
     def popen(self, *args: Any, **kwargs: Any) -> Any:
         """See `mininet.node.Node.popen`."""
-        self._open_shell()
+        self.open_shell()
         return super().popen(*args, **kwargs)
 
     def terminate(self) -> None:
         """Ends the shell, if there is one, and lets go of the namespace."""
-        super().terminate()
+        self.close_shell()
         self.namespace.close()
+
+    def close_shell(self) -> None:
+        """Ends the site's shell, if there is one, and what runs in it."""
+        super().terminate()
 
     def IP(self, intf: object = None) -> str:
         """The site's address, whichever interface is meant."""
@@ -324,7 +330,8 @@ class _SiteHost(Host):  # type: ignore[misc]
         tagged = {ownership.VARIABLE: ownership.Owner.me().tag, **os.environ}
         return super()._popen(cmd, **{"env": tagged, **params})
 
-    def _open_shell(self) -> None:
+    def open_shell(self) -> None:
+        """Starts the site's shell, unless there is one."""
         if self.shell is not None:
             return
         if shutil.which("mnexec") is None:
@@ -346,6 +353,10 @@ class _Interface(Intf):  # type: ignore[misc]
     def config(self, **_: object) -> dict[str, Any]:
         """Nothing is left to configure."""
         return {}
+
+    def updateIP(self) -> str:
+        """The address, which does not change and needs no looking up."""
+        return str(self.ip)
 
 
 class _Veth(MininetLink):  # type: ignore[misc]

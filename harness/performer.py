@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from harness.alarm import Alarm
-from harness.faults import Fault
+from harness.faults import Fault, needs_blackholes
 from harness.network import Network
 from harness.timeline import AgentStep, Began, Ended, LinkStep, Step, Timeline
 from harness.wording import write
-from topologies.model import Link
+from topologies.model import Link, Topology
 
 
 class Agents(Protocol):
@@ -31,6 +31,14 @@ class Log(Protocol):
     """Where the events go, stamped now."""
 
     def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+def try_out(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
+    """Raises NetworkError if one of the faults wants blackholes and this kernel has none."""
+    if needs_blackholes(faults):
+        first = topology.links[0]
+        network.cut(first.src, first.dst, "blackhole")
+        network.mend(first.src, first.dst, "blackhole")
 
 
 class Performer:
@@ -54,6 +62,11 @@ class Performer:
         """Whether the first task has started."""
         return self._start_ns is not None
 
+    @property
+    def start_ns(self) -> int:
+        """When the first task started, of `time.monotonic_ns`; 0 before."""
+        return self._start_ns or 0
+
     def close(self) -> None:
         """Frees the alarm."""
         self._alarm.close()
@@ -69,8 +82,8 @@ class Performer:
         self._sleep()
 
     def do(self, fault: Fault) -> None:
-        """Do what somebody asks for now."""
-        self._perform(self._timeline.begin(fault, self._now_ns()))
+        """Do what somebody asks for now; the log says that it was `asked` for."""
+        self._perform(self._timeline.begin(fault, self._now_ns()), asked=True)
         self._sleep()
 
     def finish(self) -> None:
@@ -88,7 +101,7 @@ class Performer:
         else:
             self._alarm.set(self._start_ns + due_ns)
 
-    def _perform(self, steps: Iterable[Step]) -> None:
+    def _perform(self, steps: Iterable[Step], **marks: bool) -> None:
         for step in steps:
             match step:
                 case Began(number=number, fault=fault, targets=targets):
@@ -98,6 +111,7 @@ class Performer:
                         verb=fault.VERB,
                         text=write(fault),
                         targets=list(targets),
+                        **marks,
                     )
                 case Ended(number=number):
                     self._log("fault_ended", fault=number)

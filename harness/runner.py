@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness import ownership, report
+from harness.desk import Desk
+from harness.inbox import HOLD
 from harness.kernel import boot, build
+from harness.kernel.process import Companion
 from harness.network import NetworkError
 from harness.progress import Progress
 from harness.scenario import Scenario, resolve
@@ -43,8 +49,12 @@ def run(
     source: Path,
     runs_dir: Path,
     on_progress: Callable[[Progress], None],
+    front: socket.socket | None = None,
 ) -> RunResult:
     """Carry out a scenario and judge it; `source` is kept beside the results as it was.
+
+    At `front`, if there is one, is the front end of a shell (see `desk`): a virtual clock then
+    stands still until something that takes time is asked for there.
 
     Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
     failed, NetworkError when it cannot have the scenario's network. Whatever happens, nothing of
@@ -54,9 +64,11 @@ def run(
     folder.write_bytes("scenario.yaml", source.read_bytes())
     folder.write_text("resolved.yaml", resolve(scenario))
     folder.write_json("environment.json", environment_of(scenario))
-    session = _Session(folder, on_progress)
-    command = [sys.executable, "-m", "harness.session", str(folder.path)]
-    code = carry(scenario, command, folder, session.hear)
+    holds = front is not None and scenario.clock == "virtual"
+    command = [sys.executable, "-m", "harness.session", str(folder.path), *([HOLD] * holds)]
+    with Desk(folder.path, front) as desk:
+        session = _Session(folder, on_progress, desk.hear)
+        code = carry(scenario, command, folder, session.hear, desk)
     if session.refused:
         raise NetworkError(session.refused)
     error = session.error
@@ -74,13 +86,14 @@ def carry(
     command: Sequence[str],
     folder: RunFolder,
     hear: Callable[[bytes], None],
+    companion: Companion | None = None,
 ) -> int:
     """Run a command where the scenario's network is to be; returns its exit code.
 
-    `hear` gets what it prints. Raises KernelError.
+    `hear` gets what it prints, the companion talks to it. Raises KernelError.
     """
     if scenario.backend != "embedded":
-        return _on_host(command, hear)
+        return _on_host(command, hear, companion)
     return boot.run(
         command,
         clock=scenario.clock,
@@ -89,6 +102,7 @@ def carry(
         cwd=ROOT,
         visible=[folder.path],
         on_output=hear,
+        companion=companion,
     )
 
 
@@ -98,6 +112,7 @@ class _Session:
 
     folder: RunFolder
     on_progress: Callable[[Progress], None]
+    on_said: Callable[[dict[str, Any]], None]
     error: str | None = None
     refused: str | None = None
     rest: bytes = field(default=b"")
@@ -126,6 +141,8 @@ class _Session:
             self.error = said["error"]
         elif "refused" in said:
             self.refused = said["refused"]
+        else:
+            self.on_said(said)
 
 
 def environment_of(scenario: Scenario) -> dict[str, object]:
@@ -139,7 +156,25 @@ def environment_of(scenario: Scenario) -> dict[str, object]:
     )
 
 
-def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
+@dataclass(frozen=True, slots=True)
+class _OnHost:
+    """A program of this host; its clock, which is the host's, cannot stand still."""
+
+    process: subprocess.Popen[bytes]
+
+    def nudge(self) -> None:
+        self.process.send_signal(signal.SIGUSR1)
+
+    def pause(self) -> None:
+        """Nothing."""
+
+    def resume(self) -> None:
+        """Nothing."""
+
+
+def _on_host(
+    command: Sequence[str], hear: Callable[[bytes], None], companion: Companion | None
+) -> int:
     """Run the session as a child of this process; it is ended whatever happens to us."""
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen(
@@ -153,9 +188,23 @@ def _on_host(command: Sequence[str], hear: Callable[[bytes], None]) -> int:
     )
     assert child.stdout is not None
     try:
-        while data := os.read(child.stdout.fileno(), 1 << 16):
-            hear(data)
-        return child.wait()
+        if companion is not None:
+            companion.began(_OnHost(child))
+        output = child.stdout.fileno()
+        while True:
+            beside = companion.handles() if companion is not None else {}
+            with selectors.DefaultSelector() as selector:
+                for handle in (output, *beside):
+                    selector.register(handle, selectors.EVENT_READ)
+                ready = {key.fd for key, _ in selector.select()}
+            if output in ready:
+                data = os.read(output, 1 << 16)
+                if not data:
+                    return child.wait()
+                hear(data)
+            for handle, act in beside.items():
+                if handle in ready:
+                    act()
     finally:
         child.stdout.close()
         if child.poll() is None:

@@ -46,6 +46,7 @@ __all__ = [
     "ScenarioErrors",
     "Scheme",
     "Stop",
+    "files",
     "json_schema",
     "load",
     "parse",
@@ -93,7 +94,7 @@ def parse(
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
-    scenario = Reader(source, extensions or discover(), _files(Path(file).parent)).scenario()
+    scenario = Reader(source, extensions or discover(), files(Path(file).parent)).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
     return _anchored(scenario, file)
@@ -133,8 +134,8 @@ def resolve(scenario: Scenario) -> str:
     )
 
 
-def _files(folder: Path) -> Read:
-    """Reads what a scenario names, relative to its own folder."""
+def files(folder: Path) -> Read:
+    """Reads what a timeline names, relative to a folder."""
 
     def read(name: str) -> str:
         try:

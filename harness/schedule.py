@@ -27,7 +27,7 @@ def read(
     found = (_entry(source, index, topology, run_s, files) for index in range(len(given)))
     entries = tuple(found)
     for index, entry in enumerate(entries):
-        refusal = _not_with_programs(entry.fault) if programs and entry else None
+        refusal = not_with_programs(entry.fault) if programs and entry else None
         if refusal:
             source.refuse(("timeline", index, "do"), refusal)
     return tuple(entry for entry in entries if entry is not None)
@@ -41,7 +41,7 @@ def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _not_with_programs(fault: Fault) -> str | None:
+def not_with_programs(fault: Fault) -> str | None:
     """Why a fault cannot happen to programs, None if it can."""
     match fault:
         case Kill() | Restart() | Churn(kills_s=float()):

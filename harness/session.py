@@ -1,4 +1,4 @@
-"""One run, from inside the kernel that carries it: `python -m harness.session RUN_DIR`.
+"""One run, from inside the kernel that carries it: `python -m harness.session RUN_DIR [hold]`.
 
 Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
 whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`,
@@ -15,15 +15,18 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.agency import Agency, Event
-from harness.faults import Heal, needs_blackholes
+from harness.console import Console
+from harness.faults import Heal
+from harness.inbox import HOLD
 from harness.mininet_net import MininetNetwork
-from harness.network import Network, NetworkError
-from harness.performer import Performer
+from harness.network import NetworkError
+from harness.performer import Performer, try_out
 from harness.programs import Programs
 from harness.scenario import Scenario, load
 from harness.timeline import Entry, Timeline
@@ -36,12 +39,15 @@ STARTS = ("task_started", "programs_started")
 """Events that a timeline counts from: the first of them."""
 
 
-def main(run_dir: Path) -> int:
-    """Run the folder's `resolved.yaml`; 0 when all agents ended well."""
+def main(run_dir: Path, hold: bool = False) -> int:
+    """Run the folder's `resolved.yaml`; 0 when all agents ended well.
+
+    With `hold` a virtual clock stands still until somebody asks for time to pass.
+    """
     signal.signal(signal.SIGTERM, _terminated)
     try:
         scenario = load(run_dir / "resolved.yaml")
-        reason, failed = run(scenario, run_dir)
+        reason, failed = run(scenario, run_dir, hold)
     except NetworkError as error:
         _print({"refused": str(error)})
         return FAILED
@@ -52,7 +58,7 @@ def main(run_dir: Path) -> int:
     return FAILED if failed else 0
 
 
-def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
+def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
     """Carry out the scenario; returns why it ended, and whether that was a failure."""
     kind = kinds()[scenario.workload.kind]
     options = scenario.workload.options
@@ -75,32 +81,33 @@ def run(scenario: Scenario, run_dir: Path) -> tuple[str, bool]:
         _print({"message": "building the network"})
         try:
             network.start()
-            _try_out(network, scenario)
+            faults = (entry.fault for entry in scenario.timeline)
+            try_out(network, scenario.topology, faults)
             log.add("network_ready")
             _print({"message": "starting the agents"})
-            return _agents(scenario, network, run_dir, log)
+            return _agents(scenario, network, run_dir, log, hold)
         finally:
             network.stop()
 
 
-def _try_out(network: Network, scenario: Scenario) -> None:
-    """Raises NetworkError if the timeline wants blackholes and this kernel has none."""
-    if needs_blackholes(entry.fault for entry in scenario.timeline):
-        first = scenario.topology.links[0]
-        network.cut(first.src, first.dst, "blackhole")
-        network.mend(first.src, first.dst, "blackhole")
-
-
-def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) -> tuple[str, bool]:
+def _agents(
+    scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
+) -> tuple[str, bool]:
     progress = Progress()
     reason, failures = "", []
     timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
         carrier = Programs if scenario.runs_programs else Agency
         with (
+            contextlib.ExitStack() as after,
             carrier(scenario, network, _run_id(run_dir), run_dir / "log") as agency,
             contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
+            contextlib.closing(
+                Console(scenario, run_dir, network, agency, performer, timeline, _print, hold)
+            ) as console,
         ):
+            after.callback(console.end_commands)
+            log.heard = console.situation.update
             agency.start()
             agency.watch(performer.fd, performer.wake)
             for event in agency.events():
@@ -108,10 +115,12 @@ def _agents(scenario: Scenario, network: Network, run_dir: Path, log: EventLog) 
                 log.epoch_ns = agency.epoch_ns
                 if event["event"] in STARTS and not performer.started:
                     performer.start(agency.epoch_ns + event["t_ns"])
+                    console.open()
                 elif event["event"] == "stopping":
                     reason = event["reason"]
+                    console.ending(reason)
                     performer.finish()
-                    if scenario.timeline:
+                    if scenario.timeline or console.used:
                         recovery_s = scenario.limits.recovery_s
                         agency.limit(recovery_s, f"no recovery within {recovery_s:g} s")
                 elif event["event"] == "agent_failed":
@@ -187,6 +196,7 @@ class EventLog:
 
     path: Path
     epoch_ns: int = 0
+    heard: Callable[[Event], None] | None = None
     _fd: int = -1
     _events: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -208,6 +218,8 @@ class EventLog:
 
     def write(self, event: Event) -> None:
         """Append one event."""
+        if self.heard is not None:
+            self.heard(event)
         line = json.dumps(event).encode() + b"\n"
         self._events.append((event["t_ns"], line))
         data = memoryview(line)
@@ -251,4 +263,4 @@ def _print(line: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), hold=sys.argv[2:] == [HOLD]))

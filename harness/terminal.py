@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.runner import RunResult
     from harness.verdict import Verdict
 
 EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
@@ -79,6 +80,15 @@ def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
     else:
         console().print(progress.summary(run_dir, verdict.outcome, verdict.problems))
     return EXIT_CODES[verdict.outcome]
+
+
+def show_result(result: RunResult, quiet: bool) -> int:
+    """`show_verdict` of a run that has just ended; one that was cut short is never a pass."""
+    code = show_verdict(result.run_dir, result.verdict, quiet)
+    if result.error:
+        complain(result.error)
+        return code or EXIT_CODES["fail"]
+    return code
 
 
 def complain(text: str) -> None:

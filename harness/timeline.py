@@ -122,7 +122,7 @@ class Timeline:
         self._count = 0
         self._order = 0
         for entry in entries:
-            self._later(round(entry.at_s * 1e9), _Due(fault=entry.fault))
+            self.plan(entry)
 
     @property
     def next_ns(self) -> int | None:
@@ -133,6 +133,20 @@ class Timeline:
     def going(self) -> tuple[tuple[int, Fault], ...]:
         """The numbers and faults that go on, in the order in which they began."""
         return tuple((number, each.fault) for number, each in self._going.items())
+
+    @property
+    def changed(self) -> tuple[tuple[Link, Link, frozenset[Cut]], ...]:
+        """Every directed link that is not as the topology says: as it says, as it is, its cuts."""
+        both = ((self._topology.link(*ends), link) for ends, link in self._links.items())
+        return tuple(
+            (given, link, self._cuts[link.src, link.dst])
+            for given, link in both
+            if link != given or self._cuts[link.src, link.dst]
+        )
+
+    def plan(self, entry: Entry) -> None:
+        """A fault is to start at its time."""
+        self._later(round(entry.at_s * 1e9), _Due(fault=entry.fault))
 
     def advance(self, now_ns: int) -> list[Step]:
         """Everything that is due by now, in order of time."""

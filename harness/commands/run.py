@@ -39,8 +39,4 @@ def run(arguments: argparse.Namespace) -> int:
             show(done, progress.describe(now, scenario.stop))
 
         result = runner.run(scenario, Path(arguments.file), Path(arguments.runs), on_progress)
-    code = terminal.show_verdict(result.run_dir, result.verdict, arguments.quiet)
-    if result.error:
-        terminal.complain(result.error)
-        return code or terminal.EXIT_CODES["fail"]
-    return code
+    return terminal.show_result(result, arguments.quiet)

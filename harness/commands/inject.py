@@ -1,0 +1,70 @@
+"""have something happen in a run that goes on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness import terminal
+
+EPILOG = """\
+examples:
+  trunkline inject quickstart 'outage tokyo oregon for 5 s'
+  trunkline inject runs/outage/20260301-120000 status
+
+What can be said is what can be typed at the prompt of `trunkline shell`: faults as in a timeline,
+`status`, `exit`, commands at sites. It takes effect at the time that the run has reached, and is in
+its log like any fault.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Which run, and what."""
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder, or a scenario's name if one run of it goes on"
+    )
+    parser.add_argument("text", metavar="TEXT", nargs="+", help="what is to happen")
+    terminal.add_runs(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask the run, and print its answer."""
+    from harness import desk
+    from harness.shell import Channel, RunOverError
+
+    run_dir = _found(arguments.run, Path(arguments.runs))
+    try:
+        with desk.reach(run_dir) as sock:
+            said = Channel(sock).ask(" ".join(arguments.text), _show)
+    except RunOverError:
+        said = {"done": False, "text": desk.OVER}
+    except PermissionError:
+        raise terminal.UsageError(f"{run_dir}: allowed to who runs it only") from None
+    except OSError:
+        raise terminal.UsageError(f"{run_dir}: this run has ended") from None
+    if said["done"]:
+        print(f"{said['text']}done at {said['t_s']:.3f} s")
+        return 0
+    terminal.complain(said["text"] or "it was done, and did not end well")
+    return terminal.INTERNAL_ERROR if said["text"] == desk.OVER else terminal.BAD_USAGE
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _found(name: str, runs_dir: Path) -> Path:
+    """The folder of a run that goes on, as far as one can see."""
+    from harness import desk
+
+    if (Path(name) / "resolved.yaml").exists():
+        return Path(name)
+    going = sorted(link.parent for link in runs_dir.glob(f"{name}/*/{desk.LINK}"))
+    if len(going) == 1:
+        return going[0]
+    which = f"these go on: {', '.join(map(str, going))}" if going else "none goes on"
+    raise terminal.UsageError(
+        f"{name}: allowed is a run's folder, or the name of a scenario of which one run goes on in "
+        f"{runs_dir}; {which}"
+    )
