@@ -262,7 +262,7 @@ def police_options(link: Link, index: int) -> bytes:
     """The policer's parameters: rate, and the queue as time at that rate (struct tc_police)."""
     rate = bytes_per_s(link.rate_mbps)
     assert link.queue_bytes is not None
-    depth_ticks = min(_UINT32_MAX, -(-link.queue_bytes * 10**9 // rate // _TICK_NS))
+    depth_ticks = -(-link.queue_bytes * 10**9 // rate // _TICK_NS)  # `MAX_QUEUE_S` fits 32 bits
     numbers = struct.pack("=IiIII", index, _SWALLOW, 0, depth_ticks, _UINT32_MAX)
     parameters = numbers + _rate(rate) + bytes(12 + 3 * 4)
     rate64 = attribute(8, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b""
@@ -270,10 +270,19 @@ def police_options(link: Link, index: int) -> bytes:
 
 
 def bucket_options(link: Link, packet_bytes: int) -> bytes:
-    """TBF's parameters: rate, queue and a bucket for two packets or 2 ms (struct tc_tbf_qopt)."""
+    """TBF's parameters: rate, queue and a bucket for two packets or 2 ms (struct tc_tbf_qopt).
+
+    Raises:
+        NetworkError: a queue that 32 bits of bytes cannot hold.
+    """
     rate = bytes_per_s(link.rate_mbps)
     burst_bytes = max(2 * packet_bytes, round(rate * _TIMER_SLACK_S))
     assert link.queue_bytes is not None
+    if link.queue_bytes > _UINT32_MAX:
+        allowed = (
+            f"queue_bytes {link.queue_bytes}: allowed without a policer is up to {_UINT32_MAX}"
+        )
+        raise NetworkError(allowed, f"link {link.src} -> {link.dst}")
     parameters = _rate(rate) + bytes(12) + struct.pack("=III", link.queue_bytes, 0, 0)
     rate64 = attribute(4, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b""
     return attribute(1, parameters) + rate64 + number(6, burst_bytes)

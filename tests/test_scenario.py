@@ -192,11 +192,15 @@ def scenarios(draw):
     count = draw(st.integers(2, 5))
     base = parse(SMALL.replace("sites: 3", f"sites: {count}"), "x.yaml", ["scheme.p=2"])
     link = st.builds(
-        dict,
+        lambda rate_mbps, queue_ms, **values: {
+            **values,
+            "rate_mbps": rate_mbps,
+            "queue_bytes": 2000 + int(rate_mbps * 125 * queue_ms),
+        },
         rate_mbps=positive,
+        queue_ms=st.floats(0, 2.5e5),
         delay_ms=st.floats(0, 6e4),
         loss_percent=st.floats(0, 99),
-        queue_bytes=st.integers(2000, 2**40),
     )
     links = tuple(dataclasses.replace(each, **draw(link)) for each in base.topology.links)
     sites = tuple(Site(site.name, draw(words)) for site in base.topology.sites)

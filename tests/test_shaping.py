@@ -49,12 +49,25 @@ def test_the_policer_is_as_deep_as_the_queue_takes_to_drain():
     assert depth_ticks * 64 == 8_000_000  # 100 000 bytes at 100 Mbit/s, in ns
 
 
+def test_the_longest_queue_of_every_rate_fits_the_policer():
+    slowest = replace(LINK, rate_mbps=0.001, queue_bytes=33_750)
+    rounded = replace(LINK, rate_mbps=0.001003, queue_bytes=33_851)  # 125.4 bytes/s, told as 125
+    for link, drains_ns in ((slowest, 270 * 10**9), (rounded, 270_808_000_000)):
+        parameters = attributes(shaping.police_options(link, index=3))[1]
+        assert struct.unpack_from("=12xI", parameters) == (drains_ns // 64,)
+
+
 def test_a_token_bucket_holds_two_packets_or_two_milliseconds():
     slow = attributes(shaping.bucket_options(replace(LINK, rate_mbps=5.0), 1514))
     fast = attributes(shaping.bucket_options(replace(LINK, rate_mbps=800.0), 1514))
     assert struct.unpack("=I", slow[6]) == (3028,)
     assert struct.unpack("=I", fast[6]) == (200_000,)
     assert struct.unpack_from("=24xI", slow[1]) == (100_000,)
+
+
+def test_a_queue_that_a_token_bucket_cannot_hold_is_refused():
+    with pytest.raises(NetworkError, match="allowed without a policer is up to 4294967295"):
+        shaping.bucket_options(replace(LINK, rate_mbps=1000.0, queue_bytes=2**32), 1514)
 
 
 @pytest.mark.parametrize(

@@ -390,7 +390,8 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (
             star.build, {"queue_bytes": 100}, "queue_bytes",
-            "link n1 -> n2: queue_bytes 100: allowed is 1514 (one packet) or more",
+            "link n1 -> n2: queue_bytes 100: allowed is 1514 (one packet) to 3375000000, "
+            "what drains in 270 s at 100 Mbit/s",
         ),
         (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': allowed are n1, n2, n3"),
         (star.build, {"sites": []}, "sites", "sites: 0: allowed are 2 to 1000"),

@@ -92,6 +92,12 @@ def test_a_link_keeps_a_queue_of_its_own():
     assert pair.queue_bytes(pair.link(A, B)) == 5000
 
 
+def test_the_default_queue_of_the_slowest_link_is_what_drains_in_time():
+    pair = topology(Link(A, B, 0.001), Link(B, A, 0.01), sites="ab")
+    assert pair.queue_bytes(pair.link(A, B)) == 33_750  # 125 bytes/s x 270 s
+    assert pair.queue_bytes(pair.link(B, A)) == 65_536
+
+
 def test_an_override_changes_one_direction():
     changed = LINE.with_overrides([LinkOverride("a -> b", rate_mbps=20.0, loss_percent=1.0)])
     assert changed.link(A, B) == Link(A, B, 20.0, 10.0, loss_percent=1.0)
@@ -175,7 +181,16 @@ def test_an_impossible_overlay_is_refused_with_its_reason(sites, links, message)
         ({"jitter_ms": -1.0}, "jitter_ms -1.0: allowed is 0 to the link's delay, 10.0 ms"),
         ({"loss_percent": -0.1}, "loss_percent -0.1: allowed is 0 or more and below 100"),
         ({"loss_percent": 100.0}, "loss_percent 100.0: allowed is 0 or more and below 100"),
-        ({"queue_bytes": 1513}, "queue_bytes 1513: allowed is 1514 (one packet) or more"),
+        (
+            {"queue_bytes": 1513},
+            "queue_bytes 1513: allowed is 1514 (one packet) to 1687500000, "
+            "what drains in 270 s at 50 Mbit/s",
+        ),
+        (
+            {"queue_bytes": 1_687_500_001},
+            "queue_bytes 1687500001: allowed is 1514 (one packet) to 1687500000, "
+            "what drains in 270 s at 50 Mbit/s",
+        ),
     ],
 )
 def test_an_impossible_value_is_refused_with_link_value_and_range(values, message):

@@ -26,6 +26,13 @@ RATES_MBPS = (0.001, 1_000_000.0)
 
 MAX_DELAY_MS = 60_000.0
 
+MAX_JITTER_MS = 2000.0
+"""The kernel draws jitter as 32 bits of nanoseconds."""
+
+MAX_QUEUE_S = 270.0
+"""What the longest queue takes to drain. The kernel counts that as 32 bits of 64 ns, 274.8 s, at a
+rate that it rounds to whole bytes per second."""
+
 RESERVED_NAMES = ("controller", "backup", "runner")
 """What events call those that are not sites."""
 
@@ -176,13 +183,14 @@ class Topology:
         """The link's bottleneck queue: its own, or one bandwidth-delay product.
 
         The delay of that product is the round trip over this link and its reverse, or 1 ms if that
-        is more; the result is at least 64 KiB.
+        is more; the result is at least 64 KiB, but never more than drains in `MAX_QUEUE_S`.
         """
         if link.queue_bytes is not None:
             return link.queue_bytes
         round_trip_ms = link.delay_ms + self.link(link.dst, link.src).delay_ms
         drains_ms = max(MIN_QUEUE_MS, round_trip_ms)
-        return max(MIN_QUEUE_BYTES, math.ceil(link.rate_mbps * 125.0 * drains_ms))
+        wanted_bytes = max(MIN_QUEUE_BYTES, math.ceil(link.rate_mbps * 125.0 * drains_ms))
+        return min(wanted_bytes, _longest_queue_bytes(link.rate_mbps))
 
     def with_overrides(self, overrides: Iterable[LinkOverride]) -> Topology:
         """A copy with some links' values replaced; later overrides win.
@@ -281,8 +289,15 @@ def _check_values(where: str, link: Link) -> None:
         refuse("jitter_ms", link.jitter_ms, f"0 to the link's delay, {link.delay_ms} ms")
     if not 0 <= link.loss_percent < 100:
         refuse("loss_percent", link.loss_percent, "0 or more and below 100")
-    if link.queue_bytes is not None and link.queue_bytes < PACKET_BYTES:
-        refuse("queue_bytes", link.queue_bytes, f"{PACKET_BYTES} (one packet) or more")
+    longest_bytes = _longest_queue_bytes(link.rate_mbps)
+    if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
+        drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
+        allowed = f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}"
+        refuse("queue_bytes", link.queue_bytes, allowed)
+
+
+def _longest_queue_bytes(rate_mbps: float) -> int:
+    return int(rate_mbps * 125_000 * MAX_QUEUE_S)
 
 
 def _check_connected(neighbours: dict[str, tuple[str, ...]]) -> None:
