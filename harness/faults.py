@@ -186,8 +186,7 @@ class SetLink:
 
     def values(self) -> dict[str, float]:
         """What `Network.set_link` is to be told."""
-        named = ((part.field, getattr(self, part.field)) for part in _VALUES)
-        return {name: value for name, value in named if value is not None}
+        return _given(self, _VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +204,10 @@ class Redraw:
     def __post_init__(self) -> None:
         _check_given(self, _DRAWN)
         _check_period(self.every_s)
+
+    def ranges(self) -> dict[str, Range]:
+        """What is drawn, by the field of `Link`."""
+        return _given(self, _DRAWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +389,11 @@ def _check_period(period_s: float | None) -> None:
 
 
 def _check_given(fault: Any, parts: tuple[Any, ...]) -> None:
-    if all(getattr(fault, part.field) is None for part in parts):
+    if not _given(fault, parts):
         keys = ", ".join(f"{part.key}=" for part in parts)
         raise FaultError(f"nothing to do: allowed is at least one of {keys}")
+
+
+def _given(fault: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
+    named = ((part.field, getattr(fault, part.field)) for part in parts)
+    return {name: value for name, value in named if value is not None}

@@ -7,11 +7,10 @@ scenario look the same to every program inside, and nothing has to be asked from
 from __future__ import annotations
 
 import ipaddress
-import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from topologies.model import Link, Topology
+from topologies.model import Link, Topology, TopologyError, check_values
 
 Directed = tuple[str, str]
 """A directed link: (source site, destination site)."""
@@ -203,15 +202,10 @@ def changed_link(
         jitter_ms=link.jitter_ms if jitter_ms is None else jitter_ms,
         loss_percent=link.loss_percent if loss_percent is None else loss_percent,
     )
-    for name, value, possible, allowed in (
-        ("rate_mbps", new.rate_mbps, new.rate_mbps > 0, "above 0"),
-        ("delay_ms", new.delay_ms, new.delay_ms >= 0, "0 or more"),
-        ("jitter_ms", new.jitter_ms, 0 <= new.jitter_ms <= new.delay_ms, "0 to the delay"),
-        ("loss_percent", new.loss_percent, 0 <= new.loss_percent <= 100, "0 to 100"),
-    ):
-        if not (possible and math.isfinite(value)):
-            where = f"link {link.src} -> {link.dst}"
-            raise NetworkError(f"{name} {value}: allowed is {allowed}", where)
+    try:
+        check_values(f"link {link.src} -> {link.dst}", new)
+    except TopologyError as error:
+        raise NetworkError(str(error)) from None
     return new
 
 

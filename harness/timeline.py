@@ -33,6 +33,7 @@ from harness.faults import (
     SetLink,
     Trace,
 )
+from harness.link_values import directed
 from harness.network import Cut, Directed
 from topologies.model import Link, Topology
 
@@ -197,7 +198,7 @@ class Timeline:
                 Outage(a=a, b=b, direction=direction, how=how)
                 | Flap(a=a, b=b, direction=direction, how=how)
             ):
-                going.cuts = dict.fromkeys(_ends(a, b, direction), how)
+                going.cuts = dict.fromkeys(directed(a, b, direction), how)
             case Isolate(site=site, how=how):
                 going.cuts = {ends: how for ends in self._links if site in ends}
             case Partition(groups=groups, how=how):
@@ -208,9 +209,9 @@ class Timeline:
                     ends: how for ends, (a, b) in sides.items() if a != b and None not in (a, b)
                 }
             case SetLink(a=a, b=b, direction=direction) as fault:
-                going.values = dict.fromkeys(_ends(a, b, direction), fault.values())
+                going.values = dict.fromkeys(directed(a, b, direction), fault.values())
             case Trace(a=a, b=b, direction=direction):
-                going.touches = _ends(a, b, direction)
+                going.touches = directed(a, b, direction)
             case Redraw():
                 going.touches = tuple(self._links)
         going.touches = going.touches or tuple(going.cuts) or tuple(going.values)
@@ -235,7 +236,7 @@ class Timeline:
             case Flap() as flap:
                 up = bool(going.cuts)
                 going.cuts = (
-                    {} if up else dict.fromkeys(_ends(flap.a, flap.b, flap.direction), flap.how)
+                    {} if up else dict.fromkeys(directed(flap.a, flap.b, flap.direction), flap.how)
                 )
                 self._later(now_ns + round(flap.every_s * 5e8), _Due(ticks=going.number))
             case Redraw() as redraw:
@@ -260,7 +261,7 @@ class Timeline:
             "loss_percent": step.loss_percent,
         }
         values = {name: value for name, value in named.items() if value is not None}
-        for ends in _ends(trace.a, trace.b, trace.direction):
+        for ends in directed(trace.a, trace.b, trace.direction):
             going.values[ends] = {**going.values.get(ends, {}), **values}
         if trace.every_s is not None or index + 1 < len(trace.steps):
             rounds, index = divmod(count + 1, len(trace.steps))
@@ -391,14 +392,5 @@ class Timeline:
         self._later(now_ns + after_ns, _Due(ticks=going.number, detail=kind))
 
 
-def _ends(a: str, b: str, direction: str) -> tuple[Directed, ...]:
-    return ((a, b), (b, a)) if direction == "both" else ((a, b),)
-
-
 def _drawn(redraw: Redraw, draw: random.Random) -> dict[str, float]:
-    ranges = {
-        "rate_mbps": redraw.rate_mbps,
-        "delay_ms": redraw.delay_ms,
-        "loss_percent": redraw.loss_percent,
-    }
-    return {name: draw.uniform(*limits) for name, limits in ranges.items() if limits is not None}
+    return {name: draw.uniform(*limits) for name, limits in redraw.ranges().items()}

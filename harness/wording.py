@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from decimal import Decimal
 from typing import Any
 
-from harness import traces, units
+from harness import link_values, traces, units
 from harness.document import one_of
 from harness.faults import (
     CONTROLLER,
@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"[0-9][0-9.]*")
 def parse(text: str, topology: Topology | None = None, read: Read | None = None) -> Fault:
     """The fault that a line asks for.
 
-    With a topology, its sites and links have to exist in it. Raises FaultError, which says what
-    is allowed where the text goes wrong.
+    With a topology, its sites and links have to exist in it and be able to have the values that
+    the fault gives them. Raises FaultError, which says what is allowed where the text goes wrong.
     """
     reader = _Reader(text.replace("|", " | ").split(), topology, read)
     reader.verb()
@@ -152,7 +152,10 @@ class _Reader:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
                 raise FaultError(f"{form(part)} is missing: {self._form()}", self.unused())
         try:
-            return self.cls(**self.values)
+            fault = self.cls(**self.values)
+            if self.topology:
+                link_values.check(fault, self.topology)
+            return fault
         except FaultError as error:
             raise FaultError(str(error), self.unused()) from None
 
@@ -170,7 +173,8 @@ class _Reader:
                 self._ends()
             case Name():
                 sites = self._sites()
-                self.values[part.field] = self._name((*sites, CONTROLLER) if part.agents else sites)
+                agents = (*sites, CONTROLLER) if sites and part.agents else sites
+                self.values[part.field] = self._name(agents)
             case Groups():
                 self.values["groups"] = self._groups()
             case Track():

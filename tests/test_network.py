@@ -46,10 +46,13 @@ def test_a_link_changes_only_what_is_given():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"rate_mbps": 0.0}, "link a -> b: rate_mbps 0.0: allowed is above 0"),
-        ({"rate_mbps": math.inf}, "link a -> b: rate_mbps inf: allowed is above 0"),
-        ({"delay_ms": -1.0}, "link a -> b: delay_ms -1.0: allowed is 0 or more"),
-        ({"jitter_ms": 11.0}, "link a -> b: jitter_ms 11.0: allowed is 0 to the delay"),
+        ({"rate_mbps": 0.0}, "link a -> b: rate_mbps 0.0: allowed is 0.001 to 1000000"),
+        ({"rate_mbps": math.inf}, "link a -> b: rate_mbps inf: allowed is 0.001 to 1000000"),
+        ({"delay_ms": -1.0}, "link a -> b: delay_ms -1.0: allowed is 0 to 60000"),
+        (
+            {"jitter_ms": 11.0},
+            "link a -> b: jitter_ms 11.0: allowed is 0 to the link's delay, 10.0 ms",
+        ),
         ({"loss_percent": 101.0}, "link a -> b: loss_percent 101.0: allowed is 0 to 100"),
     ],
 )

@@ -382,7 +382,7 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (
             full_mesh.build, {"loss_percent": 100.0}, "loss_percent",
-            "link n1 -> n2: loss_percent 100.0: allowed is 0 or more and below 100",
+            "link n1 -> n2: loss_percent 100.0: allowed is below 100; an outage stops a link",
         ),
         (
             star.build, {"jitter_ms": 31.0}, "jitter_ms",

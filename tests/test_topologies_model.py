@@ -178,9 +178,14 @@ def test_an_impossible_overlay_is_refused_with_its_reason(sites, links, message)
         ({"delay_ms": -1.0}, "delay_ms -1.0: allowed is 0 to 60000"),
         ({"delay_ms": float("nan")}, "delay_ms nan: allowed is 0 to 60000"),
         ({"jitter_ms": 11.0}, "jitter_ms 11.0: allowed is 0 to the link's delay, 10.0 ms"),
-        ({"jitter_ms": -1.0}, "jitter_ms -1.0: allowed is 0 to the link's delay, 10.0 ms"),
-        ({"loss_percent": -0.1}, "loss_percent -0.1: allowed is 0 or more and below 100"),
-        ({"loss_percent": 100.0}, "loss_percent 100.0: allowed is 0 or more and below 100"),
+        ({"jitter_ms": -1.0}, "jitter_ms -1.0: allowed is 0 to 2000"),
+        ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter_ms 3000.0: allowed is 0 to 2000"),
+        ({"loss_percent": -0.1}, "loss_percent -0.1: allowed is 0 to 100"),
+        ({"loss_percent": 101.0}, "loss_percent 101.0: allowed is 0 to 100"),
+        (
+            {"loss_percent": 100.0},
+            "loss_percent 100.0: allowed is below 100; an outage stops a link",
+        ),
         (
             {"queue_bytes": 1513},
             "queue_bytes 1513: allowed is 1514 (one packet) to 1687500000, "

@@ -267,7 +267,10 @@ def _check_links(sites: tuple[Site, ...], links: tuple[Link, ...]) -> None:
         if (link.src, link.dst) in pairs:
             raise TopologyError(f"{where}: given twice", key="links")
         pairs.add((link.src, link.dst))
-        _check_values(where, link)
+        check_values(where, link)
+        if link.loss_percent == 100:
+            what = "loss_percent 100.0: allowed is below 100; an outage stops a link"
+            raise TopologyError(f"{where}: {what}", key="loss_percent")
     for link in links:
         if (link.dst, link.src) not in pairs:
             raise TopologyError(
@@ -276,7 +279,13 @@ def _check_links(sites: tuple[Site, ...], links: tuple[Link, ...]) -> None:
             )
 
 
-def _check_values(where: str, link: Link) -> None:
+def check_values(where: str, link: Link) -> None:
+    """Whether a network can have such a link, to begin with or after a change.
+
+    The one place that knows what rates, delays, jitter, losses and queues are possible. Raises
+    TopologyError, which starts with `where` and has the field at fault as its key.
+    """
+
     def refuse(name: str, value: object, allowed: str) -> None:
         raise TopologyError(f"{where}: {name} {value}: allowed is {allowed}", key=name)
 
@@ -285,10 +294,12 @@ def _check_values(where: str, link: Link) -> None:
         refuse("rate_mbps", link.rate_mbps, f"{slowest:g} to {fastest:.0f}")
     if not 0 <= link.delay_ms <= MAX_DELAY_MS:
         refuse("delay_ms", link.delay_ms, f"0 to {MAX_DELAY_MS:.0f}")
-    if not 0 <= link.jitter_ms <= link.delay_ms:
+    if not 0 <= link.jitter_ms <= MAX_JITTER_MS:
+        refuse("jitter_ms", link.jitter_ms, f"0 to {MAX_JITTER_MS:.0f}")
+    if link.jitter_ms > link.delay_ms:
         refuse("jitter_ms", link.jitter_ms, f"0 to the link's delay, {link.delay_ms} ms")
-    if not 0 <= link.loss_percent < 100:
-        refuse("loss_percent", link.loss_percent, "0 or more and below 100")
+    if not 0 <= link.loss_percent <= 100:
+        refuse("loss_percent", link.loss_percent, "0 to 100")
     longest_bytes = _longest_queue_bytes(link.rate_mbps)
     if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
         drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
