@@ -138,8 +138,11 @@ def files(folder: Path) -> Read:
     """Reads what a timeline names, relative to a folder."""
 
     def read(name: str) -> str:
+        path = folder / name
         try:
-            return (folder / name).read_text(encoding="utf-8")
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise FaultError(f"{name}: allowed is a regular file")
+            return path.read_text(encoding="utf-8-sig")
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise FaultError(f"{name}: cannot read: {reason}") from None

@@ -2,27 +2,40 @@
 
 CSV has a row `time,rate` or `time,rate,delay` or `time,rate,delay,loss` per change: in seconds,
 Mbit/s, milliseconds and percent where there is no unit (`0.5 s,20 Mbit/s` has them). A first row of
-names and lines starting with `#` are skipped.
+names may say which columns there are, in any order. Lines that start with `#` are skipped.
 
 mahimahi's format has one line per opportunity to deliver a packet of 1500 bytes: the millisecond
-at which it comes. Opportunities are counted over windows of `WINDOW_MS`; a window with none gets
-the smallest rate that can be set, one packet per window.
+at which it comes. Opportunities are counted over windows of `WINDOW_MS`, of which the last one is
+as much longer as the file is; a window with none gets the rate of one.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 from harness import units
 from harness.faults import FaultError, Step
 from harness.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, QuantityError
+from topologies.model import Link, TopologyError, check_values
 
 WINDOW_MS = 100
 OPPORTUNITY_BYTES = 1500
+LONGEST_MS = 24 * 3600 * 1000
 
-_COLUMNS = ((TIME_S, "s"), (RATE_MBPS, "Mbit/s"), (TIME_MS, "ms"), (SHARE_PERCENT, "%"))
+_COLUMNS = {
+    "time": (TIME_S, "s"),
+    "rate": (RATE_MBPS, "Mbit/s"),
+    "delay": (TIME_MS, "ms"),
+    "loss": (SHARE_PERCENT, "%"),
+}
+_NEEDED = ("time", "rate")
+_ALLOWED = "time,rate[,delay[,loss]]"
+
+_Lines = Sequence[tuple[str, str]]
+"""(where it is, what it says) of every line that says something."""
 
 
 def read(text: str, name: str) -> tuple[Step, ...]:
@@ -30,23 +43,19 @@ def read(text: str, name: str) -> tuple[Step, ...]:
 
     Raises FaultError with the line at fault.
     """
-    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
-    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
-    if lines and re.match(r"[A-Za-z]", lines[0][1]):
-        lines = lines[1:]
+    numbered = enumerate(map(str.strip, text.splitlines()), 1)
+    lines = [(f"{name}:{number}", line) for number, line in numbered if line and line[0] != "#"]
     if not lines:
-        raise FaultError(f"{name}: empty: allowed is CSV (time,rate) or mahimahi")
-    if all(re.fullmatch(r"[0-9]{1,12}", line) for _, line in lines):
-        return _mahimahi([int(line) for _, line in lines], name)
-    return _checked([_row(line.split(","), f"{name}:{number}") for number, line in lines], name)
+        raise FaultError(f"{name}: empty: allowed is CSV ({_ALLOWED}) or mahimahi")
+    return _csv(lines) if "," in lines[0][1] else _mahimahi(lines)
 
 
 def inline(word: str) -> tuple[Step, ...] | None:
     """The steps in a word as `write` gives it; None if it is none, but the name of a file."""
     if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
         return None
-    rows = [row.split(":") for row in word.split(",")]
-    return _checked([_row(row, "steps") for row in rows], "steps")
+    rows = [("steps", row.split(":")) for row in word.split(",")]
+    return _steps(rows, tuple(_COLUMNS))
 
 
 def write(steps: tuple[Step, ...]) -> str:
@@ -56,54 +65,88 @@ def write(steps: tuple[Step, ...]) -> str:
         values = (step.at_s, step.rate_mbps, step.delay_ms, step.loss_percent)
         cells = [
             "" if value is None else units.render(value, dimension).replace(" ", "")
-            for value, (dimension, _) in zip(values, _COLUMNS, strict=True)
+            for value, (dimension, _) in zip(values, _COLUMNS.values(), strict=True)
         ]
         rows.append(":".join(cells).rstrip(":"))
     return ",".join(rows)
 
 
-def _row(cells: list[str], where: str) -> Step:
-    if not 2 <= len(cells) <= len(_COLUMNS):
-        raise FaultError(f"{where}: {len(cells)} columns: allowed are time,rate[,delay[,loss]]")
-    values: list[float | None] = []
-    for cell, (dimension, unit) in zip(cells, _COLUMNS, strict=False):
-        text = cell.strip()
-        if not text and len(values) >= 2:
-            values.append(None)
-            continue
-        try:
-            bare = re.fullmatch(r"[0-9.]+([eE][+-]?[0-9]+)?", text)
-            values.append(units.parse(f"{text} {unit}" if bare else text, dimension))
-        except QuantityError as error:
-            raise FaultError(f"{where}: {text}: {error}") from None
-    at_s, rate_mbps, delay_ms, loss_percent = (*values, None, None)[:4]
-    assert at_s is not None
-    if not rate_mbps:
-        raise FaultError(f"{where}: rate 0: allowed is more than 0; an outage stops a link")
-    if loss_percent is not None and loss_percent > 100:
-        raise FaultError(f"{where}: loss {loss_percent:g} %: allowed is up to 100 %")
-    return Step(at_s, rate_mbps, delay_ms, loss_percent)
+def _csv(lines: _Lines) -> tuple[Step, ...]:
+    rows = [(where, [cell.strip() for cell in line.split(",")]) for where, line in lines]
+    where, first = rows[0]
+    if not re.match(r"[A-Za-z]", first[0]):
+        return _steps(rows, tuple(_COLUMNS))
+    names = tuple(map(str.lower, first))
+    if len({*names}) < len(names) or not {*_NEEDED} <= {*names} <= {*_COLUMNS}:
+        allowed = "time and rate, and if wanted delay and loss, each once"
+        raise FaultError(f"{where}: columns {','.join(first)}: allowed are {allowed}")
+    if not rows[1:]:
+        raise FaultError(f"{where}: no rows: allowed is one or more")
+    return _steps(rows[1:], names)
 
 
-def _checked(steps: list[Step], name: str) -> tuple[Step, ...]:
-    for one, next_one in pairwise(steps):
-        if next_one.at_s <= one.at_s:
-            times = f"{next_one.at_s:g} s after {one.at_s:g} s"
-            raise FaultError(f"{name}: {times}: allowed are times that grow")
+def _steps(rows: Sequence[tuple[str, list[str]]], names: tuple[str, ...]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for where, cells in rows:
+        step = _step(cells, names, where)
+        if steps and step.at_s <= steps[-1].at_s:
+            times = f"{step.at_s:g} s after {steps[-1].at_s:g} s"
+            raise FaultError(f"{where}: {times}: allowed are times that grow")
+        steps.append(step)
     return tuple(steps)
 
 
-def _mahimahi(times_ms: list[int], name: str) -> tuple[Step, ...]:
-    """The rate of every window, where it changes; the last window may be a short one."""
-    if any(b < a for a, b in pairwise(times_ms)):
-        raise FaultError(f"{name}: allowed are times that do not fall")
+def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
+    if len(cells) > len(names):
+        raise FaultError(f"{where}: {len(cells)} columns: allowed are {','.join(names)}")
+    values: dict[str, float] = {}
+    for name, text in zip(names, cells, strict=False):
+        dimension, unit = _COLUMNS[name]
+        bare = re.fullmatch(r"-?[0-9.]+([eE][+-]?[0-9]+)?", text)
+        try:
+            if text:
+                values[name] = units.parse(f"{text} {unit}" if bare else text, dimension)
+        except QuantityError as error:
+            raise FaultError(f"{where}: {text}: {error}") from None
+    for name in _NEEDED:
+        if name not in values:
+            raise FaultError(f"{where}: no {name}: allowed are {_ALLOWED}")
+    step = Step(values["time"], values["rate"], values.get("delay"), values.get("loss"))
+    try:
+        possible = Link("", "", step.rate_mbps, step.delay_ms or 0.0, 0.0, step.loss_percent or 0.0)
+        check_values(where, possible)
+    except TopologyError as error:
+        raise FaultError(str(error)) from None
+    return step
+
+
+def _mahimahi(lines: _Lines) -> tuple[Step, ...]:
+    """The rate of every window, where it changes."""
+    times_ms = [_opportunity_ms(line, where) for where, line in lines]
+    for (one_ms, next_ms), (where, _) in zip(pairwise(times_ms), lines[1:], strict=True):
+        if next_ms < one_ms:
+            raise FaultError(
+                f"{where}: {next_ms} after {one_ms}: allowed are times that do not fall"
+            )
     end_ms = times_ms[-1]
-    counts = Counter(max(0, time_ms - 1) // WINDOW_MS for time_ms in times_ms)
+    if not end_ms:
+        raise FaultError(f"{lines[-1][0]}: 0: allowed is a last time of 1 ms or more")
+    last = max(0, end_ms // WINDOW_MS - 1)
+    counts = Counter(min(last, max(0, time_ms - 1) // WINDOW_MS) for time_ms in times_ms)
     steps: list[Step] = []
-    for window in range(max(counts) + 1):
-        width_ms = min(WINDOW_MS, max(1, end_ms - window * WINDOW_MS))
-        packets = max(1, counts[window])
-        rate_mbps = packets * OPPORTUNITY_BYTES * 8 / width_ms / 1000
+    for window in range(last + 1):
+        width_ms = WINDOW_MS if window < last else end_ms - last * WINDOW_MS
+        rate_mbps = max(1, counts[window]) * OPPORTUNITY_BYTES * 8 / width_ms / 1000
         if not steps or rate_mbps != steps[-1].rate_mbps:
             steps.append(Step(window * WINDOW_MS / 1000, rate_mbps))
     return tuple(steps)
+
+
+def _opportunity_ms(line: str, where: str) -> int:
+    if not re.fullmatch("[0-9]{1,12}", line):
+        raise FaultError(
+            f"{where}: {line[:40]}: allowed is {_ALLOWED}, or mahimahi's whole milliseconds"
+        )
+    if int(line) > LONGEST_MS:
+        raise FaultError(f"{where}: {line}: allowed is up to {LONGEST_MS} ms, a day")
+    return int(line)

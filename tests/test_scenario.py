@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,14 @@ from agents.plan import Plan, PlanRequest
 from agents.plans import ring
 from harness import document
 from harness.extensions import discover
+from harness.faults import Step, Trace
 from harness.scenario import (
     SCHEMES,
     Component,
     Limits,
     NetworkOptions,
     Outputs,
+    ScenarioErrors,
     Scheme,
     Stop,
     json_schema,
@@ -259,6 +262,17 @@ def test_a_resolved_timeline_needs_no_other_file(tmp_path):
         {"at": "0 s", "do": "trace n1 n2 0s:20Mbit/s,2s:30Mbit/s one-way"},
     ]
     assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
+def test_a_trace_may_start_with_a_byte_order_mark_and_is_never_a_pipe(tmp_path):
+    (tmp_path / "up.csv").write_text("\ufeff0,20\n", encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "good.yaml").write_text(SMALL + "timeline: [{do: trace n1 n2 up.csv}]\n")
+    (tmp_path / "bad.yaml").write_text(SMALL + "timeline: [{do: trace n1 n2 pipe}]\n")
+    (entry,) = load(tmp_path / "good.yaml").timeline
+    assert entry.fault == Trace("n1", "n2", (Step(0.0, 20.0),))
+    with pytest.raises(ScenarioErrors, match="pipe: allowed is a regular file"):
+        load(tmp_path / "bad.yaml")
 
 
 def test_a_resolved_scenario_spells_out_every_default():

@@ -32,7 +32,10 @@ from topologies.model import Link, Site, Topology
 SITES = ("oslo", "rome", "kyiv", "5")
 LINKS = [(a, b) for a in SITES for b in SITES if a != b and {a, b} != {"oslo", "5"}]
 TOPOLOGY = Topology("t", tuple(map(Site, SITES)), tuple(Link(a, b, 8.0, 10.0) for a, b in LINKS))
-FILES = {"up.csv": "time,rate\n0,20\n1.5,30 Mbit/s,40,0.1\n", "up.mahi": "1\n2\n2\n150\n"}
+FILES = {
+    "up.csv": "time,rate,delay,loss\n0,20\n1.5,30 Mbit/s,40,0.1\n",
+    "up.mahi": "1\n2\n2\n150\n",
+}
 
 SAME = [
     ("outage oslo rome both blackhole for 5 s", Outage("oslo", "rome", for_s=5.0)),
@@ -97,7 +100,7 @@ def test_every_verb_is_in_the_examples_above_and_has_help():
             "trace oslo -> rome up.csv",
             "trace oslo rome 0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1% one-way",
         ),
-        ("trace oslo rome up.mahi both", "trace oslo rome 0s:360kbit/s,100ms:240kbit/s both"),
+        ("trace oslo rome up.mahi both", "trace oslo rome 0s:320kbit/s both"),
     ],
 )
 def test_other_spellings_mean_the_same(text, same):
@@ -137,7 +140,7 @@ def test_other_spellings_mean_the_same(text, same):
             "up.csv: allowed are a trace's steps: no files can be read here",
         ),
         ("trace oslo rome 0s:20Mbit/s,0s:30Mbit/s", "steps: 0 s after 0 s: allowed are times that"),
-        ("trace oslo rome 0s:0Mbit/s", "steps: rate 0: allowed is more than 0"),
+        ("trace oslo rome 0s:0Mbit/s", "steps: rate_mbps 0.0: allowed is 0.001 to"),
         ("trace oslo rome 9s:1Mbit/s every 9 s", "every 9 s: allowed is more than 9 s, its end"),
     ],
 )
@@ -163,8 +166,8 @@ def test_what_is_wrong_is_named_with_what_is_allowed(text, message):
         ("redraw rate=0.00001..1Mbit/s", "rate_mbps 1e-05: allowed is 0.001 to 1000000"),
         ("redraw rate=0.001..1Mbit/s", "queue_bytes 65536: allowed is 1514 (one packet) to"),
         ("redraw loss=0..101%", "loss_percent 101.0: allowed is 0 to 100"),
-        ("trace 0s:1Mbit/s,1s:2e12Mbit/s", "rate_mbps 2000000000000.0: allowed is 0.001 to"),
-        ("trace 0s:1Mbit/s:2h,1s:1Mbit/s", "delay_ms 7200000.0: allowed is 0 to 60000"),
+        ("trace 0s:1Mbit/s,1s:2e12Mbit/s", "steps: rate_mbps 2000000000000.0: allowed is"),
+        ("trace 0s:1Mbit/s:2h,1s:1Mbit/s", "steps: delay_ms 7200000.0: allowed is 0 to 60000"),
     ],
 )
 def test_values_that_no_link_can_have_are_refused_in_a_topology_s_words(values, message):
@@ -283,6 +286,33 @@ def test_any_words_are_a_fault_or_refused(text):
     assert all(isinstance(word, str) for word in complete(text, TOPOLOGY))
 
 
+def steps_of(text):
+    return parse("trace oslo rome f", TOPOLOGY, lambda _: text).steps
+
+
+def test_a_csv_trace_s_first_row_names_its_columns_in_any_order():
+    assert steps_of("time,rate,loss\n0,20,1\n2,30") == (
+        Step(0.0, 20.0, None, 1.0),
+        Step(2.0, 30.0),
+    )
+    assert steps_of("Rate, Time\n20,0") == (Step(0.0, 20.0),)
+    assert steps_of("# seconds, Mbit/s\n0,20,,1") == (Step(0.0, 20.0, None, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "steps"),
+    [
+        ([1], (Step(0.0, 12.0),)),  # one packet in every ms, as mahimahi repeats it
+        (range(1, 1002, 50), (Step(0.0, 0.24), Step(0.9, 36 / 101))),  # 3 packets in 101 ms
+        ([*range(1, 101), 300], (Step(0.0, 12.0), Step(0.1, 0.12))),  # none in 101..200
+    ],
+)
+def test_the_last_mahimahi_window_is_never_a_short_one_and_an_empty_one_has_a_packet(
+    times_ms, steps
+):
+    assert steps_of("\n".join(map(str, times_ms))) == steps
+
+
 def test_a_mahimahi_file_says_how_many_packets_may_pass_in_each_tenth_of_a_second():
     lines = [str(ms) for ms in range(1, 101)] + ["101"] * 50 + ["200"]
     trace = parse("trace oslo rome f", TOPOLOGY, lambda _: "\n".join(lines))
@@ -292,12 +322,27 @@ def test_a_mahimahi_file_says_how_many_packets_may_pass_in_each_tenth_of_a_secon
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "f: empty: allowed is CSV (time,rate) or mahimahi"),
-        ("0,20\n1", "f:2: 1 columns: allowed are time,rate[,delay[,loss]]"),
+        ("", "f: empty: allowed is CSV (time,rate[,delay[,loss]]) or mahimahi"),
+        ("time,rate", "f:1: no rows: allowed is one or more"),
+        ("0,20\n1", "f:2: no rate: allowed are time,rate[,delay[,loss]]"),
+        ("0,20\n,20", "f:2: no time: allowed are time,rate[,delay[,loss]]"),
+        ("time,rate\n0,20,1", "f:2: 3 columns: allowed are time,rate"),
+        ("time,rate,jitter\n0,20,1", "f:1: columns time,rate,jitter: allowed are time and rate,"),
+        ("time,delay\n0,20", "f:1: columns time,delay: allowed are time and rate,"),
+        ("time,rate,rate\n0,20,1", "f:1: columns time,rate,rate: allowed are time and rate,"),
         ("time,rate\n0,20\n1,x", "f:3: x: allowed is a rate such as 50 Mbit/s"),
-        ("0,20\n0,30", "f: 0 s after 0 s: allowed are times that grow"),
-        ("0,20,1,101", "f:1: loss 101 %: allowed is up to 100 %"),
-        ("5\n4", "f: allowed are times that do not fall"),
+        ("0,20\n1,-5", "f:2: -5: allowed is a rate of 0 or more"),
+        ("0,20\n0,30", "f:2: 0 s after 0 s: allowed are times that grow"),
+        ("0,20,1,101", "f:1: loss_percent 101.0: allowed is 0 to 100"),
+        ("0,10\n1,1e12", "f:2: rate_mbps 1000000000000.0: allowed is 0.001 to 1000000"),
+        ("0,0.0001", "f:1: rate_mbps 0.0001: allowed is 0.001 to 1000000"),
+        ("0,10,1e9", "f:1: delay_ms 1000000000.0: allowed is 0 to 60000"),
+        ("5\n4", "f:2: 4 after 5: allowed are times that do not fall"),
+        ("1\n2\nx", "f:3: x: allowed is time,rate[,delay[,loss]], or mahimahi's whole millisec"),
+        ("0;10", "f:1: 0;10: allowed is time,rate[,delay[,loss]], or mahimahi's whole millisec"),
+        ("1\n86400001", "f:2: 86400001: allowed is up to 86400000 ms, a day"),
+        ("999999999999", "f:1: 999999999999: allowed is up to 86400000 ms, a day"),
+        ("0", "f:1: 0: allowed is a last time of 1 ms or more"),
     ],
 )
 def test_a_trace_that_is_none_is_refused_with_its_line(text, message):
