@@ -10,16 +10,19 @@ A link is a bottleneck router in front of a wire. On the interface at its source
   `delay_ms` later, and loses `loss_percent` of them at random, from a generator with its own seed.
   Its own limit would count packets in flight too, so that is out of the way.
 
-So a packet leaves at max(arrival + delay, departure of the one before it) + its size / rate: to the
-nanosecond what a FIFO queue and a wire do. (A token bucket in netem's place would let the first
-packets of every burst out without their transmission time.) Jitter is uniform, +- `jitter_ms`, and
-never reorders: a packet that drew a short delay waits for the one before it.
+So a packet leaves for the wire when the one before it has and its own bits are out, and arrives its
+delay later: to the nanosecond what a FIFO queue and a wire do. (A token bucket in netem's place would
+let the first packets of every burst out without their transmission time.) Jitter is uniform,
++- `jitter_ms`, and never reorders: a packet that drew a short delay arrives with the one before it.
+netem without the embedded kernel's patch lets it arrive a transmission time after that one, so that
+jitter, or a delay that was just lowered, holds up a busy link.
 
 Kernels without netem can have links without delay, jitter and loss: `TokenBucket` shapes those.
 
 Both change in place: no packet is lost, overtaken or let through unshaped. In the embedded kernel
 (`kernel/live-changes.patch`) a new rate holds for what is queued, too, and the policer knows what
-is queued; a new delay holds for what is sent from then on, and who sent first still arrives first.
+is queued; a new delay holds for what leaves for the wire from then on, and who left first still
+arrives first.
 A kernel without the patch sends what is queued at the old rate, and a new rate finds the policer's
 queue empty: for at most one drain time, the link then holds up to twice its queue.
 

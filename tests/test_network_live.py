@@ -226,6 +226,16 @@ def test_a_new_delay_lets_nobody_overtake(found):
     assert order == [*range(300), 305, 340]
 
 
+def test_a_new_delay_holds_for_what_has_not_left_for_the_wire(found):
+    expected_ms = [0.0]
+    for number in range(300):
+        leaves_ms = (number + 1) * times_ms(40.0)
+        delay_ms = 5 if 5 < leaves_ms <= 40 else 20
+        expected_ms.append(max(leaves_ms + delay_ms, expected_ms[-1]))
+    arrived_ms = [ns / 1e6 for number, ns in found["nearer"] if number < 300]
+    assert arrived_ms == pytest.approx(expected_ms[1:], abs=0.01)
+
+
 def test_the_queue_knows_what_is_queued_when_the_rate_changes(found):
     assert found["occupied"] == pytest.approx([500_000 // WIRE] * 2, abs=1)
 
