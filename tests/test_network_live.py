@@ -44,7 +44,7 @@ def measure():
         return {
             "slower": burst(network, [(30, {"rate_mbps": 10.0})]),
             "faster": burst(network, [(0, {"rate_mbps": 10.0}), (100, {"rate_mbps": 80.0})]),
-            "nearer": burst(network, [(5, {"delay_ms": 5.0}), (40, {"delay_ms": 20.0})]),
+            "nearer": burst(network, [(7, {"delay_ms": 5.0}), (42, {"delay_ms": 20.0})]),
             "occupied": occupied(network),
             "redrawn": redrawn(network),
             "hole": outage(network, "blackhole"),
@@ -223,14 +223,14 @@ def test_a_higher_rate_holds_for_what_is_queued(found):
 
 def test_a_new_delay_lets_nobody_overtake(found):
     order = [number for number, _ in found["nearer"]]
-    assert order == [*range(300), 305, 340]
+    assert order == [*range(300), 307, 342]
 
 
 def test_a_new_delay_holds_for_what_has_not_left_for_the_wire(found):
     expected_ms = [0.0]
     for number in range(300):
         leaves_ms = (number + 1) * times_ms(40.0)
-        delay_ms = 5 if 5 < leaves_ms <= 40 else 20
+        delay_ms = 5 if 7 < leaves_ms <= 42 else 20
         expected_ms.append(max(leaves_ms + delay_ms, expected_ms[-1]))
     arrived_ms = [ns / 1e6 for number, ns in found["nearer"] if number < 300]
     assert arrived_ms == pytest.approx(expected_ms[1:], abs=0.01)
