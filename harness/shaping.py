@@ -11,8 +11,8 @@ A link is a bottleneck router in front of a wire. On the interface at its source
   Its own limit would count packets in flight too, so that is out of the way.
 
 So a packet leaves for the wire when the one before it has and its own bits are out, and arrives its
-delay later: to the nanosecond what a FIFO queue and a wire do. (A token bucket in netem's place would
-let the first packets of every burst out without their transmission time.) Jitter is uniform,
+delay later: to the nanosecond what a FIFO queue and a wire do. (A token bucket in netem's place
+would let the first packets of every burst out without their transmission time.) Jitter is uniform,
 +- `jitter_ms`, and never reorders: a packet that drew a short delay arrives with the one before it.
 netem without the embedded kernel's patch lets it arrive a transmission time after that one, so that
 jitter, or a delay that was just lowered, holds up a busy link.
