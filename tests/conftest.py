@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import hypothesis
 import pytest
 
 from harness.kernel import boot, build
 
 ROOT = Path(__file__).parents[1]
+
+# A busy machine fails no property.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 CALL = """
 import importlib, json, sys

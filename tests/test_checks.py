@@ -536,7 +536,7 @@ def test_payloads_that_overlap_on_a_link_share_its_rate() -> None:
     elements=st.integers(1, 40_000),
     offset=st.sampled_from([0.0, 1.0, -3.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rounding_in_any_order_passes_and_a_lost_chunk_does_not(
     seed: int, group: int, elements: int, offset: float
 ) -> None:

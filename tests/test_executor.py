@@ -71,7 +71,7 @@ def repeated(plan, models, weights, scale):
 
 @pytest.mark.parametrize("name", sorted(registry.plans()))
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
     fabric = Fabric(data.draw(overlays()), data.draw(st.integers(1, 90)), data.draw(st.integers()))
     group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
@@ -119,7 +119,7 @@ def stars(hubs, count):
     withdrawn=st.integers(0, 3),
     to=st.sampled_from("abcde"),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
     seed, before, withdrawn, to
 ):
@@ -206,7 +206,7 @@ def default_split(fabric):
     seed=st.integers(0, 10**6),
     data=st.data(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elements, seed, data):
     """Everybody offers as soon as it can; whoever has a result, or is given up, offers again."""
     sites = [f"s{i}" for i in range(n)]
@@ -325,7 +325,7 @@ HEADERS = st.builds(
     seed=st.integers(0, 99),
     sent=st.lists(st.tuples(st.permutations("abcde"), HEADERS), min_size=1, max_size=30),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_chunk_that_a_peer_may_send_does_more_harm_than_ending_its_connection(seed, sent):
     """Replayed, of no task or block, to nowhere, in another's name: taken in or a ProtocolError."""
     fabric = Fabric(MESH, 40, seed)

@@ -101,7 +101,7 @@ def splits(draw, gaps=3):
 
 
 @given(splits=splits(), start_s=st.floats(0, 3), discipline=st.sampled_from(["fcfs", "fair", "C1"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_only_what_went_elsewhere_is_in_vain_and_the_task_ends(splits, start_s, discipline):
     rates, default, fresh = splits
     plan = keeping(default, fresh)
@@ -115,14 +115,14 @@ def test_only_what_went_elsewhere_is_in_vain_and_the_task_ends(splits, start_s, 
 
 
 @given(splits=splits(), start_s=st.floats(0, 3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_with_the_default_split_nothing_is_in_vain(splits, start_s):
     rates, default, _ = splits
     assert carried_out(default, default, start_s, rates, 1000)[1] == 0
 
 
 @given(splits=splits(gaps=0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_offers_of_a_task_that_starts_at_once_are_like_a_blocking_scatter(splits):
     rates, default, _ = splits
     done_s, _ = carried_out(default, default, 0.0, rates, 1000)

@@ -42,7 +42,7 @@ def overlays(draw):
 
 @pytest.mark.parametrize("name", sorted(registry.plans()))
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_plan_on_any_connected_overlay_is_right_or_refused_with_a_reason(name, data):
     rates = data.draw(overlays())
     sites = sorted({site for link in rates for site in link})

@@ -246,7 +246,7 @@ def scenarios(draw):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(scenarios())
 def test_a_resolved_scenario_is_read_back_as_an_equal_one(scenario):
     assert parse(resolve(scenario), "resolved.yaml") == scenario

@@ -221,7 +221,7 @@ def test_mst_relays_only_where_the_members_own_links_do_not_do():
 
 
 @given(rates=overlays())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_site_reaches_the_root_of_mst_at_the_best_rate_there_is(rates):
     sites = sorted({site for link in rates for site in link})
     (block,) = mst.build(request(rates, sites)).blocks
@@ -272,7 +272,7 @@ def test_blink_gives_a_tree_the_rate_of_its_slower_direction():
 
 
 @given(rates=overlays(), data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_trees_of_blink_fit_the_links_together_and_are_no_slower_than_the_best_alone(
     rates, data
 ):
@@ -359,7 +359,7 @@ def test_options_out_of_range_are_refused(build, options, message):
     ],
 )
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_other_options_too_give_right_plans_on_any_connected_overlay(build, options, data):
     rates = data.draw(overlays())
     sites = sorted({site for link in rates for site in link})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workloads
@@ -53,7 +53,6 @@ def test_only_contiguous_float32_arrays_are_recognized(array):
         fingerprint(array, 4)
 
 
-@settings(deadline=None)
 @given(
     chunks=st.integers(1, 40),
     weights=st.lists(st.integers(-9, 9), min_size=1, max_size=4),
@@ -66,7 +65,6 @@ def test_fingerprint_of_a_weighted_sum_is_the_weighted_sum_of_fingerprints(chunk
     assert fingerprint(total, CHUNK_BYTES) == tuple(combined)
 
 
-@settings(deadline=None)
 @given(
     chunks=st.integers(2, 40),
     places=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),

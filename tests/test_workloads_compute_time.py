@@ -1,7 +1,7 @@
 import statistics
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.compute_time import (
@@ -86,7 +86,6 @@ def test_t1_is_broader_than_t2_and_both_lean_to_the_right():
     assert statistics.mean(narrow) > statistics.median(narrow)
 
 
-@settings(deadline=None)
 @given(
     low=st.floats(0.01, 0.2),
     width=st.floats(0.05, 1),

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import synthetic
@@ -38,7 +38,6 @@ def test_contributions_are_whole_numbers_from_1_to_255():
     assert set(np.unique(model)) == set(range(1, 256))
 
 
-@settings(deadline=None)
 @given(seed=SEEDS, members=MEMBERS, order=st.randoms(use_true_random=False))
 def test_sums_are_exact_in_any_order_and_grouping(seed, members, order):
     terms = [
@@ -52,7 +51,6 @@ def test_sums_are_exact_in_any_order_and_grouping(seed, members, order):
     assert np.array_equal(terms[0] * np.float32(scale), total(seed, members, scale, ELEMENTS))
 
 
-@settings(deadline=None)
 @given(seed=SEEDS, shorter=st.integers(0, 3000), more=st.integers(0, 3000))
 def test_a_longer_model_begins_like_a_shorter_one(seed, shorter, more):
     model = contribution(seed, 2, 9, shorter + more)
@@ -66,7 +64,6 @@ def test_models_longer_than_the_period_repeat_it():
     assert np.array_equal(added, model + contribution(1, 1, 0, 2 * PERIOD + 100))
 
 
-@settings(deadline=None)
 @given(seed=SEEDS, rank=st.integers(0, 1000), iteration=st.integers(0, 10**6))
 def test_all_chunks_of_a_contribution_differ(seed, rank, iteration):
     chunks = contribution(seed, rank, iteration, ELEMENTS).reshape(-1, CHUNK)
@@ -86,7 +83,6 @@ def test_contributions_of_other_sites_iterations_and_seeds_differ():
     assert len(models) == 3 * 60 * 50
 
 
-@settings(deadline=None)
 @given(
     seed=SEEDS,
     members=MEMBERS,

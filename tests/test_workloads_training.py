@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import datasets, models, training
@@ -118,7 +118,6 @@ def test_a_spoilt_data_set_is_named_with_its_remedy(folder, file, content, messa
 # -- shards ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(samples=st.integers(1, 500), sites=st.integers(1, 20), seed=st.integers(0, 99))
 def test_iid_shards_are_an_even_partition(samples, sites, seed):
     shards = iid(samples, sites, np.random.default_rng(seed))
@@ -126,7 +125,6 @@ def test_iid_shards_are_an_even_partition(samples, sites, seed):
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
-@settings(deadline=None)
 @given(
     sites=st.integers(1, 20),
     alpha=st.sampled_from([0.01, 0.1, 1.0, 100.0]),
