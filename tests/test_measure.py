@@ -1,5 +1,7 @@
 """The fidelity self-check: what it sends, and how it judges what came out."""
 
+import socket
+import sys
 from dataclasses import replace
 from datetime import datetime
 
@@ -7,10 +9,11 @@ import numpy as np
 import pytest
 
 from harness.measure import fidelity
-from harness.measure.judge import judge, verdict
+from harness.measure.judge import judge, not_judged, verdict
 from harness.measure.networks import grid, small
 from harness.measure.observation import Arrivals, Moved, Observation
-from harness.measure.plan import EFFORTS, plan
+from harness.measure.pair import pace
+from harness.measure.plan import EFFORTS, Train, plan
 from harness.network import NetworkError, NetworkOptions
 from harness.ownership import Owner
 from harness.scenario import parse
@@ -135,10 +138,101 @@ def test_an_observation_survives_its_way_through_json():
     assert Observation.from_json(observed.to_json()) == observed
 
 
+def both_ways(**values):
+    """What measures a pair of such links of 10 Mbit/s and 1 ms, and why something does not."""
+    link = Link("a", "b", **{"rate_mbps": 10.0, "delay_ms": 1.0, **values})
+    back = replace(link, src="b", dst="a")
+    pair = Topology("pair", (Site("a"), Site("b")), (link, back))
+    (planned,) = plan(pair, OPTIONS, EFFORTS["virtual"])
+    trains = {stage.name: stage.trains["a", "b"] for stage in planned.stages}
+    return (
+        planned,
+        trains,
+        {name: why for (at, name), why in planned.skipped.items() if at[0] == "a"},
+    )
+
+
 def test_tcp_is_not_asked_to_fill_what_it_cannot():
     (planned,) = plan(PAIR, OPTIONS, EFFORTS["virtual"])
     assert set(planned.flows) == {("b", "a")}
-    assert planned.skipped == {(("a", "b"), "goodput"): "random loss slows TCP down"}
+    reason = "random loss slows TCP down"
+    assert planned.skipped == {(("a", "b"), "goodput"): reason, (("a", "b"), "iperf3"): reason}
+
+
+@pytest.mark.parametrize(
+    ("values", "skipped"),
+    [
+        ({}, {}),
+        ({"rate_mbps": 0.1}, {}),
+        ({"rate_mbps": 0.01}, {"iperf3": "too few packets pass in 60 s"}),
+        (
+            {"rate_mbps": 0.001},
+            dict.fromkeys(
+                ("goodput", "iperf3"), "a round trip of 251 s is too long for TCP's timers"
+            ),
+        ),
+        (
+            {"queue_bytes": 1514},
+            {
+                "rate": "a queue of 1514 bytes is empty before the next packet fits",
+                "goodput": "a queue of 1514 bytes is too short for TCP",
+                "iperf3": "a queue of 1514 bytes is too short for TCP",
+            },
+        ),
+        (
+            {"loss_percent": 99.9},
+            {
+                "rate": "too few of the packets that 65536 bytes hold survive",
+                "delay": "too few of 1000 packets survive",
+                "jitter": "too few of 1000 packets survive",
+                "queue": "too few of the packets that 65536 bytes hold survive",
+                "goodput": "random loss slows TCP down",
+                "iperf3": "random loss slows TCP down",
+            },
+        ),
+    ],
+)
+def test_what_a_link_cannot_show_is_skipped_with_the_reason(values, skipped):
+    assert both_ways(**values)[2] == skipped
+
+
+def test_a_link_with_loss_gets_what_its_queue_holds_at_once():
+    _, trains, skipped = both_ways(loss_percent=25.0)
+    assert trains["load"] == Train(43, 1472, 43, 0.0)
+    assert skipped.keys() == {"goodput", "iperf3"}
+    assert trains["delay"].packets == 27
+
+
+def test_tcp_may_stand_still_for_longer_on_a_slow_link():
+    patience_s = [both_ways(rate_mbps=mbps)[0].flows["a", "b"].patience_s for mbps in (10, 0.01)]
+    assert patience_s == [121, 645]
+
+
+def test_what_could_not_be_measured_is_no_failure_and_says_why():
+    stuck = replace(seen(), src="b", dst="a", failed={"goodput": "TCP stood still for 121 s"})
+    plans = plan(PAIR, OPTIONS, EFFORTS["virtual"])
+    rows = judge(PAIR, OPTIONS, plans, [stuck], "virtual")
+    assert {row.outcome for row in rows if row.quantity == "goodput"} == {None}
+    assert list(not_judged(rows)) == ["goodput: b -> a not judged: TCP stood still for 121 s"]
+    two = [replace(row, src=src) for row in rows for src in ("b", "c")]
+    assert list(not_judged(two)) == [
+        "goodput: b -> a and 1 more not judged: TCP stood still for 121 s"
+    ]
+
+
+def test_random_losses_widen_the_bar_of_a_queue_by_what_they_may_hide():
+    half = Topology("pair", PAIR.sites, (replace(PAIR.links[0], loss_percent=50), PAIR.links[1]))
+    plans = plan(half, OPTIONS, EFFORTS["virtual"])
+    for arrived, outcome in ((50, "pass"), (37, "pass"), (30, "fail")):
+        rows = judge(half, OPTIONS, plans, [seen(queue=Arrivals(130, 0, arrived))], "virtual")
+        assert next(row.outcome for row in rows if row.quantity == "queue") == outcome
+
+
+def test_a_connection_s_pace_may_be_more_than_a_32_bit_number():
+    with socket.socket() as connection:
+        pace(connection, 5_000_000_000)
+        held = connection.getsockopt(socket.SOL_SOCKET, 47, 8)
+        assert int.from_bytes(held, sys.byteorder) == 5_000_000_000
 
 
 def test_the_built_in_networks_are_scenarios():

@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure a network, print a table and the verdict."""
     from harness import progress, store
-    from harness.measure import fidelity, foreign, networks
+    from harness.measure import fidelity, foreign, judge, networks
     from harness.scenario import load, parse
 
     if arguments.scenario:
@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(_table(found.readings))
     for program in foreign.missing() if with_foreign else ():
         console.print(f"{program} is not installed: its measurements are left out")
-    for problem in found.verdict.problems:
-        console.print(problem, markup=False)
+    for line in (*judge.not_judged(found.readings), *found.verdict.problems):
+        console.print(line, markup=False)
     console.print(f"verdict  {found.verdict.outcome}")
     console.print(f"results  {folder.path}", markup=False, soft_wrap=True)
     return terminal.EXIT_CODES[found.verdict.outcome]

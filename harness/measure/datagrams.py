@@ -26,7 +26,7 @@ BATCH = 512
 """Packets per system call."""
 
 _RECEIVE_BUFFER_BYTES = 1 << 28
-_SEND_BUFFER_BYTES = 1 << 26
+_SEND_BUFFER_BYTES = 1 << 28
 _SO_RCVBUFFORCE, _SO_SNDBUFFORCE, _SO_TIMESTAMPNS = 33, 32, 35
 _HEADER_FIELDS = np.dtype([("train", "=u4"), ("number", "=u4"), ("sent_ns", "=i8")])
 _ANCILLARY_BYTES = 32  # struct cmsghdr and struct timespec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import statistics
@@ -16,15 +17,17 @@ from typing import Any
 from harness.measure.observation import Observation
 from harness.measure.plan import Iperf3, PairPlan
 from harness.measure.remote import Line, Remote
-from harness.network import Network, NetworkError
+from harness.network import Directed, Network, NetworkError
 
 PINGS = 10
 PING_PAYLOAD_BYTES = 56
+PING_HEADER_BYTES = 42
 PING_PERIOD_S = 0.2
 
 _IPERF3_PORT = 5201
 _LOOK_S = 0.01
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 60.0
+_DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def missing() -> tuple[str, ...]:
@@ -32,13 +35,23 @@ def missing() -> tuple[str, ...]:
     return tuple(program for program in ("ping", "iperf3") if shutil.which(program) is None)
 
 
-def pinged(network: Network, observed: Observation) -> Observation:
-    """The observation with ping's round trip, if it is installed; the links have to be idle."""
+def pinged(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+    """The observation with ping's round trip, if it is installed; the links have to be idle.
+
+    Raises:
+        NetworkError: nothing came back.
+    """
     if "ping" in missing():
         return observed
     address = network.address(observed.dst)
-    with Remote(network, observed.src, lambda _: _ping(address)) as client:
+    rate_mbps = min(network.topology.link(*ends).rate_mbps for ends in _both(observed))
+    # Never two on their way through a slow link.
+    period_s = max(PING_PERIOD_S, 2 * (PING_PAYLOAD_BYTES + PING_HEADER_BYTES) * 8e-6 / rate_mbps)
+    wait_s = math.ceil(1 + plan.idle_s + period_s)
+    with Remote(network, observed.src, lambda _: _ping(address, period_s, wait_s)) as client:
         ping_ms, pings = client.hear()
+    if not pings:
+        raise NetworkError(f"none of {PINGS} pings was answered")
     return replace(observed, ping_ms=ping_ms, pings=pings)
 
 
@@ -56,24 +69,29 @@ def filled(network: Network, plan: PairPlan, observed: Observation) -> Observati
     times = plan.iperf3.get((src, dst))
     if times is None or "iperf3" in missing():
         return observed
-    with Remote(network, src, lambda line: _serve(network.address(src), line)) as server:
+    with Remote(network, src, lambda line: _serve(network.address(src), times, line)) as server:
         server.hear()
         with Remote(network, dst, lambda _: _ask(network.address(src), times)) as client:
             return replace(observed, iperf3_mbps=client.hear())
 
 
-def _ping(address: str) -> tuple[float | None, int]:
-    """Mean round trip in ms, and of how many."""
-    asked = ["-c", str(PINGS), "-i", str(PING_PERIOD_S), "-s", str(PING_PAYLOAD_BYTES), "-q", "-n"]
-    said = _run(["ping", *asked, address])
+def _both(observed: Observation) -> tuple[Directed, Directed]:
+    return (observed.src, observed.dst), (observed.dst, observed.src)
+
+
+def _ping(address: str, period_s: float, wait_s: int) -> tuple[float | None, int]:
+    """Mean round trip in ms, and of how many; answers are waited for as long as `wait_s`."""
+    asked = ["-c", str(PINGS), "-i", f"{period_s:.3f}", "-W", str(wait_s)]
+    asked += ["-s", str(PING_PAYLOAD_BYTES), "-q", "-n"]
+    said = _run(["ping", *asked, address], _TIMEOUT_S + PINGS * period_s + 2 * wait_s)
     count = re.search(r"(\d+) received", said)
     times = re.search(r"= [\d.]+/([\d.]+)/", said)
     return (float(times[1]) if times else None), (int(count[1]) if count else 0)
 
 
-def _serve(address: str, line: Line) -> None:
+def _serve(address: str, times: Iperf3, line: Line) -> None:
     """Says when it listens, and serves one client."""
-    command = ["iperf3", "--server", "--one-off", "--bind", address]
+    command = [*_DIE_WITH_US, "iperf3", "--server", "--one-off", "--bind", address]
     listening = f":{_IPERF3_PORT:04X} 00000000:0000 0A"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         while listening not in Path("/proc/net/tcp").read_text():
@@ -81,7 +99,7 @@ def _serve(address: str, line: Line) -> None:
                 raise NetworkError("iperf3's server ended before it listened")
             time.sleep(_LOOK_S)
         line.tell("ready")
-        server.wait(_TIMEOUT_S)
+        server.wait(times.patience_s)
 
 
 def _ask(address: str, times: Iperf3) -> float:
@@ -91,7 +109,8 @@ def _ask(address: str, times: Iperf3) -> float:
     """
     how = ["--reverse", "--congestion", "reno", "--json", "--time", str(times.duration_s)]
     how += ["--interval", f"{times.period_s:.1f}"]
-    said: dict[str, Any] = json.loads(_run(["iperf3", "--client", address, *how]))
+    answer = _run(["iperf3", "--client", address, *how], times.patience_s)
+    said: dict[str, Any] = json.loads(answer or "{}")
     rates: list[float] = [at["sum"]["bits_per_second"] / 1e6 for at in said.get("intervals", ())]
     counted = rates[len(rates) // 3 : -1]
     if not counted:
@@ -99,6 +118,16 @@ def _ask(address: str, times: Iperf3) -> float:
     return statistics.median(counted)
 
 
-def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+def _run(command: Sequence[str], timeout_s: float) -> str:
+    """What a program prints; it ends with us."""
+    try:
+        done = subprocess.run(
+            [*_DIE_WITH_US, *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise NetworkError(f"{command[0]} did not end in {timeout_s:.0f} s") from None
     return done.stdout

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import binom, norm
 
-from harness.measure.foreign import PING_PAYLOAD_BYTES
+from harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
 from harness.measure.observation import Arrivals, Observation
 from harness.measure.plan import PairPlan, Train
 from harness.network import Directed, NetworkOptions, payload_share
@@ -25,8 +25,6 @@ LATE_TOLERANCE = 0.1
 
 LATE_BLAME = 0.02
 """Where timers were late for more than this, a bar that does not hold is not the link's fault."""
-
-_PING_HEADER_BYTES = 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,17 @@ def verdict(readings: Sequence[Reading]) -> Verdict:
     )
 
 
+def not_judged(readings: Iterable[Reading]) -> Iterator[str]:
+    """Why quantities of links are not judged: a line for each reason, with a link as an example."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in readings:
+        if row.outcome is None and row.note:
+            reasons.setdefault((row.quantity, row.note), []).append(f"{row.src} -> {row.dst}")
+    for (quantity, reason), links in reasons.items():
+        others = f" and {len(links) - 1} more" if links[1:] else ""
+        yield f"{quantity}: {links[0]}{others} not judged: {reason}"
+
+
 def worst(readings: Iterable[Reading]) -> Reading | None:
     """The reading whose error is largest against its bar."""
     judged = [row for row in readings if row.error is not None and row.bar is not None]
@@ -141,27 +150,27 @@ class _Judge:
 
     def readings(self) -> list[Reading]:
         trains = {stage.name: stage.trains.get(self.ends) for stage in self.plan.stages}
-        found = [self._goodput()]
-        for name, judged in (
-            ("load", self._rate),
-            ("delay", self._delay),
-            ("delay", self._jitter),
-            ("loss", self._loss),
-            ("queue", self._queue),
+        reasons = {
+            name: why for (ends, name), why in self.plan.skipped.items() if ends == self.ends
+        }
+        reasons |= self.seen.failed
+        if not self.seen.pings and "ping" not in reasons:  # foreign programs were not asked
+            reasons.pop("iperf3", None)
+        found = [self._reading(name, note=reason) for name, reason in reasons.items()]
+        if "goodput" not in reasons:
+            found.append(self._goodput())
+        for stage, name, judged in (
+            ("load", "rate", self._rate),
+            ("delay", "delay", self._delay),
+            ("delay", "jitter", self._jitter),
+            ("loss", "loss", self._loss),
+            ("queue", "queue", self._queue),
         ):
-            train = trains.get(name)
-            if train:
-                found.append(judged(train, self.seen.trains[name]))
+            if name not in reasons and (train := trains.get(stage)):
+                found.append(judged(train, self.seen.trains[stage]))
         found.append(self._order())
         found += [self._ping()] if self.seen.pings else []
         found += [self._iperf3()] if self.seen.iperf3_mbps is not None else []
-        found += [
-            self._reading(name, note=reason)
-            for (ends, name), reason in self.plan.skipped.items()
-            if ends == self.ends
-            if name not in {row.quantity for row in found}
-            if name != "iperf3" or self.seen.pings  # foreign programs were asked
-        ]
         return sorted(found, key=lambda row: QUANTITIES.index(row.quantity))
 
     @property
@@ -216,9 +225,7 @@ class _Judge:
         expected = self.link.rate_mbps * payload_share(self.options.mtu)
         moved = self.seen.flow
         if moved is None or not moved.seconds:
-            return self._reading(
-                "goodput", expected, note=self.plan.skipped.get((self.ends, "goodput"), "")
-            )
+            return self._reading("goodput", expected)
         measured = moved.bytes * 8e-6 / moved.seconds
         return self._relative("goodput", expected, measured, self.bars.goodput)
 
@@ -287,9 +294,9 @@ class _Judge:
         wire_bytes, expected = train.wire_bytes, self.topology.queue_bytes(self.link)
         share = self.link.loss_percent / 100
         passed_bytes = self.link.rate_mbps * 125_000 * came.sent_ns / 1e9
-        fitted = came.arrived / (1 - share) if share < 1 else came.arrived
-        measured = fitted * wire_bytes - passed_bytes
-        chance = self._lost_by_chance(round(fitted), share) * wire_bytes
+        measured = came.arrived / (1 - share) * wire_bytes - passed_bytes
+        sent = round((expected + passed_bytes) / wire_bytes)
+        chance = self._lost_by_chance(sent, share) / (1 - share) * wire_bytes
         slack_bytes = self.link.rate_mbps * 125_000 * self.bars.slack_s
         bar = max(wire_bytes, self.bars.queue * expected, slack_bytes) + chance
         return self._reading("queue", expected, measured, measured - expected, bar)
@@ -303,7 +310,7 @@ class _Judge:
     def _ping(self) -> Reading:
         """Both ways together."""
         both = (self.link, self.topology.link(self.link.dst, self.link.src))
-        size = PING_PAYLOAD_BYTES + _PING_HEADER_BYTES
+        size = PING_PAYLOAD_BYTES + PING_HEADER_BYTES
         expected = sum(at.delay_ms + size * 8e-3 / at.rate_mbps for at in both)
         if self.seen.ping_ms is None:
             return self._nothing("ping")

@@ -67,7 +67,7 @@ class Observation:
 
     `ping_ms` is the mean of `pings` round trips that started at `src`, `iperf3_mbps` what it says
     it received in its second half. `late` is the share of the time that timers were late by, on
-    a real clock.
+    a real clock. `failed` says why a quantity could not be measured.
     """
 
     src: str
@@ -78,6 +78,7 @@ class Observation:
     pings: int = 0
     iperf3_mbps: float | None = None
     late: float = 0.0
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As `from_json` takes it."""

@@ -7,6 +7,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,12 +20,9 @@ from harness.measure.datagrams import Receiver, Sender
 from harness.measure.observation import Arrivals, Moved, Observation
 from harness.measure.plan import Flow, PairPlan, Train
 from harness.measure.remote import Line, Remote
-from harness.network import Directed, Network
+from harness.network import Directed, Network, NetworkError
 
 PORT = 5000
-PATIENCE_S = 120.0
-"""How long a TCP connection may stand still before the measurement is given up."""
-
 LEAD_S = 0.05
 """From when both ends are told of it until the first stage begins."""
 
@@ -64,9 +62,11 @@ def measure(
             _observation((src, dst), said[src], said[dst])
             for src, dst in ((plan.a, plan.b), (plan.b, plan.a))
         ]
+        seen = [_or_why_not("goodput", _flowed, network, plan, observed) for observed in seen]
         if with_foreign:
-            seen = [foreign.pinged(network, observed) for observed in seen]
-            seen = [foreign.filled(network, plan, observed) for observed in seen]
+            time.sleep(plan.idle_s)  # until the last acknowledgements have arrived
+            for name, asked in (("ping", foreign.pinged), ("iperf3", foreign.filled)):
+                seen = [_or_why_not(name, asked, network, plan, observed) for observed in seen]
         if watch is not None:
             watch.tell("stop")
             late = watch.hear()
@@ -75,13 +75,27 @@ def measure(
     return there, back
 
 
+def _or_why_not(
+    quantity: str,
+    measured: Callable[[Network, PairPlan, Observation], Observation],
+    network: Network,
+    plan: PairPlan,
+    observed: Observation,
+) -> Observation:
+    """The observation with one more quantity, or with why that could not be measured."""
+    try:
+        return measured(network, plan, observed)
+    except NetworkError as error:
+        return replace(observed, failed={**observed.failed, quantity: str(error)})
+
+
 def _next_start_ns(earliest_ns: int) -> int:
     """The first time from then on at the phase where runs start (`alarm.wait_for_start`)."""
     return -(-(earliest_ns - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS + START_PHASE_NS
 
 
 def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) -> dict[str, Any]:
-    """One end of the pair: sends its trains, collects what arrives, then does the same over TCP."""
+    """One end of the pair: sends its trains and collects what arrives."""
     receiver = Receiver((network.address(here), PORT))
     address, device = (network.address(there), PORT), network.device(here, there)
     ours = [stage.trains.get((here, there)) for stage in plan.stages]
@@ -89,8 +103,6 @@ def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) ->
         Sender(address, device, number, train.payload_bytes) if train else None
         for number, train in enumerate(ours)
     ]
-    into, out = plan.flows.get((there, here)), plan.flows.get((here, there))
-    server = _listen((network.address(here), PORT), into) if into else None
     line.tell("ready")
     start_ns = line.hear()["value"]
     sent_ns: dict[str, int] = {}
@@ -106,13 +118,7 @@ def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) ->
             packets = came[came[:, 0] == number, 1:]
             arrived[stage.name] = asdict(Arrivals.of(packets, theirs.packets, 0))
         start_ns = end_ns
-    moved = None
-    for outwards in (True, False) if here == plan.a else (False, True):
-        if outwards and out:
-            _pour(address, device, out)
-        elif not outwards and into and server:
-            moved = asdict(_swallow(server, into))
-    return {"sent_ns": sent_ns, "arrived": arrived, "moved": moved}
+    return {"sent_ns": sent_ns, "arrived": arrived}
 
 
 def _observation(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
@@ -122,9 +128,7 @@ def _observation(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
         for name, train in at_dst["arrived"].items()
     }
     src, dst = ends
-    return Observation.from_json(
-        {"src": src, "dst": dst, "trains": trains, "flow": at_dst["moved"]}
-    )
+    return Observation.from_json({"src": src, "dst": dst, "trains": trains, "flow": None})
 
 
 def _send(sender: Sender, train: Train) -> int:
@@ -147,40 +151,59 @@ def _drain(receiver: Receiver, start_ns: int, end_ns: int, packets: int) -> NDAr
     return np.concatenate(came)
 
 
+def _flowed(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+    """The observation with TCP's goodput, where the plan wants it."""
+    src, dst = observed.src, observed.dst
+    flow = plan.flows.get((src, dst))
+    if flow is None:
+        return observed
+    address, device = (network.address(dst), PORT), network.device(src, dst)
+    with (
+        Remote(network, dst, lambda line: _swallow(address, flow, line)) as server,
+        Remote(network, src, lambda line: _pour(address, device, flow, line)) as client,
+    ):
+        server.hear()
+        client.tell("go")
+        client.hear()
+        return replace(observed, flow=Moved(**server.hear()))
+
+
 def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     server.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
-    _be_patient(server)
+    _be_patient(server, flow)
     server.bind(address)
     server.listen()
     return server
 
 
-def _pour(address: tuple[str, int], device: str, flow: Flow) -> None:
+def _pour(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None:
     """Sends all of the flow. The first part leaves just below the rate, so as to fit any queue."""
-    with socket.socket() as client:
+    line.hear()
+    with socket.socket() as client, _patience(flow):
         # Its slow start ends at the window, and not, as CUBIC's, when the round trip grows.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
-        client.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, flow.warm_rate)
-        _be_patient(client)
+        pace(client, flow.warm_rate)
+        _be_patient(client, flow)
         client.connect(address)
         piece = memoryview(bytes(_PIECE_BYTES))
         left_bytes, counted = flow.warm_bytes + flow.counted_bytes, False
         while left_bytes:
             left_bytes -= client.send(piece[:left_bytes])
             if not counted and left_bytes <= flow.counted_bytes:
-                client.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, flow.rate)
+                pace(client, flow.rate)
                 counted = True
 
 
-def _swallow(server: socket.socket, flow: Flow) -> Moved:
+def _swallow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str, Any]:
     """Takes all of the flow; counts from when its first part is over until its end."""
-    connection, _ = server.accept()
-    server.close()
-    with connection:
+    with _listen(address, flow) as server, _patience(flow):
+        line.tell("ready")
+        connection, _ = server.accept()
+    with connection, _patience(flow):
         # The kernel forgets the limit when it sees how much room real packets take.
         total = len(connection.recv(1))
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
@@ -192,13 +215,28 @@ def _swallow(server: socket.socket, flow: Flow) -> Moved:
             total, last_ns = total + count, time.monotonic_ns()
             if total < flow.warm_bytes:
                 first_bytes, first_ns = total, last_ns
-        return Moved(total - first_bytes, (last_ns - first_ns) / 1e9)
+        return asdict(Moved(total - first_bytes, (last_ns - first_ns) / 1e9))
 
 
-def _be_patient(connection: socket.socket) -> None:
-    """Lets calls that wait fail after `PATIENCE_S`; unlike a timeout of Python's, it is free."""
+def pace(connection: socket.socket, bytes_per_s: int) -> None:
+    """Paces it. Python's integers are too short for more than 17 Gbit/s; the kernel's are not."""
+    rate = struct.pack("=Q", bytes_per_s)
+    connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
+
+
+def _be_patient(connection: socket.socket, flow: Flow) -> None:
+    """Lets calls that wait fail at last; unlike a timeout of Python's, it is free."""
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-        connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", int(PATIENCE_S), 0))
+        connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", flow.patience_s, 0))
+
+
+@contextlib.contextmanager
+def _patience(flow: Flow) -> Iterator[None]:
+    """Says in words that a connection has stood still for too long."""
+    try:
+        yield
+    except BlockingIOError:
+        raise NetworkError(f"TCP stood still for {flow.patience_s} s") from None
 
 
 def _watch(line: Line) -> float:

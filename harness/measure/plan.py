@@ -8,9 +8,13 @@ Both directions of a pair are measured at the same times, in *stages*: in each, 
 - `order`: on links with jitter, packets so close that jitter could reorder them.
 - `queue`: more packets at once than the queue holds. Those that fit arrive.
 - `load`: more packets than the rate for some time. They arrive at the rate, while the other
-  direction is just as busy.
+  direction is just as busy. (A link with random loss gets as many at once as its queue holds:
+  what is lost leaves no transmission time, but takes its place in the queue, so that a longer
+  overload arrives at less than the rate.)
 - `loss`: packets at half the rate, so that none is lost to a full queue: enough of them for a
   hundred losses, as far as the effort goes.
+
+What cannot be asked of a link is skipped, with the reason.
 
 Then a TCP connection in each direction, one after the other, fills the link with a window that the
 path and half of the queue hold: nothing is lost, and the link alone says how fast it is.
@@ -43,10 +47,25 @@ LEAST_QUEUE_PACKETS = 16
 ACKNOWLEDGEMENT_SHARE = 0.05
 """Of a link's rate, what its reverse needs for acknowledgements (66 bytes per packet, and some)."""
 
+FEWEST_PACKETS = 10
+"""Of a train at least so many must be expected to arrive, or it says nothing."""
+
+LONGEST_ROUND_TRIP_S = 30.0
+"""TCP sends again what it has not heard of for a second, later for two minutes at most: where
+answers take longer than this, most of what it sends is sent for nothing."""
+
+LARGEST_WINDOW_BYTES = 112_000_000
+"""What the buffers of a site's TCP hold."""
+
+IPERF3_PERIOD_S = 60.0
+"""iperf3 says what arrived at least so often."""
+
 WINDOW_QUEUE_SHARE = 0.5
+MOST_PROBES = 1000
 MOST_BURST_PACKETS = 100_000
 MOST_LOAD_PACKETS = 20_000
 _LOAD_PACKETS = 200
+_PATIENCE_S = 120
 _PERIOD_S = 0.001
 _BATCH = 512
 
@@ -116,6 +135,7 @@ class Flow:
 
     `window_bytes` is the most payload in flight. `warm_rate` and `rate` pace the connection, in
     bytes of payload per second: below the link's rate while the window grows, then above it.
+    The connection may stand still for `patience_s` before it is given up.
     """
 
     warm_bytes: int
@@ -123,19 +143,24 @@ class Flow:
     window_bytes: int
     warm_rate: int
     rate: int
+    patience_s: int
 
 
 @dataclass(frozen=True, slots=True)
 class Iperf3:
-    """For how many seconds iperf3 sends, and how often it says what arrived."""
+    """For how many seconds iperf3 sends, how often it says what arrived, when to give it up."""
 
     duration_s: int
     period_s: float
+    patience_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Everything that measures the two links between `a` and `b`, and why something does not."""
+    """Everything that measures the two links between `a` and `b`, and why something does not.
+
+    Both links are idle `idle_s` after the last packet was sent.
+    """
 
     a: str
     b: str
@@ -143,11 +168,7 @@ class PairPlan:
     flows: Mapping[Directed, Flow]
     iperf3: Mapping[Directed, Iperf3]
     skipped: Mapping[tuple[Directed, str], str]
-
-    @property
-    def duration_s(self) -> float:
-        """How long the stages take in the network's time."""
-        return sum(stage.length_s for stage in self.stages)
+    idle_s: float
 
 
 def plan(topology: Topology, options: NetworkOptions, effort: Effort) -> tuple[PairPlan, ...]:
@@ -171,52 +192,44 @@ def _pair(
 ) -> PairPlan:
     links = {(link.src, link.dst): link for link in (there, back)}
     queues = {ends: topology.queue_bytes(link) for ends, link in links.items()}
-    skipped: dict[tuple[Directed, str], str] = {}
-    bursts: dict[Directed, Train] = {}
-    losses: dict[Directed, Train] = {}
-    for ends, link in links.items():
-        burst = _queue(queues[ends], options.mtu)
-        if burst.packets > MOST_BURST_PACKETS:
-            skipped[ends, "queue"] = f"overflowing it would take {burst.packets} packets"
-        else:
-            bursts[ends] = burst
-        losses[ends] = _loss(link, queues[ends], loss_packets)
+    delays = {ends: _delay(link, effort) for ends, link in links.items()}
+    bursts = {ends: _queue(queues[ends], options.mtu) for ends in links}
+    loads = dict(_load(links, queues, options.mtu, effort))
     stages = {
-        "delay": {ends: _delay(link, effort) for ends, link in links.items()},
+        "delay": delays,
         "order": {ends: _order(link) for ends, link in links.items() if link.jitter_ms},
-        "queue": bursts,
-        "load": dict(_load(links, queues, options.mtu, effort)),
-        "loss": losses,
+        "queue": {e: burst for e, burst in bursts.items() if burst.packets <= MOST_BURST_PACKETS},
+        "load": loads,
+        "loss": {ends: _loss(link, queues[ends], loss_packets) for ends, link in links.items()},
     }
     flows: dict[Directed, Flow] = {}
     iperf3: dict[Directed, Iperf3] = {}
+    skipped: dict[tuple[Directed, str], str] = {}
     for ends, link in links.items():
         reverse = links[link.dst, link.src]
-        if reason := _no_flow(link, reverse, queues[ends], options):
-            skipped[ends, "goodput"] = reason
-        else:
-            flows[ends] = _flow(link, reverse, queues[ends], options.mtu, effort)
-            times = _iperf3(link, reverse, queues[ends], options.mtu)
-            size = times.duration_s * _bytes_per_s(link)
-            if link.jitter_ms or reverse.jitter_ms:
-                skipped[ends, "iperf3"] = "with jitter, half of its window does not fill the link"
-            elif size > effort.iperf3_bytes:
-                skipped[ends, "iperf3"] = f"it would have to send {size / 1e6:.0f} MB"
-            else:
-                iperf3[ends] = times
+        flow = _flow(link, reverse, queues[ends], options.mtu, effort)
+        times = _iperf3(link, reverse, queues[ends], options.mtu)
+        reasons = {
+            "delay": _no_delay(link, delays[ends]),
+            "jitter": _no_delay(link, delays[ends]),
+            "queue": _no_queue(link, queues[ends], bursts[ends]),
+            "rate": _no_rate(link, queues[ends], loads[ends], effort),
+            "goodput": _no_flow(link, reverse, queues[ends], flow, options),
+        }
+        reasons["iperf3"] = reasons["goodput"] or _no_iperf3(link, reverse, times, effort)
+        skipped |= {(ends, name): reason for name, reason in reasons.items() if reason}
+        if not reasons["goodput"]:
+            flows[ends] = flow
+        if not reasons["iperf3"]:
+            iperf3[ends] = times
     drains = {ends: _drain_s(link, queues[ends]) for ends, link in links.items()}
-    return PairPlan(
-        there.src,
-        there.dst,
-        tuple(
-            Stage(name, trains, _length_s(trains, drains) + effort.rest_s)
-            for name, trains in stages.items()
-            if trains
-        ),
-        flows,
-        iperf3,
-        skipped,
+    stages_of = (
+        Stage(name, trains, _length_s(trains, drains) + effort.rest_s)
+        for name, trains in stages.items()
+        if trains
     )
+    idle_s = sum(drains.values()) + effort.rest_s
+    return PairPlan(there.src, there.dst, tuple(stages_of), flows, iperf3, skipped, idle_s)
 
 
 def _length_s(trains: Mapping[Directed, Train], drains: Mapping[Directed, float]) -> float:
@@ -232,7 +245,8 @@ def _delay(link: Link, effort: Effort) -> Train:
     """Packets that never meet. Of a random delay the spread is measured too: 400 give it to 2 %."""
     probe = Train(400 if link.jitter_ms else 20, PROBE_BYTES, 1, 0.0)
     apart_s = effort.gap_s + 2 * link.jitter_ms / 1e3 + 2 * _seconds(link, probe.wire_bytes)
-    return Train(probe.packets, PROBE_BYTES, 1, apart_s)
+    packets = min(math.ceil(probe.packets / _kept(link)), MOST_PROBES)
+    return Train(packets, PROBE_BYTES, 1, apart_s)
 
 
 def _order(link: Link) -> Train:
@@ -251,16 +265,25 @@ def _queue(queue_bytes: int, mtu: int) -> Train:
 def _load(
     links: Mapping[Directed, Link], queues: Mapping[Directed, int], mtu: int, effort: Effort
 ) -> Iterator[tuple[Directed, Train]]:
-    """Both directions as long as the slower one needs for its packets, or the faster one can."""
+    """Both directions as long as the slower one needs for its packets, or the faster one can.
+
+    What is lost at random makes no room in the queue any sooner, so that a link with losses cannot
+    be kept busy by more than its rate: it gets what its queue holds, at once.
+    """
     payload_bytes = mtu - UDP_IP_HEADER_BYTES
     wire_bytes = Train(1, payload_bytes, 1, 0.0).wire_bytes
     each_s = {ends: _seconds(link, wire_bytes) for ends, link in links.items()}
     jitter_s = max(link.jitter_ms for link in links.values()) / 1e3
     wanted_s = max(_LOAD_PACKETS * max(each_s.values()), 400 * jitter_s, effort.load_s)
     duration_s = min(wanted_s, MOST_LOAD_PACKETS * min(each_s.values()))
-    for ends in links:
+    for ends, link in links.items():
+        fitting = queues[ends] // wire_bytes
+        if link.loss_percent:
+            packets = max(1, min(fitting, MOST_LOAD_PACKETS))
+            yield ends, Train(packets, payload_bytes, packets, 0.0)
+            continue
         packets = max(_LOAD_PACKETS // 10, math.ceil(OVERLOAD * duration_s / each_s[ends]))
-        group = _group(each_s[ends] / OVERLOAD, queues[ends] // wire_bytes)
+        group = _group(each_s[ends] / OVERLOAD, fitting)
         yield ends, Train(packets, payload_bytes, group, group * each_s[ends] / OVERLOAD)
 
 
@@ -277,7 +300,40 @@ def _group(each_s: float, queue_packets: int) -> int:
     return max(1, min(round(_PERIOD_S / each_s), queue_packets // 2, _BATCH))
 
 
-def _no_flow(link: Link, reverse: Link, queue_bytes: int, options: NetworkOptions) -> str:
+def _kept(link: Link) -> float:
+    """The share of packets that random loss spares."""
+    return max(1 - link.loss_percent / 100, 1e-9)
+
+
+def _no_delay(link: Link, train: Train) -> str:
+    """Why the train cannot say how long the link's delay is, or nothing; so the next ones."""
+    if train.packets * _kept(link) < FEWEST_PACKETS:
+        return f"too few of {train.packets} packets survive"
+    return ""
+
+
+def _no_queue(link: Link, queue_bytes: int, train: Train) -> str:
+    if train.packets > MOST_BURST_PACKETS:
+        return f"overflowing it would take {train.packets} packets"
+    if queue_bytes // train.wire_bytes * _kept(link) < FEWEST_PACKETS and link.loss_percent:
+        return f"too few of the packets that {queue_bytes} bytes hold survive"
+    return ""
+
+
+def _no_rate(link: Link, queue_bytes: int, train: Train, effort: Effort) -> str:
+    if link.loss_percent:
+        if train.packets * _kept(link) < 2 * FEWEST_PACKETS:
+            return f"too few of the packets that {queue_bytes} bytes hold survive"
+        if train.packets * _seconds(link, train.wire_bytes) < effort.load_s / 10:
+            return f"with loss, {queue_bytes} bytes keep it busy for too short a time"
+    elif queue_bytes < (1 + 1 / OVERLOAD) * train.wire_bytes:
+        return f"a queue of {queue_bytes} bytes is empty before the next packet fits"
+    return ""
+
+
+def _no_flow(
+    link: Link, reverse: Link, queue_bytes: int, flow: Flow, options: NetworkOptions
+) -> str:
     """Why TCP cannot be expected to fill the link, or nothing."""
     if link.loss_percent:
         return "random loss slows TCP down"
@@ -286,6 +342,23 @@ def _no_flow(link: Link, reverse: Link, queue_bytes: int, options: NetworkOption
     least = max(LEAST_QUEUE_PACKETS, options.initial_window)
     if queue_bytes < least * (options.mtu + ETHERNET_HEADER_BYTES):
         return f"a queue of {queue_bytes} bytes is too short for TCP"
+    if flow.window_bytes > LARGEST_WINDOW_BYTES:
+        return f"TCP's buffers hold less than the {flow.window_bytes / 1e6:.0f} MB in flight"
+    round_trip_s = flow.window_bytes / _bytes_per_s(link)
+    if round_trip_s > LONGEST_ROUND_TRIP_S:
+        return f"a round trip of {round_trip_s:.0f} s is too long for TCP's timers"
+    return ""
+
+
+def _no_iperf3(link: Link, reverse: Link, times: Iperf3, effort: Effort) -> str:
+    """Why iperf3 is not asked, besides the reasons of `_no_flow`, or nothing."""
+    if link.jitter_ms or reverse.jitter_ms:
+        return "with jitter, half of its window does not fill the link"
+    if times.period_s > IPERF3_PERIOD_S:
+        return f"too few packets pass in {IPERF3_PERIOD_S:g} s"
+    size = times.duration_s * _bytes_per_s(link)
+    if size > effort.iperf3_bytes:
+        return f"it would have to send {size / 1e6:.0f} MB"
     return ""
 
 
@@ -302,6 +375,7 @@ def _flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Effort)
         window_bytes=window_bytes,
         warm_rate=round(0.99 * share * rate),
         rate=round(1.05 * rate),
+        patience_s=math.ceil(_PATIENCE_S + 10 * (round_trip_s + queue_bytes / rate)),
     )
 
 
@@ -309,7 +383,8 @@ def _iperf3(link: Link, reverse: Link, queue_bytes: int, mtu: int) -> Iperf3:
     """At least ten periods of 200 packets: slow start fills the queue and recovers in a third."""
     full_s = (link.delay_ms + reverse.delay_ms) / 1e3 + queue_bytes / _bytes_per_s(link)
     period_s = max(0.1, math.ceil(10 * 200 * _seconds(link, mtu + ETHERNET_HEADER_BYTES)) / 10)
-    return Iperf3(max(1, math.ceil(10 * period_s), math.ceil(15 * full_s)), period_s)
+    duration_s = max(1, math.ceil(10 * period_s), math.ceil(15 * full_s))
+    return Iperf3(duration_s, period_s, _PATIENCE_S + 2 * duration_s)
 
 
 def _seconds(link: Link, wire_bytes: int) -> float:

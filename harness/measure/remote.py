@@ -122,6 +122,7 @@ def _be(
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
-            line.send({"error": f"{type(error).__name__}: {error}"})
+            kind = "" if isinstance(error, NetworkError) else f"{type(error).__name__}: "
+            line.send({"error": f"{kind}{error}"})
     finally:
         os._exit(code)

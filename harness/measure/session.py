@@ -26,6 +26,7 @@ def main(folder: Path, with_foreign: bool) -> int:
     scenario = load(folder / "resolved.yaml")
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
+    planned = None
     try:
         network.start()
         for number, planned in enumerate(plans):
@@ -38,7 +39,8 @@ def main(folder: Path, with_foreign: bool) -> int:
             ):
                 _print({"observed": observed.to_json()})
     except (NetworkError, OSError) as error:
-        _print({"refused": str(error)})
+        where = f"the links between {planned.a} and {planned.b}: " if planned else ""
+        _print({"refused": f"{where}{error}"})
         return 1
     finally:
         network.stop()
