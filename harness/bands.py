@@ -7,6 +7,7 @@ an agent that is dead or stopped is hatched, and a link has a line over the rows
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,9 @@ HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
 CHARACTERS = 44
 """More of a fault's text is not shown."""
+
+LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
+"""A drawn time has up to 17 digits; figures show four."""
 
 WIDTH_CHARACTERS = 225
 """About so many characters of the strip's font fit beside each other in a chart."""
@@ -93,13 +97,19 @@ def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
 
 
 def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
-    """A band for every task that ran while a fault with a target went on; x is the row."""
+    """A band for every task that ran while a fault with a target went on; x is the row.
+
+    The first one has a label for a legend.
+    """
     end_s = tasks["end_s"].fillna(math.inf)
+    label = "while a fault went on"
     for fault in faults:
         from_s, until_s = _span_s(fault, (0.0, math.inf))
         during = (tasks["start_s"] < until_s) & (end_s > from_s)
         for row in np.flatnonzero(during) if fault.started.targets else ():
-            axes.axvspan(row - 0.5, row + 0.5, color=COLOUR, alpha=BEHIND, lw=0, zorder=0)
+            span = (row - 0.5, row + 0.5)
+            axes.axvspan(*span, color=COLOUR, alpha=BEHIND, lw=0, zorder=0, label=label)
+            label = "_"  # in no legend
 
 
 def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
@@ -141,4 +151,10 @@ def _span_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, f
 
 
 def _shown(text: str) -> str:
+    """A fault's text as figures have room for it."""
+    text = LONG_NUMBER.sub(lambda number: _rounded(float(number[0])), text)
     return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"

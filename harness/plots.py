@@ -137,15 +137,15 @@ def task_times(tasks: pd.DataFrame, faults: Sequence[Disturbance] = ()) -> Figur
         upper.set(ylabel="task time (s)")
         upper.set_ylim(bottom=0)
         upper.grid(axis="y")
+        _ratios(lower, tasks, 0.7 * size)
+        for axes in (upper, lower):
+            bands.behind_tasks(axes, faults, tasks)
         figure.legend(
             *upper.get_legend_handles_labels(),
             loc="outside upper left",
             ncols=4,
             markerscale=6 / size,
         )
-        _ratios(lower, tasks, 0.7 * size)
-        for axes in (upper, lower):
-            bands.behind_tasks(axes, faults, tasks)
     return figure
 
 

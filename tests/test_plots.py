@@ -1,5 +1,7 @@
 """The figures show what the tables and the log say, and come out the same every time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, history, without
 
-from harness import plots, tables
+from harness import bands, plots, tables
 from harness.history import History
 from harness.tables import Forecast
 from topologies.model import Link, Site, Topology
@@ -212,6 +214,27 @@ def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
     assert [band[:2] for band in patches(lower)][1:] == [band[:2] for band in patches(upper)]
     for axes in plots.accuracy(tables.accuracy(history()), faults=FAULTY.faults[:2]).axes:
         assert [band[:2] for band in patches(axes)] == [(0.5, 2.5), (1.0, 1.5)]
+
+
+def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
+    for faults, explained in ((FAULTY.faults[:1], 1), ((), 0)):
+        (legend,) = plots.task_times(tasks(), faults).legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert labels.count("while a fault went on") == explained
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("kill oslo for 188.57639880149 s", "kill oslo for 188.6 s"),
+        ("rate oslo -> rome 12345.67891 Mbit/s", "rate oslo -> rome 12346 Mbit/s"),
+        ("loss 0.00123456 %", "loss 0.001235 %"),
+        ("outage 10.0.0.1 for 1.25 s", "outage 10.0.0.1 for 1.25 s"),
+    ],
+)
+def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
+    kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
+    assert [lane.text for lane in bands.lanes([kill], (0.0, 10.0))] == [shown]
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:

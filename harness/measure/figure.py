@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from harness.measure.judge import QUANTITIES, Reading
 from harness.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
@@ -25,6 +26,8 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
     with mpl.rc_context(STYLE):
         lines = -(-max(len(names), 1) // 3)
         figure = Figure(figsize=(10, 0.5 + 2.2 * lines), layout="constrained")
+        rates_mbps = [topology.link(row.src, row.dst).rate_mbps for row in judged]
+        slowest, fastest = min(rates_mbps, default=1.0), max(rates_mbps, default=1.0)
         panels = figure.subplots(lines, 3, squeeze=False, sharey=True).flat
         for name, axes in zip(names, panels, strict=False):
             rows = [row for row in judged if row.quantity == name]
@@ -43,8 +46,14 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
                     label=outcome,
                 )
             axes.set(xscale="log", yscale="log", ylim=(FLOOR / 2, 100))
+            axes.set_xlim(slowest / 1.5, 1.5 * fastest)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_major_locator(
+                LogLocator(subs=(1, 2, 5) if fastest < 1000 * slowest else (1,))
+            )
             axes.set_title(f"{name}: {len(rows)} links")
-        figure.supylabel("error as a share of its bar", size=8)
+        figure.supylabel(f"error as a share of its bar (at {FLOOR:g}: none, or less)", size=8)
         figure.supxlabel("rate of the link (Mbit/s)", size=8)
         for axes in panels:
             axes.set_visible(False)
