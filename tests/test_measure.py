@@ -12,7 +12,7 @@ from harness.measure import fidelity
 from harness.measure.judge import judge, not_judged, verdict
 from harness.measure.networks import grid, small
 from harness.measure.observation import Arrivals, Moved, Observation
-from harness.measure.pair import pace
+from harness.measure.pair import pace, sorted_arrivals
 from harness.measure.plan import EFFORTS, Train, plan
 from harness.network import NetworkError, NetworkOptions
 from harness.ownership import Owner
@@ -168,8 +168,16 @@ def test_tcp_is_not_asked_to_fill_what_it_cannot():
         (
             {"rate_mbps": 0.001},
             dict.fromkeys(
-                ("goodput", "iperf3"), "a round trip of 251 s is too long for TCP's timers"
+                ("goodput", "iperf3"), "a round trip of 129 s is too long for TCP's timers"
             ),
+        ),
+        (
+            {"rate_mbps": 1e6, "queue_bytes": 10_000_000},
+            {
+                "rate": "1e+06 Mbit/s are too fast for the clock",
+                "goodput": "1e+06 Mbit/s are too fast for TCP in the kernel's clock",
+                "iperf3": "1e+06 Mbit/s are too fast for TCP in the kernel's clock",
+            },
         ),
         (
             {"queue_bytes": 1514},
@@ -226,6 +234,13 @@ def test_random_losses_widen_the_bar_of_a_queue_by_what_they_may_hide():
     for arrived, outcome in ((50, "pass"), (37, "pass"), (30, "fail")):
         rows = judge(half, OPTIONS, plans, [seen(queue=Arrivals(130, 0, arrived))], "virtual")
         assert next(row.outcome for row in rows if row.quantity == "queue") == outcome
+
+
+def test_packets_that_arrive_before_their_stage_begins_are_counted():
+    planned, trains, _ = both_ways()
+    early = [(number, 0, 5, 10 + number) for number in (3, 2, 1, 0)]
+    seen_of = sorted_arrivals(planned, ("a", "b"), np.array(early, np.int64))
+    assert {name: train["arrived"] for name, train in seen_of.items()} == dict.fromkeys(trains, 1)
 
 
 def test_a_connection_s_pace_may_be_more_than_a_32_bit_number():

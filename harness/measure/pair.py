@@ -106,19 +106,28 @@ def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) ->
     line.tell("ready")
     start_ns = line.hear()["value"]
     sent_ns: dict[str, int] = {}
-    arrived: dict[str, Any] = {}
-    for number, (stage, train, sender) in enumerate(zip(plan.stages, ours, senders, strict=True)):
+    came: list[NDArray[np.int64]] = []
+    for stage, train, sender in zip(plan.stages, ours, senders, strict=True):
         _sleep_until(start_ns)
         if train and sender:
             sent_ns[stage.name] = _send(sender, train)
         end_ns = start_ns + round(stage.length_s * 1e9)
         theirs = stage.trains.get((there, here))
-        came = _drain(receiver, start_ns, end_ns, theirs.packets if theirs else 0)
-        if theirs:
-            packets = came[came[:, 0] == number, 1:]
-            arrived[stage.name] = asdict(Arrivals.of(packets, theirs.packets, 0))
+        came.append(_drain(receiver, start_ns, end_ns, theirs.packets if theirs else 0))
         start_ns = end_ns
-    return {"sent_ns": sent_ns, "arrived": arrived}
+    return {
+        "sent_ns": sent_ns,
+        "arrived": sorted_arrivals(plan, (there, here), np.concatenate(came)),
+    }
+
+
+def sorted_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> dict[str, Any]:
+    """What became of each train: the first packets of one may arrive before its stage begins."""
+    return {
+        stage.name: asdict(Arrivals.of(came[came[:, 0] == number, 1:], train.packets, 0))
+        for number, stage in enumerate(plan.stages)
+        if (train := stage.trains.get(ends))
+    }
 
 
 def _observation(ends: Directed, at_src: Any, at_dst: Any) -> Observation:

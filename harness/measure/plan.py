@@ -57,6 +57,10 @@ answers take longer than this, most of what it sends is sent for nothing."""
 LARGEST_WINDOW_BYTES = 112_000_000
 """What the buffers of a site's TCP hold."""
 
+SHORTEST_UDP_S, SHORTEST_TCP_S = 1e-7, 1e-6
+"""Links that carry a full packet in less are too fast for the kernel's clock: work of the kernel
+takes a little of its virtual time too, and TCP's work for a packet more than its transmission."""
+
 IPERF3_PERIOD_S = 60.0
 """iperf3 says what arrived at least so often."""
 
@@ -321,6 +325,8 @@ def _no_queue(link: Link, queue_bytes: int, train: Train) -> str:
 
 
 def _no_rate(link: Link, queue_bytes: int, train: Train, effort: Effort) -> str:
+    if _seconds(link, train.wire_bytes) < SHORTEST_UDP_S:
+        return f"{link.rate_mbps:g} Mbit/s are too fast for the clock"
     if link.loss_percent:
         if train.packets * _kept(link) < 2 * FEWEST_PACKETS:
             return f"too few of the packets that {queue_bytes} bytes hold survive"
@@ -335,6 +341,8 @@ def _no_flow(
     link: Link, reverse: Link, queue_bytes: int, flow: Flow, options: NetworkOptions
 ) -> str:
     """Why TCP cannot be expected to fill the link, or nothing."""
+    if _seconds(link, options.mtu + ETHERNET_HEADER_BYTES) < SHORTEST_TCP_S:
+        return f"{link.rate_mbps:g} Mbit/s are too fast for TCP in the kernel's clock"
     if link.loss_percent:
         return "random loss slows TCP down"
     if reverse.rate_mbps < ACKNOWLEDGEMENT_SHARE * link.rate_mbps:
