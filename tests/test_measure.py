@@ -118,6 +118,17 @@ def test_goodput_is_judged_against_the_rate_minus_headers():
         assert next(row.outcome for row in rows if row.quantity == "goodput") == outcome
 
 
+def test_jitter_at_both_ends_of_a_flow_is_no_error_of_its_goodput():
+    jittery = Topology("pair", PAIR.sites, (PAIR.links[0], replace(PAIR.links[1], jitter_ms=5.0)))
+    plans = plan(jittery, OPTIONS, EFFORTS["virtual"])
+    assert plans[0].flows["b", "a"].counted_bytes == round(2.0 * 50.0 * 125_000 * 1448 / 1514)
+    for mbps, outcome in ((47.2, "pass"), (46.8, "fail")):
+        flow = Moved(round(2 * mbps * 125_000), 2.0)
+        observed = Observation("b", "a", seen().trains, flow=flow)
+        rows = judge(jittery, OPTIONS, plans, [observed], "virtual")
+        assert next(row.outcome for row in rows if row.quantity == "goodput") == outcome
+
+
 def test_arrivals_count_what_is_missing_and_what_came_too_late():
     rows = np.array([(0, 5, 10), (2, 5, 11), (1, 6, 13), (4, 6, 17)])
     assert Arrivals.of(rows, 5, 7) == Arrivals(
