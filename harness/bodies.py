@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from agents import estimates, registry
+from agents import registry
 from agents.backup import Backup
 from agents.clock import Clock
 from agents.controller import Controller
@@ -33,10 +32,9 @@ from agents.dial import (
     serve,
 )
 from agents.identity import Gate, Identity
-from agents.plan import Plan, PlanRequest
-from agents.rearrange import builder_keeping
 from agents.settings import ControllerSettings, Log, WorkerSettings
 from agents.worker import Worker
+from harness import planning
 from harness.events import BACKUP, CONTROLLER
 from harness.network import Network
 from harness.patience import patience
@@ -145,11 +143,7 @@ class Body:
     def _make(self, clock: Clock, log: Log, rank: int) -> Controller:
         scenario = self.scenario
         topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
-        rates_mbps = estimates.noisy(
-            topology.rates_mbps(),
-            scheme.rate_error_percent / 100,
-            random.Random(f"{scenario.seed} estimates"),
-        )
+        rates_mbps = planning.known_rates_mbps(scenario)
         if scheme.rate_error_percent and rank == 0 and not self.lives:
             log("rates_estimated", links=[[*link, rate] for link, rate in rates_mbps.items()])
         settings = ControllerSettings(
@@ -171,28 +165,8 @@ class Body:
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options
         )
-        module = registry.plans()[scheme.plan.kind]
-        build: Callable[[PlanRequest], Plan] = partial(module.build, **scheme.plan.options)
-        default = self._default_split(settings)
-        if default is not None:
-            build = builder_keeping(default, build)
+        build, default = planning.builder(scenario, rates_mbps, settings.chunk_count)
         return Controller(settings, policy, build, clock.now_ns, log, default)
-
-    def _default_split(self, settings: ControllerSettings) -> Plan | None:
-        """The plan for everybody by which sites send at once; the same for every controller."""
-        scheme = self.scenario.scheme
-        if scheme.scatter != "non-blocking":
-            return None
-        everybody = PlanRequest(
-            settings.sites,
-            settings.sites,
-            settings.rates_mbps,
-            settings.delays_ms,
-            settings.chunk_count,
-            random.Random(f"{self.scenario.seed} default split"),
-        )
-        split: Plan = registry.plans()[scheme.plan.kind].default(everybody, **scheme.plan.options)
-        return split
 
     def _controllers(self) -> tuple[str, ...]:
         return (CONTROLLER, BACKUP) if self.scenario.failover.backup else (CONTROLLER,)

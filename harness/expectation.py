@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import Any
 
-from agents import estimates, registry
+from agents import registry
 from agents.fluid import Job, Offer, Overlay
 from agents.plan import Plan, PlanRequest
 from agents.policy import Event, Left, Ready, Release, Start
-from agents.rearrange import builder_keeping
+from harness import planning
 from harness.scenario import Scenario
 from workloads import compute_time, kinds
 
@@ -60,22 +58,13 @@ class _Run:
         self._chunk_bytes = scheme.chunk_bytes
         self._model_bytes = kinds()[workload.kind].model_bytes(**options)
         self._delays_ms = topology.delays_ms()
-        self._known_mbps = estimates.noisy(
-            topology.rates_mbps(),
-            scheme.rate_error_percent / 100,
-            random.Random(f"{scenario.seed} estimates"),
-        )
+        self._chunk_count = -(-self._model_bytes // self._chunk_bytes)
+        self._known_mbps = planning.known_rates_mbps(scenario)
         self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline)
-        policies, plans = registry.policies(), registry.plans()
-        self._policy = policies[scheme.policy.kind].create(self._sites, **scheme.policy.options)
+        policy = registry.policies()[scheme.policy.kind]
+        self._policy = policy.create(self._sites, **scheme.policy.options)
         self._state: Any = self._policy.initial
-        plan = plans[scheme.plan.kind]
-        self._build: Callable[[PlanRequest], Plan] = partial(plan.build, **scheme.plan.options)
-        self._default: Plan | None = None
-        if scheme.scatter == "non-blocking":
-            everybody = self._request(self._sites, "default split")
-            self._default = default = plan.default(everybody, **scheme.plan.options)
-            self._build = builder_keeping(default, self._build)
+        self._build, self._default = planning.builder(scenario, self._known_mbps, self._chunk_count)
         self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
@@ -133,7 +122,16 @@ class _Run:
                     self._round(site)
 
     def _start(self, start: Start) -> None:
-        plan = self._build(self._request(start.group, str(self._started)))
+        plan = self._build(
+            PlanRequest(
+                start.group,
+                self._sites,
+                self._known_mbps,
+                self._delays_ms,
+                self._chunk_count,
+                random.Random(f"{self._seed} {self._started}"),
+            )
+        )
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
 
         def received(site: str) -> None:
@@ -147,16 +145,6 @@ class _Run:
         self._overlay.start(self._job(plan), received, offers)
         if self._started == self._stop.tasks:
             self._end()
-
-    def _request(self, group: tuple[str, ...], drawn_for: str) -> PlanRequest:
-        return PlanRequest(
-            group,
-            self._sites,
-            self._known_mbps,
-            self._delays_ms,
-            -(-self._model_bytes // self._chunk_bytes),
-            random.Random(f"{self._seed} {drawn_for}"),
-        )
 
     def _job(self, plan: Plan) -> Job:
         return Job(plan, self._model_bytes, self._chunk_bytes)

@@ -1,0 +1,47 @@
+"""What a scenario plans with, the same for controllers and for the fluid model of a run (pure)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from agents import estimates, registry
+from agents.plan import Directed, Plan, PlanRequest
+from agents.rearrange import builder_keeping
+from harness.scenario import Scenario
+
+Build = Callable[[PlanRequest], Plan]
+
+
+def known_rates_mbps(scenario: Scenario) -> Mapping[Directed, float]:
+    """Every link's rate as the plans see it: with the scenario's error."""
+    return estimates.noisy(
+        scenario.topology.rates_mbps(),
+        scenario.scheme.rate_error_percent / 100,
+        random.Random(f"{scenario.seed} estimates"),
+    )
+
+
+def builder(
+    scenario: Scenario, rates_mbps: Mapping[Directed, float], chunk_count: int
+) -> tuple[Build, Plan | None]:
+    """What builds the plans of groups, and with a non-blocking scatter the default split.
+
+    That is the plan for everybody by which sites send at once; the others then keep to it.
+    """
+    topology, scheme = scenario.topology, scenario.scheme
+    plan = registry.plans()[scheme.plan.kind]
+    build: Build = partial(plan.build, **scheme.plan.options)
+    if scheme.scatter != "non-blocking":
+        return build, None
+    everybody = PlanRequest(
+        topology.site_names,
+        topology.site_names,
+        rates_mbps,
+        topology.delays_ms(),
+        chunk_count,
+        random.Random(f"{scenario.seed} default split"),
+    )
+    default: Plan = plan.default(everybody, **scheme.plan.options)
+    return builder_keeping(default, build), default
