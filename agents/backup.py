@@ -14,8 +14,9 @@ from functools import partial
 
 from agents.controller import Controller
 from agents.failover import Failover, Pulse, redial
+from agents.framing import Frame, no_chunks
 from agents.link import Connection
-from agents.messages import Begin, Bye, Frame, ProtocolError, describe, no_chunks
+from agents.messages import Begin, Bye, ProtocolError, describe
 from agents.neighbours import Reach
 
 FIRST = "controller"

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 
 from agents import policy as decisions
 from agents.failover import Pulse
+from agents.framing import Frame, no_chunks
 from agents.link import Connection, ConnectionLostError
 from agents.messages import (
     Begin,
     Bye,
     Control,
     Evaluated,
-    Frame,
     Halted,
     Left,
     LinkFound,
@@ -35,7 +35,6 @@ from agents.messages import (
     TaskFinished,
     TaskOver,
     describe,
-    no_chunks,
 )
 from agents.part import part
 from agents.plan import Plan, PlanError, PlanRequest, check

@@ -17,15 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from agents.framing import MAX_HELLO_BYTES, FrameReader, encode, no_chunks
 from agents.identity import Gate, Identity
-from agents.messages import (
-    MAX_HELLO_BYTES,
-    FrameReader,
-    Hello,
-    ProtocolError,
-    encode,
-    no_chunks,
-)
+from agents.messages import Hello, ProtocolError
 from agents.settings import AgentError
 
 WORKER_PORT = 7400

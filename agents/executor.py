@@ -13,9 +13,10 @@ from functools import partial
 import numpy as np
 
 from agents.disciplines import Flow
+from agents.framing import ChunkHeader, encode_chunk
 from agents.link import Connection, Outgoing
 from agents.memory import Pool
-from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask, encode_chunk
+from agents.messages import ProtocolError, RearrangeTask, StartTask
 from agents.offers import Key, Offers, OwnOffer, key_of
 from agents.part import BlockPart
 from agents.share import Local, Share

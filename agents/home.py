@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.failover import Failover
+from agents.framing import Frame, no_chunks
 from agents.link import Connection, ConnectionLostError
-from agents.messages import Begin, Control, Frame, ProtocolError, no_chunks
+from agents.messages import Begin, Control, ProtocolError
 from agents.neighbours import Reach
 
 

@@ -16,9 +16,12 @@ import termios
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
-from agents.messages import BEAT, ChunkHeader, Control, Frame, FrameReader, ProtocolError, encode
+from agents.framing import BEAT, ChunkHeader, Frame, FrameReader, encode, timed
+from agents.messages import Control, ProtocolError
 
 UNSENT_BYTES = (64 * 1024, 256 * 1024)
 """Unsent bytes that the kernel may hold: one chunk, but within these bounds.
@@ -46,6 +49,17 @@ _RESET = struct.pack("ii", 1, 0)
 
 class ConnectionLostError(Exception):
     """The peer is gone, or sent garbage; the message says which."""
+
+
+class Timing(Protocol):
+    """Keeps the time of what a connection carries."""
+
+    def stamp_ns(self, now_ns: int) -> int:
+        """What a frame carries whose first byte enters the socket now."""
+        ...
+
+    def arrived(self, peer: str, sent_ns: int, size: int) -> None:
+        """A whole frame is here that entered the socket then, with a chunk of this size or none."""
 
 
 @dataclass(slots=True)
@@ -78,6 +92,7 @@ class Connection:
         now_ns: Callable[[], int],
         discipline: Discipline = DISCIPLINES["fcfs"],
         chunk_bytes: int = UNSENT_BYTES[0],
+        timing: Timing | None = None,
     ) -> None:
         sock.setblocking(False)
         if sock.family == socket.AF_INET:
@@ -89,7 +104,9 @@ class Connection:
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._now_ns = now_ns
-        self._reader = FrameReader(allocate)
+        self._timing = timing
+        on_timed = partial(timing.arrived, peer) if timing else None
+        self._reader = FrameReader(allocate, on_timed=on_timed)
         self._lowat = 1
         self._control: deque[Outgoing] = deque()
         self._queue: Queue[Outgoing] = Queue(discipline)
@@ -267,7 +284,10 @@ class Connection:
         if self._current is None:
             return False
         self._start_ns = self._now_ns()
-        self._left = [memoryview(self._current.header)]
+        header = self._current.header
+        if self._timing is not None:
+            header = timed(header, self._timing.stamp_ns(self._start_ns))
+        self._left = [memoryview(header)]
         if self._current.payload is not None:
             self._left.append(self._current.payload)
         return True

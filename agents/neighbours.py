@@ -15,8 +15,9 @@ from typing import Protocol
 
 from agents.disciplines import Discipline
 from agents.failover import Failover, redial
+from agents.framing import ChunkHeader, Frame
 from agents.link import Connection, ConnectionLostError
-from agents.messages import Bye, ChunkHeader, Frame
+from agents.messages import Bye
 
 
 class Reach(Protocol):

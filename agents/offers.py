@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agents.disciplines import Flow
-from agents.messages import ChunkHeader, ProtocolError
+from agents.framing import ChunkHeader
+from agents.messages import ProtocolError
 from agents.plan import Edge
 from workloads.base import Vector
 

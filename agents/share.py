@@ -13,9 +13,10 @@ from functools import partial
 import numpy as np
 
 from agents.disciplines import Flow
+from agents.framing import ChunkHeader
 from agents.link import Outgoing
 from agents.memory import Pool
-from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask
+from agents.messages import ProtocolError, RearrangeTask, StartTask
 from agents.offers import OwnOffer
 from agents.part import BlockPart
 from agents.plan import Edge

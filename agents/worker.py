@@ -18,13 +18,12 @@ from agents.clock import Clock
 from agents.disciplines import DISCIPLINES
 from agents.executor import Executor
 from agents.failover import Pulse
+from agents.framing import ChunkHeader, Frame
 from agents.home import Home
 from agents.messages import (
     Begin,
     Bye,
-    ChunkHeader,
     Evaluated,
-    Frame,
     Halt,
     Halted,
     Left,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agents.executor import Executor
+from agents.framing import FrameReader
 from agents.link import Outgoing
-from agents.messages import FrameReader, RearrangeTask, StartTask
+from agents.messages import RearrangeTask, StartTask
 from agents.part import part
 from agents.plan import Block, Directed, Plan
 

@@ -17,8 +17,9 @@ from agents import registry
 from agents.controller import Controller
 from agents.dial import listen
 from agents.failover import Failover
+from agents.framing import ChunkHeader, encode, encode_chunk
 from agents.link import Connection
-from agents.messages import ChunkHeader, Report, SiteReady, TaskFinished, encode, encode_chunk
+from agents.messages import Report, SiteReady, TaskFinished
 from agents.plan import PlanError
 from agents.policies import preduce
 from agents.settings import ControllerSettings, WorkerSettings

@@ -15,21 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.dial import MAX_GREETINGS, Peer, accept, dial, listen, mesh, serve
-from agents.identity import SINGLY_TOLD, Gate, Identity
-from agents.messages import (
+from agents.framing import (
     CONTROL,
     HEADER,
     MAGIC,
     VERSION,
-    Begin,
     ChunkHeader,
     FrameReader,
-    Hello,
-    ProtocolError,
     encode,
     encode_chunk,
     no_chunks,
 )
+from agents.identity import SINGLY_TOLD, Gate, Identity
+from agents.messages import Begin, Hello, ProtocolError
 from agents.settings import AgentError
 
 SITES = ("a", "b", "c", "d")
@@ -89,12 +87,12 @@ STRANGERS = {
     "name of 'a' without proof": hello(callee="c"),
     "an old call of a again": hello(called_ns=1),
     "the first frame is no hello": encode(Begin(())),
-    "a control frame of 16777216 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 6),
-    "a control frame of 0 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 0, *[0] * 6),
+    "a control frame of 16777216 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7),
+    "a control frame of 0 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 0, *[0] * 7),
     "a chunk on a control connection": encode_chunk(ChunkHeader(True, 0, 0, 0, 0, (), False, 1000)),
-    "not a version 2 frame: magic 0x544c, 1": HEADER.pack(MAGIC, 1, CONTROL, 10, *[0] * 6),
-    "not a version 2 frame: magic 0x5353": b"SSH-2.0-OpenSSH_9.2p1 Debian",
-    "no valid message": HEADER.pack(MAGIC, VERSION, CONTROL, 2, *[0] * 6) + b"{}",
+    "not a version 3 frame: magic 0x544c, 1": HEADER.pack(MAGIC, 1, CONTROL, 10, *[0] * 7),
+    "not a version 3 frame: magic 0x5353": b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n",
+    "no valid message": HEADER.pack(MAGIC, VERSION, CONTROL, 2, *[0] * 7) + b"{}",
     "closed before a hello": hello()[:-1],
 }
 
@@ -178,7 +176,7 @@ def test_a_silent_crowd_keeps_nobody_out_and_takes_no_memory():
         serving = asyncio.create_task(
             serve(listener, door, {"a": Peer("a", "", 0)}, lambda *who: welcome.put_nowait(who))
         )
-        large = HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 6)
+        large = HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7)
         before, idle = open_files(), len(asyncio.all_tasks())
         tracemalloc.start()
         callers = await crowd(listener, 5, large)
@@ -287,7 +285,7 @@ def test_five_hundred_mutated_greetings_are_refused_and_the_expected_is_let_in()
 @given(stream=st.binary(max_size=300), cuts=st.lists(st.integers(1, 40), min_size=1))
 @settings(max_examples=200)
 def test_no_bytes_bring_a_reader_to_anything_but_a_protocol_error(stream, cuts):
-    for prefix in (b"", HEADER.pack(MAGIC, VERSION, CONTROL, len(stream) or 1, *[0] * 6)):
+    for prefix in (b"", HEADER.pack(MAGIC, VERSION, CONTROL, len(stream) or 1, *[0] * 7)):
         reader = FrameReader(no_chunks, 1000)
         rest, step = prefix + stream, 0
         with contextlib.suppress(ProtocolError):

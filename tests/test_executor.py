@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import registry
-from agents.messages import ChunkHeader, ProtocolError, RearrangeTask, StartTask
+from agents.framing import ChunkHeader
+from agents.messages import ProtocolError, RearrangeTask, StartTask
 from agents.part import BlockPart, order, part
 from agents.plan import Block, Plan, PlanError, PlanRequest, star
 from agents.plans import crew

@@ -18,17 +18,9 @@ import pytest
 from inside import run_all
 
 from agents import registry
+from agents.framing import CONTROL, HEADER, MAGIC, VERSION, ChunkHeader, encode, encode_chunk
 from agents.identity import Identity
-from agents.messages import (
-    CONTROL,
-    HEADER,
-    MAGIC,
-    VERSION,
-    Bye,
-    ChunkHeader,
-    encode,
-    encode_chunk,
-)
+from agents.messages import Bye
 from harness import agency, bodies, report, session
 from harness.kernel import build
 from harness.scenario import parse, resolve
@@ -254,8 +246,8 @@ def pester(door: tuple[str, int], insider: Identity) -> None:
         encode(outsider.hello("n2", "n1", 2**62)),
         encode(Identity("another", b"its own").hello("n2", "n1", 2**62)),
         *(encode(insider.hello("n1", whom, 1)) for whom in ("n2", "n3", "n4", "controller")),
-        HEADER.pack(MAGIC, VERSION - 1, CONTROL, 50, *[0] * 6) + bytes(50),
-        HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 6) + bytes(2**12),
+        HEADER.pack(MAGIC, VERSION - 1, CONTROL, 50, *[0] * 7) + bytes(50),
+        HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7) + bytes(2**12),
         encode_chunk(ChunkHeader(False, 0, 0, 0, 0, (), False, 65536)) + bytes(65536),
         encode(Bye()) * 1000,
         b"T",
