@@ -1,23 +1,22 @@
-"""How long a plan should take: a chunk-level fluid model of the overlay, and a lower bound (pure).
+"""How long a plan should take: a chunk-level fluid model of the overlay (pure).
 
 The model knows what the executor does and nothing of TCP: every directed link serves one chunk
 at a time at its rate, in the order of the discipline; a chunk that has arrived whole is added or
 sent on at once; adding costs nothing. What a site sends before its task is known (a non-blocking
 scatter) is kept where the task wants it, moved where it has not left yet, and in vain otherwise.
+With auxiliary paths, sites choose among them as the executor does.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
-
+from agents.auxiliary import Bounds, Lanes, disjoint_paths
 from agents.disciplines import DISCIPLINES, Flow, Queue
 from agents.part import part
 from agents.plan import Block, Directed, Edge, Plan
@@ -44,13 +43,15 @@ def estimate(
     model_bytes: int,
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
+    auxiliary: Bounds | None = None,
 ) -> float:
     """Completion time in seconds of one task alone on the overlay.
 
     Without `delays_ms` it is the fluid time of the papers; with them, every hop of every chunk
-    takes its propagation delay as well.
+    takes its propagation delay as well. With `auxiliary` bounds it uses auxiliary paths.
     """
-    return simulate([Job(plan, model_bytes, chunk_bytes)], rates_mbps, delays_ms, discipline)[0]
+    job = Job(plan, model_bytes, chunk_bytes)
+    return simulate([job], rates_mbps, delays_ms, discipline, auxiliary)[0]
 
 
 def simulate(
@@ -58,12 +59,13 @@ def simulate(
     rates_mbps: Mapping[Directed, float],
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
+    auxiliary: Bounds | None = None,
 ) -> list[float]:
     """When each job's last receiver has its last chunk, in seconds, all sharing the links.
 
     The jobs are numbered in the order of their start, as `task-fcfs` wants them.
     """
-    overlay = Overlay(rates_mbps, delays_ms or {}, discipline)
+    overlay = Overlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
     finish_s = [job.start_s for job in jobs]
 
     def finished(number: int, _: str) -> None:
@@ -74,30 +76,6 @@ def simulate(
         overlay.start(jobs[number], partial(finished, number))
     overlay.run()
     return finish_s
-
-
-def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
-    """No plan whatsoever can be faster, in seconds: the tightest cut of the overlay.
-
-    Every contributor's whole model must influence every other receiver, so at least `model_bytes`
-    cross every cut between them, and the smallest cut is the maximum flow. Delays are left out.
-    """
-    sites = sorted({site for link in rates_mbps for site in link})
-    index = {site: number for number, site in enumerate(sites)}
-    kbps = [round(rate * 1000) for rate in rates_mbps.values()]
-    rows = [index[src] for src, _ in rates_mbps]
-    columns = [index[dst] for _, dst in rates_mbps]
-    capacity = csr_array(
-        (np.array(kbps, dtype=np.int32), (rows, columns)),
-        shape=(len(sites), len(sites)),
-    )
-    flows = [
-        maximum_flow(capacity, index[src], index[dst]).flow_value
-        for src in plan.contributors
-        for dst in plan.receivers
-        if src != dst
-    ]
-    return max((model_bytes * 8 / (flow * 1000) for flow in flows), default=0.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +117,7 @@ class _Task:
 class _Chunk:
     """A chunk on its way along an edge, of which it has made so many hops.
 
-    A chunk of an offer is of no block yet.
+    A chunk of an offer is of no block yet. On an auxiliary path the edge is that path.
     """
 
     of: _Task | Offer
@@ -148,6 +126,7 @@ class _Chunk:
     edge: Edge
     inward: bool
     hops: int = 0
+    primary: bool = True
 
     @property
     def link(self) -> Directed:
@@ -164,11 +143,13 @@ class Overlay:
 
     `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
     that is free, or something to call. `bytes_in_vain` have arrived early where nobody wanted them.
+    A chunk that is being sent when `rates_mbps` change goes on at the old rate.
     """
 
     rates_mbps: Mapping[Directed, float]
     delays_ms: Mapping[Directed, float]
     discipline: str = "fcfs"
+    auxiliary: Bounds | None = None
     now_s: float = 0.0
     bytes_in_vain: int = 0
     heap: list[tuple[float, int, _Chunk | Directed | Callable[[], None]]] = field(
@@ -178,6 +159,17 @@ class Overlay:
     started: int = 0
     queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
     busy: set[Directed] = field(default_factory=set)
+    lanes: Lanes[_Chunk, _Chunk] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lanes = Lanes(self.auxiliary or Bounds(), self._go)
+        self.know(self.rates_mbps)
+
+    def know(self, rates_mbps: Mapping[Directed, float]) -> None:
+        """Sites choose auxiliary paths by these rates from now on."""
+        if self.auxiliary is not None:
+            sites = sorted({site for link in rates_mbps for site in link})
+            self.lanes.switch(disjoint_paths(itertools.permutations(sites, 2), rates_mbps))
 
     def offer(self, job: Job, site: str) -> Offer:
         """Send a site's contribution now by the job's plan, a default split, before it has a task.
@@ -192,7 +184,7 @@ class Overlay:
         }
         offer = Offer(job, site, edges, Flow(None, inward=True))
         for number, edge in sorted(edges.items()):
-            self._send(_Chunk(offer, None, number, edge, inward=True))
+            self._queue(_Chunk(offer, None, number, edge, inward=True))
         return offer
 
     def take_back(self, offer: Offer) -> None:
@@ -252,8 +244,11 @@ class Overlay:
     def _arrived(self, chunk: _Chunk) -> None:
         chunk.hops += 1
         if chunk.hops + 1 < len(chunk.edge):
-            self._send(chunk)
-        elif isinstance(chunk.of, Offer):
+            self._queue(chunk)
+            return
+        if not chunk.primary:
+            self.lanes.done(chunk)
+        if isinstance(chunk.of, Offer):
             self._arrived_early(chunk.of, chunk.number)
         else:
             assert chunk.block is not None
@@ -261,6 +256,17 @@ class Overlay:
             arrived(chunk.of, chunk.block, chunk.number, chunk.edge[-1])
 
     def _send(self, chunk: _Chunk) -> None:
+        """From a site of the task to the next one, along the chunk's edge or around it."""
+        if self.auxiliary is None:
+            self._queue(chunk)
+        else:
+            self.lanes.put(chunk.edge, chunk, chunk)
+
+    def _go(self, path: Edge, chunk: _Chunk) -> None:
+        chunk.primary, chunk.edge = path == chunk.edge, path
+        self._queue(chunk)
+
+    def _queue(self, chunk: _Chunk) -> None:
         link = chunk.link
         if link not in self.queues:
             self.queues[link] = Queue(DISCIPLINES[self.discipline])
@@ -275,6 +281,8 @@ class Overlay:
             self.busy.remove(link)
             return
         done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
+        if self.auxiliary is not None and chunk.primary and not chunk.hops:
+            self._at(done, partial(self.lanes.done, chunk))
         self._at(done, link)
         self._at(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
 

@@ -23,7 +23,7 @@ def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> d
             found[src, dst] = (src, dst)
             continue
         if src not in trees:
-            trees[src] = _shortest_paths(src, rates_mbps)
+            trees[src] = shortest_paths(src, rates_mbps)
         if dst not in trees[src]:
             raise PlanError(f"there is no path from {src} to {dst} over the overlay")
         found[src, dst] = trees[src][dst]
@@ -40,7 +40,8 @@ def route_rates_mbps(
     }
 
 
-def _shortest_paths(src: str, rates_mbps: Mapping[Directed, float]) -> dict[str, Edge]:
+def shortest_paths(src: str, rates_mbps: Mapping[Directed, float]) -> dict[str, Edge]:
+    """The path to every site that can be reached, by the least summed 1 / rate; ties as above."""
     neighbours: dict[str, list[str]] = {}
     for a, b in rates_mbps:
         neighbours.setdefault(a, []).append(b)

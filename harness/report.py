@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from agents.fluid import bound, estimate
+from agents.bound import bound
+from agents.fluid import estimate
 from agents.plan import Plan
 from harness import checks, event_lines, sums, tables
 from harness.event_lines import EventError

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.auxiliary import Bounds
 from agents.fluid import Job, Overlay, estimate
 from agents.plan import Block, Plan, PlanRequest, star
 from agents.plans import crew
@@ -127,3 +128,36 @@ def test_offers_of_a_task_that_starts_at_once_are_like_a_blocking_scatter(splits
     rates, default, _ = splits
     done_s, _ = carried_out(default, default, 0.0, rates, 1000)
     assert done_s == estimate(default, rates, 1000, 1000 * default.chunk_count)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "seconds"),
+    [
+        (None, 1.2),
+        # A chunk takes 0.1 s per hop: one at a time goes around while two go straight.
+        (Bounds(0, 1), 0.8),
+        # Two go around at a time, one behind the other; the last of six arrives after 0.7 s.
+        (Bounds(0, 2), 0.7),
+        # Eleven more wait for the direct link before anything goes around.
+        (Bounds(11, 1), 1.2),
+    ],
+)
+def test_auxiliary_paths_carry_what_finds_the_primary_one_busy(bounds, seconds):
+    rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t")], 8.0)
+    block = Block(((0, 12),), "s", (), (("s", "t"),))
+    plan = Plan(("s",), ("t",), 12, (block,))
+    found = estimate(plan, rates, 100_000, 1_200_000, auxiliary=bounds)
+    assert found == pytest.approx(seconds)
+
+
+def test_better_known_rates_open_other_auxiliary_paths():
+    rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t"), ("s", "k"), ("k", "t")], 8.0)
+    plan = Plan(("s",), ("t",), 9, (Block(((0, 9),), "s", (), (("s", "t"),)),))
+    overlay = Overlay(rates, {}, auxiliary=Bounds(0, 1))
+    overlay.know({link: rate for link, rate in rates.items() if "k" not in link})
+    overlay.start(Job(plan, 900_000, 100_000), lambda site: None)
+    overlay.run(0.35)
+    overlay.know(rates)
+    overlay.run()
+    # Four and two are sent by then; of the last three one goes by k and one by m.
+    assert overlay.now_s == pytest.approx(0.6)

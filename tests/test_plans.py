@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import registry
-from agents.fluid import Job, bound, estimate, simulate
+from agents.bound import bound
+from agents.fluid import Job, estimate, simulate
 from agents.plan import Block, Plan, PlanError, PlanRequest, check, split
 from agents.plans import a2a, crew, opr, ps, ring
 from agents.routes import routes
