@@ -136,7 +136,8 @@ class Controller:
         self._links[site].tell(Begin(part(self._default, site) if self._default else ()))
 
     def _close(self) -> None:
-        for timer in (*self._timers, *([self._last_call] if self._last_call else [])):
+        self._cancel_last_call()
+        for timer in self._timers:
             timer.cancel()
         self._tasks.close()
         for link in self._connections():
@@ -373,27 +374,49 @@ class Controller:
     # -- the end ------------------------------------------------------------------------------
 
     def _stop(self, reason: str) -> None:
-        if not self._stopping:
-            self._stopping = True
-            self._log("stopping", reason=reason)
-            for site in self.settings.sites:
-                self._tell(site, Stop())
+        if self._stopping:
+            return
+        self._stopping = True
+        self._log("stopping", reason=reason)
+        for site in self.settings.sites:
+            self._tell(site, Stop())
+        if self._last_call is not None:
+            self._call_last(self.settings.failover.patience_s, self._give_up_absent)
 
     def _end_if_idle(self) -> None:
-        """End when nothing runs and nobody works; whoever is lost may come back for a while."""
+        """End when nothing runs and nobody works; whoever is lost may come back for a while.
+
+        Where all are lost before anybody has done its rounds it is as likely the controller that is
+        cut off: then the while is as long as a task may take.
+        """
         if self._ended is None or self._ended.done() or self._unsettled is not None:
             return
         if self._tasks.running or self._working & self._overlay.present:
-            return
-        self._stop("every site has done its rounds")
-        if self._working and self._last_call is None:
-            loop = asyncio.get_running_loop()
-            patience_s = self.settings.failover.patience_s
-            self._last_call = loop.call_later(patience_s, self._give_up_absent)
+            self._cancel_last_call()
         elif not self._working:
+            self._stop("every site has done its rounds")
             self._ended.set_result(None)
+        elif self._last_call is not None:
+            return
+        elif self._stopping or len(self._working) < len(self.settings.sites):
+            self._stop("every site that can be reached has done its rounds")
+            self._call_last(self.settings.failover.patience_s, self._give_up_absent)
+        else:
+            wait_s = self.settings.task_s
+            reason = f"no site could be reached for {wait_s:g} s"
+            self._call_last(wait_s, lambda: self._stop(reason))
+
+    def _call_last(self, wait_s: float, call: Callable[[], None]) -> None:
+        self._cancel_last_call()
+        self._last_call = asyncio.get_running_loop().call_later(wait_s, call)
+
+    def _cancel_last_call(self) -> None:
+        if self._last_call is not None:
+            self._last_call.cancel()
+            self._last_call = None
 
     def _give_up_absent(self) -> None:
+        self._last_call = None
         self._working &= self._overlay.present
         self._end_if_idle()
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations, pairwise
 
 from agents import failover
 from agents.failover import BEATS
-from harness.settings import Failover, Scenario
+from harness.settings import Clock, Failover, Scenario
 from topologies.model import Topology
 
-MIN_TIMEOUT_S = 2.0
-"""Of failover, unless a scenario asks for less: TCP may need as long for a packet lost thrice."""
+MIN_TIMEOUT_S: Mapping[Clock, float] = {"virtual": 2.0, "real": 10.0}
+"""Of failover, unless a scenario asks for less: TCP may need two seconds for a packet lost thrice,
+and on a real clock a busy agent of a busy host is as silent as a dead one."""
 
 
-def derived(options: Failover, topology: Topology) -> Failover:
+def derived(options: Failover, topology: Topology, clock: Clock) -> Failover:
     """The same with a heartbeat and a timeout that no working connection exceeds.
 
     The timeout leaves room for the longest round trip eight times, so for several losses in a row,
@@ -29,7 +31,7 @@ def derived(options: Failover, topology: Topology) -> Failover:
             for a, b in combinations(sites, 2)
         )
         drain_s = max(topology.queue_bytes(x) * 8e-6 / x.rate_mbps for x in topology.links)
-        wanted_s = max(MIN_TIMEOUT_S, 8e-3 * round_trip_s + 2 * drain_s)
+        wanted_s = max(MIN_TIMEOUT_S[clock], 8e-3 * round_trip_s + 2 * drain_s)
         timeout_s = max(float(f"{wanted_s:.2g}"), BEATS * (options.heartbeat_s or 0.0))
     heartbeat_s = options.heartbeat_s or timeout_s / BEATS
     return replace(options, heartbeat_s=heartbeat_s, timeout_s=timeout_s)

@@ -16,7 +16,7 @@ from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
-from harness.settings import PROGRAMS, Basics, Component, Scenario, Scheme, Stop
+from harness.settings import PROGRAMS, Basics, Clock, Component, Scenario, Scheme, Stop
 from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
@@ -88,9 +88,9 @@ class Reader:
             scheme = PROGRAMS
         if self._source.problems or not (topology and workload and scheme):
             return None
-        clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
+        clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
-        basics["failover"] = patience.derived(basics["failover"], topology)
+        basics["failover"] = patience.derived(basics["failover"], topology, clock)
         return Scenario(
             **basics | {"clock": clock},
             topology=topology,

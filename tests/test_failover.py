@@ -10,7 +10,7 @@ import asyncio
 import random
 
 import pytest
-from wan import Wan, ladder, mesh, schedule
+from wan import FAILOVER, Wan, ladder, mesh, schedule
 
 from agents import registry
 from agents.plan import Block, Plan
@@ -67,6 +67,23 @@ def restart(name):
 
 def times(events):
     return [event["t_ns"] / 1e9 for event in events]
+
+
+def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_on():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=60.0)
+    away = [(2.0, cut(site, "controller")) for site in FOUR]
+    back = [(42.0, mend(site, "controller")) for site in FOUR]
+    run(wan, *away, *back)
+    assert wan.of("stopping")[0]["reason"] == "60 s are over"
+    assert max(times(wan.of("task_completed"))) > 50.0
+
+
+def test_a_run_ends_when_nobody_comes_back_within_a_tasks_budget():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=600.0)
+    run(wan, *((2.0, cut(site, "controller")) for site in FOUR))
+    stopping = wan.of("stopping")[0]
+    assert stopping["reason"] == f"no site could be reached for {wan.task_s:g} s"
+    assert stopping["t_ns"] / 1e9 < 2.0 + wan.task_s + FAILOVER.patience_s
 
 
 def test_a_worker_that_loses_the_controller_goes_on_alone_and_is_back_when_it_returns():

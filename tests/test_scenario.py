@@ -124,6 +124,12 @@ def test_the_clock_of_a_host_is_real_unless_said_otherwise():
     assert parse(SMALL + "backend: host\n", "x.yaml").clock == "real"
 
 
+@pytest.mark.parametrize(("clock", "timeout_s"), [("virtual", 2.0), ("real", 10.0)])
+def test_silence_is_given_more_time_on_a_real_clock(clock, timeout_s):
+    failover = parse(SMALL, "x.yaml", [f"clock={clock}"]).failover
+    assert (failover.timeout_s, failover.heartbeat_s) == (timeout_s, timeout_s / 4)
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_by_name_is_its_policy_and_plan(name):
     scheme = parse(SMALL + f"scheme: {name}\n", "x.yaml").scheme
