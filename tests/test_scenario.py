@@ -130,6 +130,11 @@ def test_silence_is_given_more_time_on_a_real_clock(clock, timeout_s):
     assert (failover.timeout_s, failover.heartbeat_s) == (timeout_s, timeout_s / 4)
 
 
+def test_many_links_give_signs_of_life_less_often():
+    failover = parse(SMALL.replace("sites: 3", "sites: 60"), "x.yaml").failover
+    assert (failover.timeout_s, failover.heartbeat_s) == (14.0, 3.5)  # of 3540 directed links
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_scheme_by_name_is_its_policy_and_plan(name):
     scheme = parse(SMALL + f"scheme: {name}\n", "x.yaml").scheme
