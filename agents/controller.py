@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
 from collections.abc import Callable, Mapping
 
@@ -37,7 +36,8 @@ from agents.messages import (
     describe,
 )
 from agents.part import part
-from agents.plan import Plan, PlanError, PlanRequest, check
+from agents.plan import Directed, Plan, PlanError, PlanRequest
+from agents.planner import Planner
 from agents.repair import Overlay
 from agents.settings import TASKS_PER_CONTROLLER, ControllerSettings, Log
 from agents.tasks import Tasks
@@ -47,7 +47,7 @@ class Controller:
     """`run` returns when all is done and everybody who can be reached was told to leave.
 
     With a `default` split, sites that are ready send by it at once; `build` is then expected to
-    keep what it can of it.
+    keep what it can of it. `latest_mbps` says what is now known of every link's rate.
     """
 
     def __init__(
@@ -58,23 +58,25 @@ class Controller:
         now_ns: Callable[[], int],
         log: Log,
         default: Plan | None = None,
+        latest_mbps: Callable[[], Mapping[Directed, float]] | None = None,
     ) -> None:
         self.settings = settings
         self._policy = policy
-        self._build = build
         self._now_ns = now_ns
         self._log = log
         self._default = default
+        self._latest_mbps = latest_mbps
         self._offers: dict[str, int] = {}
         self._state = policy.initial
         self._overlay = Overlay(settings.rates_mbps)
+        self._planner = Planner(settings, self._overlay, build)
         self._tasks = Tasks(
             self._overlay,
             settings.chunk_count,
             settings.chunk_bytes,
             settings.task_s,
             settings.failover.replans,
-            self._plan,
+            self._planner.plan,
             self._tell,
             log,
             self._end_if_idle,
@@ -110,6 +112,8 @@ class Controller:
             reason = f"{settings.time_s:g} s are over"
             left_s = max(0.0, settings.time_s - elapsed_s)
             self._timers.append(loop.call_later(left_s, self._stop, reason))
+        updating = asyncio.create_task(self._update())
+        updating.add_done_callback(self._check)
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
             await self._ended
@@ -118,6 +122,7 @@ class Controller:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), settings.failover.timeout_s)
         finally:
+            updating.cancel()
             pulse.cancel()
             self._close()
 
@@ -305,7 +310,7 @@ class Controller:
     def _start(self, start: decisions.Start) -> None:
         settings, task = self.settings, self._next
         try:
-            plan = self._plan(start, task)
+            plan = self._planner.plan(start, task)
         except PlanError as error:
             if self._overlay.whole:
                 raise
@@ -324,33 +329,13 @@ class Controller:
             bytes=settings.model_bytes,
             chunk_bytes=settings.chunk_bytes,
             forest=plan.to_json(),
+            version=self._planner.knowledge.version,
         )
         offers = {site: self._offers[site] for site in start.group if site in self._offers}
         witnesses = self._overlay.present if self._default else ()
         self._tasks.start(task, start, plan, offers if self._default else {}, witnesses)
         if settings.tasks is not None and self._started >= settings.tasks:
             self._stop(f"{settings.tasks} tasks are started")
-
-    def _plan(self, start: decisions.Start, task: int) -> Plan:
-        """A plan over the links and sites that can be used now; PlanError if there is none."""
-        settings = self.settings
-        around = self._overlay.around(start.group[0])
-        if not around.issuperset(start.group):
-            raise PlanError("the links that are left do not connect the group")
-        usable = self._overlay.usable_mbps()
-        rates = {link: rate for link, rate in usable.items() if link[0] in around}
-        plan = self._build(
-            PlanRequest(
-                start.group,
-                tuple(site for site in settings.sites if site in around),
-                rates,
-                {link: settings.delays_ms[link] for link in rates},
-                settings.chunk_count,
-                random.Random(f"{settings.seed} {task}"),
-            )
-        )
-        check(plan, rates.keys())
-        return plan
 
     def _postpone(self, start: decisions.Start, reason: str) -> None:
         """The links that are left do not connect the group: its sites are ready again later."""
@@ -365,6 +350,15 @@ class Controller:
             if site in self._stranded:
                 self._stranded.discard(site)
                 self._ready(site, self._iterations[site])
+
+    async def _update(self) -> None:
+        """Every UPDATE_TIME, plan by the latest rates from then on."""
+        while self._latest_mbps is not None:
+            await asyncio.sleep(self.settings.update_s)
+            if self._planner.refresh(self._latest_mbps()):
+                known = self._planner.knowledge
+                links = [[*link, rate] for link, rate in known.rates_mbps.items()]
+                self._log("plans_updated", version=known.version, links=links)
 
     def _evaluated(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent
@@ -420,6 +414,10 @@ class Controller:
         self._working &= self._overlay.present
         self._end_if_idle()
 
-    def _fail(self, error: Exception) -> None:
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(error)

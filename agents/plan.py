@@ -128,7 +128,8 @@ class PlanRequest:
 
     `group` contributes and receives; `sites` are all that may help, the group included.
     `rates_mbps` and `delays_ms` have one entry per directed link of the overlay. `rng` is the
-    only source of chance.
+    only source of chance. `first_mbps` are the rates that were known when the run began, None if
+    they are the same: what must not move from task to task is chosen by them.
     """
 
     group: tuple[str, ...]
@@ -137,6 +138,7 @@ class PlanRequest:
     delays_ms: Mapping[Directed, float]
     chunk_count: int
     rng: random.Random
+    first_mbps: Mapping[Directed, float] | None = None
 
 
 class PlanBuilder(Protocol):

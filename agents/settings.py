@@ -57,7 +57,8 @@ class ControllerSettings:
 
     `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
     count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
-    that starts the run, and numbers those that may take over.
+    that starts the run, and numbers those that may take over. Plans take over new rates every
+    `update_s`, if one differs by the share `update_threshold` or more.
     """
 
     sites: tuple[str, ...]
@@ -74,6 +75,8 @@ class ControllerSettings:
     accuracy_percent: float | None = None
     failover: Failover = field(default_factory=Failover)
     rank: int = 0
+    update_s: float = 5.0
+    update_threshold: float = 0.0
 
     @property
     def chunk_count(self) -> int:

@@ -300,10 +300,19 @@ class RatesEstimated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PlansUpdated(Event):
+    """Controller: from now on plans go by these rates; `version` counts from 1."""
+
+    version: int
+    links: tuple[LinkRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
     """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
 
-    `bytes` is the model's size; `forest` is the plan as `agents.plan.Plan.to_json` gives it.
+    `bytes` is the model's size; `forest` is the plan as `agents.plan.Plan.to_json` gives it, made
+    by the rates of that version.
     """
 
     task: int
@@ -315,6 +324,7 @@ class TaskStarted(Event):
     bytes: int
     chunk_bytes: int
     forest: Mapping[str, Any]
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ def mesh(sites=MESH, rate=100.0):
     return {(a, b): rate for a in sites for b in sites if a != b}
 
 
-def request(rates, group, chunk_count=100, seed=1):
+def request(rates, group, chunk_count=100, seed=1, first=None):
     sites = tuple(sorted({site for link in rates for site in link}))
     delays = dict.fromkeys(rates, 10.0)
-    return PlanRequest(tuple(group), sites, rates, delays, chunk_count, random.Random(seed))
+    rng = random.Random(seed)
+    return PlanRequest(tuple(group), sites, rates, delays, chunk_count, rng, first)
 
 
 @st.composite

@@ -240,6 +240,7 @@ class Wan:
         backup=False,
         task_s=60.0,
         early=False,
+        latest_mbps=None,
         **stop,
     ):
         self.rates = rates
@@ -247,6 +248,7 @@ class Wan:
         self.names = ("controller", "backup") if backup else ("controller",)
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
+        self.latest_mbps = latest_mbps
         self.lives = {}
         self.events = []
         self.paths = {}
@@ -436,7 +438,8 @@ class Wan:
 
         def make():
             log = self.log(name)
-            return Controller(settings, self.policy, build, Now().now_ns, log, default)
+            now_ns = Now().now_ns
+            return Controller(settings, self.policy, build, now_ns, log, default, self.latest_mbps)
 
         elapsed_s = asyncio.get_running_loop().time()
         if name == "backup":

@@ -5,7 +5,7 @@ tree of a root is the union of the shortest paths to it (Definition 2); its dela
 sum of weights from a leaf to the root (Theorem 1). A root's quality is q = 1 / w(FAPT); the roots
 are the sites of the highest quality (Algorithm 1), each has a tree of its own (Algorithm 2), and
 chunks are shared among them in proportion to q (Section IV-C). Sites on the way aggregate, then
-forward.
+forward. Roots and shares are chosen once, by the rates known first, trees by the rates of now.
 
 Links are directed here, and a tree is chosen by the rates towards its root, which contributions
 take. The result comes down the same tree, as in the paper (`pull: reversed`), or down the
@@ -44,8 +44,9 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
 def qualities(request: PlanRequest) -> dict[str, float]:
     """Each site's quality as a root of all sites, q = 1 / w(FAPT) in Mbit/s, the best site first.
 
-    Ties stay in the order of the sites.
+    By the rates known first. Ties stay in the order of the sites.
     """
-    weights = {link: 1.0 / rate for link, rate in request.rates_mbps.items()}
+    rates_mbps = request.rates_mbps if request.first_mbps is None else request.first_mbps
+    weights = {link: 1.0 / rate for link, rate in rates_mbps.items()}
     found = {site: 1.0 / delay(shortest(site, weights), weights) for site in request.sites}
     return dict(sorted(found.items(), key=lambda item: -item[1]))
