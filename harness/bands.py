@@ -7,9 +7,7 @@ an agent that is dead or stopped is hatched, and a link has a line over the rows
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from harness.history import Disturbance
+from harness.lanes import Lane, lanes, span_s
 
 COLOUR = "#d55e00"
 LANE_IN = 0.15
@@ -27,49 +26,6 @@ BEHIND = 0.10
 """Opacity of a band: where several overlap it is darker."""
 
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
-
-CHARACTERS = 44
-"""More of a fault's text is not shown."""
-
-LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
-"""A drawn time has up to 17 digits; figures show four."""
-
-WIDTH_CHARACTERS = 225
-"""About so many characters of the strip's font fit beside each other in a chart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A fault's place in the strip, in seconds; its text is right of `start_s` or left of `end_s`.
-
-    `end_s` is the window's where nothing ended the fault before.
-    """
-
-    number: int
-    text: str
-    start_s: float
-    end_s: float
-    left_of_end: bool
-
-
-def lanes(faults: Sequence[Disturbance], window_s: tuple[float, float]) -> tuple[Lane, ...]:
-    """Where the faults that can be seen in a window go, so that no two overlap."""
-    taken_s: list[float] = []
-    found = []
-    character_s = (window_s[1] - window_s[0]) / WIDTH_CHARACTERS
-    for fault in faults:
-        start_s, end_s = (float(np.clip(time_s, *window_s)) for time_s in _span_s(fault, window_s))
-        if start_s == end_s and start_s in window_s:
-            continue
-        text = _shown(fault.started.text)
-        text_s = (len(text) + 2) * character_s
-        left_of_end = start_s + text_s > window_s[1]
-        from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)
-        free = (n for n, until_s in enumerate(taken_s) if until_s <= from_s)
-        number = next(free, len(taken_s))
-        taken_s[number : number + 1] = [window_s[1] if left_of_end else to_s]
-        found.append(Lane(number, text, start_s, end_s, left_of_end))
-    return tuple(found)
 
 
 def below_a_strip(
@@ -92,7 +48,7 @@ def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
     for fault in faults:
         if fault.started.targets:
             axes.axvspan(
-                *_span_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
+                *span_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
             )
 
 
@@ -104,7 +60,7 @@ def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame)
     end_s = tasks["end_s"].fillna(math.inf)
     label = "while a fault went on"
     for fault in faults:
-        from_s, until_s = _span_s(fault, (0.0, math.inf))
+        from_s, until_s = span_s(fault, (0.0, math.inf))
         during = (tasks["start_s"] < until_s) & (end_s > from_s)
         for row in np.flatnonzero(during) if fault.started.targets else ():
             span = (row - 0.5, row + 0.5)
@@ -115,7 +71,7 @@ def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame)
 def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
     """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
     for fault in faults:
-        start_s, end_s = _span_s(fault, axes.get_xlim())
+        start_s, end_s = span_s(fault, axes.get_xlim())
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
         for site in sorted(names & rows.keys()):
             if hatch := HATCHES.get(fault.started.verb):
@@ -142,19 +98,3 @@ def _fill(axes: Axes, shown: Sequence[Lane]) -> None:
 def _hatched(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
     corner, size = (start_s, row - 0.4), (end_s - start_s, 0.84)
     axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))
-
-
-def _span_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
-    """When it went on; what nothing ended goes on to the window's end."""
-    start_s = fault.started.t_ns / 1e9
-    return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
-
-
-def _shown(text: str) -> str:
-    """A fault's text as figures have room for it."""
-    text = LONG_NUMBER.sub(lambda number: _rounded(float(number[0])), text)
-    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
-
-
-def _rounded(value: float) -> str:
-    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"

@@ -8,8 +8,7 @@ readers can tell apart and which differ in grey.
 from __future__ import annotations
 
 import io
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -23,9 +22,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from harness import bands
-from harness.events import Received, Sent
-from harness.history import Disturbance, History, Interval, Task, phases, union
+from harness import activity, bands
+from harness.history import Disturbance, History, phases
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -71,12 +69,10 @@ def gantt(
 ) -> Figure:
     """What every site did when, a row per site in the given order; `window_s` shows a part.
 
-    Of a synchronization, the upper half shows when contributions moved and were added, the lower
-    half when results moved; where they overlap in time, chunks were pipelined. Work for tasks
-    that the site is no member of is the line under its row. Faults have a strip above.
+    See `activity.bars` for what the bars are. Faults have a strip above.
     """
     window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
-    bars = _gantt_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
+    bars = activity.bars(history, {site: row for row, site in enumerate(sites)}, window_s)
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
         height_in = 1.1 + row_in * len(sites)
@@ -206,58 +202,10 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     return buffer.getvalue()
 
 
-Bar = tuple[float, float, float, float]
-"""(start_s, end_s, y, height) in a Gantt chart whose rows are one high and count downwards."""
-
-_GANTT: Mapping[str, str] = {
-    "compute": "#a9d3ee",
-    "wait for a group": PALE,
-    "in a task": "#f7e6c4",
-    "scatter and reduce": ORANGE,
-    "multicast": GREEN,
-    "help with other tasks": BLACK,
-}
+_GANTT: Mapping[str, str] = dict(
+    zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK), strict=True)
+)
 """What a bar shows and its colour, in the order of drawing."""
-
-
-def _gantt_bars(
-    history: History, rows: Mapping[str, int], window_s: tuple[float, float]
-) -> dict[str, list[Bar]]:
-    bars: dict[str, list[Bar]] = {name: [] for name in _GANTT}
-
-    def add(name: str, site: str, spans: Iterable[Interval], y: float, height: float) -> None:
-        for start_ns, end_ns in spans:
-            start_s, end_s = max(start_ns / 1e9, window_s[0]), min(end_ns / 1e9, window_s[1])
-            if site in rows and start_s < end_s:
-                bars[name].append((start_s, end_s, rows[site] + y, height))
-
-    names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
-    for site, done in phases(history).items():
-        for phase in done:
-            add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
-    helped: defaultdict[str, list[Interval]] = defaultdict(list)
-    for task in history.tasks:
-        for (site, flow), span in _task_spans(task).items():
-            if site not in task.started.group:
-                helped[site].append(span)
-            elif flow == "in":
-                add("scatter and reduce", site, [span], -0.32, 0.29)
-            elif flow == "out":
-                add("multicast", site, [span], -0.03, 0.29)
-    for site, intervals in helped.items():
-        add("help with other tasks", site, union(intervals), 0.31, 0.09)
-    return bars
-
-
-def _task_spans(task: Task) -> dict[tuple[str, str], Interval]:
-    """(site, phase) -> from the first byte that the site sent or received to the last."""
-    spans: dict[tuple[str, str], Interval] = {}
-    moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)
-    for event in moved:
-        key = (event.site, event.phase)
-        start_ns, end_ns = spans.get(key, (event.start_ns, event.end_ns))
-        spans[key] = min(start_ns, event.start_ns), max(end_ns, event.end_ns)
-    return spans
 
 
 def _task_numbers(

@@ -10,7 +10,7 @@ import functools
 import importlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
 from harness.network import payload_share
+from harness.pages.run import Story, page
 from harness.patience import patience
 from harness.scenario import Scenario, load
 from harness.store import RunFolder
@@ -36,7 +37,9 @@ CLOSE_UP_TASKS = 24
 
 
 def build(run_dir: Path) -> Verdict:
-    """Make `tables/`, `plots/` and `verdict.json` of a run folder again, and return the verdict.
+    """Make all that a run folder says of its run again, and return the verdict.
+
+    That is `tables/`, `plots/`, `verdict.json` and `report.html`.
 
     A log with a line that is no event makes the verdict `fail` and nothing else.
     Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
@@ -45,14 +48,16 @@ def build(run_dir: Path) -> Verdict:
     text = folder.read_text("events.jsonl")
     folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
+    history, made = History.of(()), dict[str, pd.DataFrame]()
     try:
         history = History.of(event_lines.read(io.StringIO(text)))
     except EventError as error:
         verdict = Verdict.of([Check("the log is readable", "fail", str(error))])
     else:
         verdict = checks.judge(history, rules(scenario))
-        _write_tables(folder, scenario, history)
+        made = _write_tables(folder, scenario, history)
     folder.write_json("verdict.json", verdict.to_json())
+    _write_page(folder, scenario, verdict, history, made)
     return verdict
 
 
@@ -155,41 +160,68 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     return of_task
 
 
-def _write_tables(folder: RunFolder, scenario: Scenario, history: History) -> None:
+def _write_tables(
+    folder: RunFolder, scenario: Scenario, history: History
+) -> dict[str, pd.DataFrame]:
     topology = scenario.topology
     sites = topology.site_names
     tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
-    links = tables.links(history, topology)
-    accuracy = tables.accuracy(history)
-    folder.write_table("tasks", tasks)
-    folder.write_table("workers", tables.workers(history, sites))
-    folder.write_table("links", links)
-    folder.write_table("accuracy", accuracy)
-    folder.write_table("run", tables.run(history, tasks, sites))
-    folder.write_table("faults", tables.faults(history))
+    made = {
+        "tasks": tasks,
+        "workers": tables.workers(history, sites),
+        "links": tables.links(history, topology),
+        "accuracy": tables.accuracy(history),
+        "run": tables.run(history, tasks, sites),
+        "faults": tables.faults(history),
+    }
+    for name, table in made.items():
+        folder.write_table(name, table)
+    if scenario.runs_programs:
+        made["links"] = tables.counted(made["links"], history)
     if scenario.outputs.plots:
-        _draw(folder, scenario, history, tasks, links, accuracy)
+        _draw(folder, scenario, history, made)
+    return made
+
+
+def _write_page(
+    folder: RunFolder,
+    scenario: Scenario,
+    verdict: Verdict,
+    history: History,
+    made: Mapping[str, pd.DataFrame],
+) -> None:
+    environment = json.loads(folder.read_text("environment.json", missing="{}"))
+    files = [
+        str(path.relative_to(folder.path))
+        for path in folder.path.glob("*/*.*")
+        if path.parent.name in ("tables", "plots")
+    ]
+    story = Story(
+        scenario=scenario,
+        verdict=verdict,
+        history=history,
+        tables=made,
+        environment=environment,
+        given=folder.read_text("scenario.yaml", missing=""),
+        resolved=folder.read_text("resolved.yaml"),
+        files=sorted(files),
+    )
+    folder.write_text("report.html", page(story))
 
 
 def _draw(
-    folder: RunFolder,
-    scenario: Scenario,
-    history: History,
-    tasks: pd.DataFrame,
-    links: pd.DataFrame,
-    accuracy: pd.DataFrame,
+    folder: RunFolder, scenario: Scenario, history: History, made: Mapping[str, pd.DataFrame]
 ) -> None:
     from harness import plots  # matplotlib takes a second to load
 
-    sites = scenario.topology.site_names
+    sites, tasks, accuracy = scenario.topology.site_names, made["tasks"], made["accuracy"]
     folder.write_figure("gantt", plots.gantt(history, sites))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
     folder.write_figure("tasks", plots.task_times(tasks, history.faults))
-    if scenario.runs_programs:
-        links = tables.counted(links, history)
-    folder.write_figure("links", plots.link_utilisation(links, sites, scenario.runs_programs))
+    links = plots.link_utilisation(made["links"], sites, scenario.runs_programs)
+    folder.write_figure("links", links)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
         figure = plots.accuracy(accuracy, target, scenario.clock, history.faults)

@@ -2,7 +2,7 @@
 
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
-        tables/*.csv plots/*.png plots/*.svg verdict.json
+        tables/*.csv plots/*.png plots/*.svg verdict.json report.html
     runs/<scenario>/latest -> the one that was finished last
 
 A file is written whole under another name and then renamed, so a full disk or a crash leaves the
@@ -103,19 +103,24 @@ class RunFolder:
         """Where the agents' own output goes."""
         return self.path / "log"
 
-    def read_text(self, name: str) -> str:
-        """A file of the folder. StoreError says which is missing or cannot be read."""
+    def read_text(self, name: str, missing: str | None = None) -> str:
+        """A file of the folder, or what stands for one that is missing.
+
+        StoreError says which is missing or cannot be read.
+        """
         path = self.path / name
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError:
+            if missing is not None:
+                return missing
             raise StoreError(f"{path}: is missing, so {self.path} is no complete run") from None
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"{path}: cannot be read: {error}") from None
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file."""
-        self.write_bytes(name, text.encode())
+        """Write a text file; what no UTF-8 can hold, such as half a character, becomes `?`."""
+        self.write_bytes(name, text.encode(errors="replace"))
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a value as readable JSON."""

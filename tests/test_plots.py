@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, history, without
 
-from harness import bands, plots, tables
+from harness import lanes, plots, tables
 from harness.history import History
 from harness.tables import Forecast
 from topologies.model import Link, Site, Topology
@@ -234,7 +234,7 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
 )
 def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
     kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
-    assert [lane.text for lane in bands.lanes([kill], (0.0, 10.0))] == [shown]
+    assert [lane.text for lane in lanes.lanes([kill], (0.0, 10.0))] == [shown]
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:

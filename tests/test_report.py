@@ -23,6 +23,7 @@ FILES = [
     "plots/links.svg",
     "plots/tasks.png",
     "plots/tasks.svg",
+    "report.html",
     "resolved.yaml",
     "tables/accuracy.csv",
     "tables/faults.csv",

@@ -1,0 +1,112 @@
+"""HTML and SVG as values: whatever is not markup already is escaped (pure).
+
+`tag` is the only way to make an element, and it escapes every text and every attribute that it is
+given, so nothing that a user, a file or a program says can become markup.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""What HTML cannot hold, and what would turn the direction of the text around it."""
+
+VOID = frozenset({"br", "input", "link", "meta"})
+"""Elements without content, and without an end tag."""
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Child = str | int | float | None
+"""What an element may hold: `Html` as it is, other text escaped, nothing for None."""
+
+
+def tag(element: str, /, *children: Child | Iterable[Child], **attributes: Child | bool) -> Html:
+    """An element. `class_` is `class`, `aria_label` is `aria-label`; None is left out.
+
+    `tag("a", "<", href="#x")` is `<a href="#x">&lt;</a>`.
+    """
+    begin = element + "".join(
+        f" {_attribute(key)}" if value is True else f' {_attribute(key)}="{_quoted(value)}"'
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if element in VOID:
+        return Html(f"<{begin}>")
+    return Html(f"<{begin}>{join(children)}</{element}>")
+
+
+def join(children: Iterable[Child | Iterable[Child]]) -> Html:
+    """Everything in a row, escaped where it is not markup."""
+    return Html(
+        "".join(
+            text(child) if child is None or isinstance(child, str | int | float) else join(child)
+            for child in children
+        )
+    )
+
+
+def text(value: Child) -> Html:
+    """A value as markup; numbers to two digits after the point."""
+    if isinstance(value, Html):
+        return value
+    return Html("" if value is None else _quoted(value))
+
+
+def number(value: float) -> str:
+    """As short as two digits after the point allow: `1.50` is `1.5`, `2.00` is `2`."""
+    short = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if short == "-0" else short
+
+
+def table(
+    heads: Iterable[Child],
+    rows: Iterable[Iterable[Child]],
+    caption: str,
+    numeric: Iterable[int] = (),
+) -> Html:
+    """A table whose first column names its rows; the columns `numeric` are set to the right."""
+    right = frozenset(numeric)
+
+    def cell(kind: str, column: int, value: Child, scope: str | None) -> Html:
+        return tag(kind, value, scope=scope, class_="number" if column in right else None)
+
+    head = [cell("th", column, value, "col") for column, value in enumerate(heads)]
+    body = [
+        tag(
+            "tr",
+            *(
+                cell("td" if column else "th", column, value, None if column else "row")
+                for column, value in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    made = tag(
+        "table",
+        tag("caption", caption, class_="unseen"),
+        tag("thead", tag("tr", head)),
+        tag("tbody", body),
+    )
+    return scrolled(made, caption)
+
+
+def scrolled(content: Html, label: str) -> Html:
+    """Content that may be wider than the window; the keyboard can scroll it too."""
+    return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
+def _quoted(value: Child) -> str:
+    """Escaped, markup too: what an attribute holds is text."""
+    shown = number(value) if isinstance(value, float) else str(value)
+    return html.escape(UNFIT.sub("\ufffd", shown))
+
+
+def _attribute(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")

@@ -1,0 +1,237 @@
+"""Report pages say what the run folder says, whole, safely and in one file."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
+
+from harness import report
+from harness.events import ComputeFinished, ComputeStarted
+from harness.history import History
+from harness.loads import loads
+from harness.pages import charts, layout, markup
+from harness.pages.gantt import MOST_BARS, gantt
+from harness.pages.markup import tag
+from topologies.model import Link, Site, Topology
+
+NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, and the text of each kind of them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in markup.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def all(self, name: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for tag, attributes in self.elements if tag == name)
+
+    def text(self, name: str) -> str:
+        return "".join(self.texts.get(name, ()))
+
+
+def page(folder: Path, log: str, scenario: str) -> Page:
+    """The page of a run folder with this log and scenario."""
+    (folder / "resolved.yaml").write_text(scenario + "outputs: {plots: false}\n")
+    (folder / "scenario.yaml").write_text(scenario)
+    (folder / "events.jsonl").write_text(log)
+    report.build(folder)
+    return Page((folder / "report.html").read_text())
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Page:
+    return page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+
+
+def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
+    assert plain.text("h1") == "three"
+    assert "✓ pass" in plain.text("span")
+    assert plain.texts["h2"] == [
+        "Summary", "Task times", "Timeline", "Network", "Rates", "Accuracy", "Sites", "Checks",
+        "Scenario", "Files",
+    ]  # fmt: skip
+
+
+def test_a_page_loads_nothing_and_its_links_lead_somewhere(plain: Page) -> None:
+    anchors = [found["id"] for _, found in plain.elements if "id" in found]
+    assert len(anchors) == len(set(anchors))
+    for _, found in plain.elements:
+        assert not found.keys() & {"src", "srcset", "action", "data", "xlink:href"}
+    hrefs = [str(found["href"]) for found in plain.all("a")]
+    assert {href[1:] for href in hrefs if href.startswith("#")} <= set(anchors)
+    assert not [href for href in hrefs if re.match(r"[a-z]+:|/", href)]
+    assert "url(http" not in plain.text("style") and "@import" not in plain.text("style")
+
+
+def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
+    pictures = [found for found in plain.all("svg") if "aria-hidden" not in found]
+    assert len(pictures) >= 6
+    for picture in pictures:
+        assert picture["role"] == "img" and len(str(picture["aria-label"])) > 20
+    levels = [int(name[1]) for name, _ in plain.elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
+    assert [found["lang"] for found in plain.all("html")] == ["en"]
+
+
+def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:
+    scenario = SCENARIO.read_text() + f"description: {json.dumps(NASTY)}\n# {NASTY}\n"
+    fault = {"fault": 0, "verb": "kill", "text": NASTY, "targets": [NASTY]}
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for change in (
+        added(300, "runner", "fault_started", **fault),
+        added(4300, "rome", "agent_failed", reason=NASTY + "\x1b[31m\u202e\ud800"),
+        altered("run_started", {"policy": NASTY}),
+    ):
+        log = change(log)
+    made = page(tmp_path, "".join(json.dumps(line) + "\n" for line in log), scenario)
+    scripts = list(made.all("script"))
+    assert [found.get("type") for found in scripts] == ["application/json", None]
+    assert not list(made.all("img"))
+    assert not [key for _, found in made.elements for key in found if key.startswith("on")]
+    assert NASTY in made.text("pre")
+    assert NASTY in made.text("p")
+    assert any(f"rome gave up: {NASTY}\ufffd[31m\ufffd\ufffd" in text for text in made.texts["li"])
+
+
+def test_a_log_that_cannot_be_read_still_makes_a_page_that_says_so(tmp_path: Path) -> None:
+    made = page(tmp_path, LOG.read_text()[:-50], SCENARIO.read_text())
+    assert "the log is readable: events.jsonl:83: cut off" in made.text("li")
+    assert made.texts["h2"] == ["Checks", "Scenario"]
+
+
+def test_the_script_that_a_page_carries_is_the_one_that_it_allows(plain: Page) -> None:
+    policy = next(str(f["content"]) for f in plain.all("meta") if "http-equiv" in f)
+    digest = base64.b64encode(hashlib.sha256(plain.texts["script"][-1].encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    )
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium here")
+def test_in_a_browser_the_slider_comes_to_life(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    shown = subprocess.run(
+        [*command, profile, (tmp_path / "report.html").as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    controls = next(f for f in Page(shown.stdout).all("div") if f.get("class") == "controls")
+    assert "hidden" not in controls
+
+
+def test_loads_are_payload_over_what_the_rate_lets_pass() -> None:
+    found = loads(history(), TOPOLOGY, 46)
+    assert found.step_s == pytest.approx(0.1)
+    assert found.links[:2] == (("oslo", "rome"), ("oslo", "kyiv"))
+    moved = found.share * 8e6 / 8 * found.step_s
+    sent: dict[tuple[str, str], int] = {}
+    for task in history().tasks:
+        for event in task.sent:
+            sent[event.site, event.dst] = sent.get((event.site, event.dst), 0) + event.bytes
+    by_link = dict(zip(found.links, moved.sum(axis=0), strict=True))
+    assert {ends: round(size) for ends, size in by_link.items() if size} == sent
+    assert not found.cut.any()
+
+
+def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
+    values = {"rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    ends = {"src": "oslo", "dst": "kyiv"}
+    disturbed = history(
+        added(1050, "runner", "link_changed", **ends, **values, cuts=["blackhole"]),
+        added(1250, "runner", "link_changed", **ends, **values, cuts=[]),
+    )
+    found = loads(disturbed, TOPOLOGY, 46)
+    steps, links = np.nonzero(found.cut)
+    assert list(steps) == [10, 11, 12]
+    assert {found.links[link] for link in links} == {("oslo", "kyiv")}
+
+
+@given(st.text())
+def test_any_text_comes_out_of_markup_as_it_went_in(text: str) -> None:
+    made = Page(tag("p", text, title=text))
+    clean = markup.UNFIT.sub("\ufffd", text)
+    assert made.text("p") == clean.replace("\r\n", "\n") or "\r" in clean
+    assert next(made.all("p"))["title"] == clean
+
+
+@given(st.integers(2, 12), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=25)
+def test_sites_lie_within_the_map_and_apart(count: int, random: object) -> None:
+    names = [f"s{number}" for number in range(count)]
+    delays = {frozenset((a, b)): random.uniform(1, 200) for a in names for b in names if a < b}  # type: ignore[attr-defined]
+    links = tuple(
+        Link(a, b, 1.0, delays[frozenset((a, b))]) for a in names for b in names if a != b
+    )
+    topology = Topology("t", tuple(map(Site, names)), links)
+    places, _ = layout.places(topology, 700.0, 400.0, 50.0)
+    assert places == layout.places(topology, 700.0, 400.0, 50.0)[0]
+    assert all(-0.1 <= x <= 700.1 and -0.1 <= y <= 400.1 for x, y in places)
+    gaps = [np.hypot(a[0] - b[0], a[1] - b[1]) for n, a in enumerate(places) for b in places[:n]]
+    assert min(gaps) > 15
+
+
+def test_sites_that_are_equally_far_from_each_other_lie_on_a_circle() -> None:
+    places, by_delay = layout.places(TOPOLOGY, 200.0, 200.0, 10.0)
+    assert not by_delay
+    assert places[0] == (100.0, 0.0)
+
+
+def test_near_bars_become_one_and_short_ones_stay_visible() -> None:
+    spans = [(0.0, 1.0), (1.2, 2.0), (5.0, 5.0)]
+    assert charts.merged(spans, 0.5, 0.3) == [(0.0, 2.0), (5.0, 5.3)]
+    assert charts.merged(spans, 0.0, 0.3) == [(0.0, 1.0), (1.2, 2.0), (5.0, 5.3)]
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_within_the_scale_and_few(low: float, size: float) -> None:
+    ticks = charts.Scale(low, low + size, 0, 100).ticks(6)
+    assert len(ticks) <= 8
+    assert all(low - size * 1e-6 <= tick <= low + size * (1 + 1e-6) for tick in ticks)
+
+
+def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
+    """60 sites, 400 tasks: more bars than a page has room for."""
+    names = tuple(f"site{number}" for number in range(60))
+    events = []
+    for task in range(400):
+        for number, site in enumerate(names):
+            t_ns = task * 10**9 + number
+            events += [ComputeStarted(t_ns, site, task), ComputeFinished(t_ns + 10**8, site, task)]
+    shown = str(gantt(History.of(events), names, "virtual"))
+    assert len(shown) < 60 * MOST_BARS
+    assert "are drawn as one" in shown
