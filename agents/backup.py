@@ -24,16 +24,21 @@ FIRST = "controller"
 
 
 class Backup:
-    """`run` returns when the run is over, whoever ended it."""
+    """`run` returns when the run is over, whoever ended it.
+
+    `make` gets the last tasks that are known from before, so that each term goes on counting.
+    """
 
     def __init__(
         self,
-        make: Callable[[], Controller],
+        make: Callable[[tuple[int, ...]], Controller],
         reach: Reach,
         failover: Failover,
         now_ns: Callable[[], int],
+        last_tasks: tuple[int, ...] = (),
     ) -> None:
         self._make = make
+        self._last_tasks = last_tasks
         self._reach = reach
         self._failover = failover
         self._now_ns = now_ns
@@ -82,11 +87,11 @@ class Backup:
 
     async def _act(self) -> None:
         """Be the controller until the first one is back, or the run is over."""
-        self._acting = self._make()
+        controller = self._acting = self._make(self._last_tasks)
         if self._asked_to_stop:
-            self._acting.stop()
+            controller.stop()
         elapsed_s = self._now_ns() / 1e9
-        acting = asyncio.create_task(self._acting.run({}, elapsed_s))
+        acting = asyncio.create_task(controller.run({}, elapsed_s))
         finding = asyncio.create_task(self._find())
         try:
             await asyncio.wait((acting, finding), return_when=asyncio.FIRST_COMPLETED)
@@ -95,6 +100,7 @@ class Backup:
                 acting.result()
         finally:
             self._acting = None
+            self._last_tasks = controller.last_tasks
             for task in (acting, finding):
                 task.cancel()
             await asyncio.gather(acting, finding, return_exceptions=True)

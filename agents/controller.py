@@ -39,7 +39,7 @@ from agents.part import part
 from agents.plan import Directed, Plan, PlanError, PlanRequest
 from agents.planner import Planner
 from agents.repair import Overlay
-from agents.settings import TASKS_PER_CONTROLLER, ControllerSettings, Log
+from agents.settings import TASKS_PER_CONTROLLER, ControllerSettings, Log, remember
 from agents.tasks import Tasks
 
 
@@ -91,6 +91,8 @@ class Controller:
         self._stranded: set[str] = set()
         self._next = settings.rank * TASKS_PER_CONTROLLER
         self._started = 0
+        self._last_tasks: dict[int, int] = {}
+        self._count(settings.last_tasks)
         self._stopping = False
         self._timers: list[asyncio.TimerHandle] = []
         self._last_call: asyncio.TimerHandle | None = None
@@ -125,6 +127,11 @@ class Controller:
             updating.cancel()
             pulse.cancel()
             self._close()
+
+    @property
+    def last_tasks(self) -> tuple[int, ...]:
+        """The latest task of each controller that this one knows of."""
+        return tuple(self._last_tasks.values())
 
     def stop(self) -> None:
         """Somebody asks for the end: no more tasks."""
@@ -200,8 +207,9 @@ class Controller:
         self._absent.discard(site)
         self._offers.clear()
         self._overlay.lost[site] = set(report.lost)
-        self._count(report.last_tasks)
-        if self._unsettled is None:
+        if self._unsettled is not None:
+            self._count(report.last_tasks)
+        else:
             self._log("worker_found", worker=site)
             self._decide(decisions.Joined(site))
         for state in report.tasks:
@@ -247,9 +255,8 @@ class Controller:
 
     def _count(self, last_tasks: tuple[int, ...]) -> None:
         """Go on counting where another controller stopped; some tasks may be known to nobody."""
-        if self._unsettled is None:
-            return
         for last in last_tasks:
+            remember(self._last_tasks, last)
             rank, number = divmod(last, TASKS_PER_CONTROLLER)
             self._started = max(self._started, number + 1)
             if rank == self.settings.rank:
@@ -318,6 +325,7 @@ class Controller:
             return
         self._next += 1
         self._started += 1
+        remember(self._last_tasks, task)
         self._log(
             "task_started",
             task=task,

@@ -92,11 +92,14 @@ class Neighbours:
         """A neighbour said goodbye: its connection will close, which is no loss."""
         self._departed.add(peer)
 
-    def close(self) -> None:
-        """Say goodbye to all, close all connections and call nobody any more."""
-        self._closed = True
+    def say_goodbye(self) -> None:
+        """Tell all that this site leaves: that its connections close is no loss."""
         for link in list(self.links.values()):
             link.tell(Bye())
+
+    def close(self) -> None:
+        """Close all connections and call nobody any more."""
+        self._closed = True
         for call in self._calls.values():
             call.cancel()
         for link in list(self.links.values()):

@@ -13,6 +13,12 @@ TASKS_PER_CONTROLLER = 1_000_000
 """Each controller numbers its tasks in a range of its own."""
 
 
+def remember(last_tasks: dict[int, int], task: int) -> None:
+    """Keep the latest task of each controller, by its rank, for whoever goes on counting."""
+    rank = task // TASKS_PER_CONTROLLER
+    last_tasks[rank] = max(task, last_tasks.get(rank, task))
+
+
 class Log(Protocol):
     """Where an agent's events go: a type and its fields, stamped by the caller's clock."""
 
@@ -28,8 +34,8 @@ class WorkerSettings:
     """What a worker must know beside its sockets.
 
     `rounds` limits how many iterations it does, from `first_iteration` on, in the `lives`-th life
-    after the first; it calls its neighbours of higher rank among `neighbours`, and `controllers`
-    in this order.
+    after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
+    among `neighbours`, and `controllers` in this order.
     `discipline` names the order in which its links serve their flows.
     """
 
@@ -43,6 +49,7 @@ class WorkerSettings:
     first_iteration: int = 0
     lives: int = 0
     discipline: str = "fcfs"
+    last_tasks: tuple[int, ...] = ()
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -57,8 +64,9 @@ class ControllerSettings:
 
     `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
     count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
-    that starts the run, and numbers those that may take over. Plans take over new rates every
-    `update_s`, if one differs by the share `update_threshold` or more.
+    that starts the run, and numbers those that may take over. No number up to the `last_tasks`, one
+    of each controller that was in charge before, is given to a task again. Plans take over new
+    rates every `update_s`, if one differs by the share `update_threshold` or more.
     """
 
     sites: tuple[str, ...]
@@ -75,6 +83,7 @@ class ControllerSettings:
     accuracy_percent: float | None = None
     failover: Failover = field(default_factory=Failover)
     rank: int = 0
+    last_tasks: tuple[int, ...] = ()
     update_s: float = 5.0
     update_threshold: float = 0.0
 

@@ -45,7 +45,7 @@ from agents.messages import (
 )
 from agents.neighbours import Neighbours, Reach, Unreachable
 from agents.part import BlockPart
-from agents.settings import TASKS_PER_CONTROLLER, Log, WorkerSettings
+from agents.settings import Log, WorkerSettings, remember
 from agents.traffic import Traffic
 from workloads.base import Vector, Workload, digest, fingerprint
 
@@ -87,6 +87,8 @@ class Worker:
         self._installed: dict[int, StartTask] = {}
         self._deadlines_s: dict[int, float] = {}
         self._last_tasks: dict[int, int] = {}
+        for task in settings.last_tasks:
+            remember(self._last_tasks, task)
         self._lost_peers: dict[str, None] = {}
         self._patience: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -139,6 +141,7 @@ class Worker:
             task.add_done_callback(self._check)
         try:
             await self._ended
+            self._neighbours.say_goodbye()
         finally:
             if self._patience is not None:
                 self._patience.cancel()
@@ -301,8 +304,7 @@ class Worker:
 
     def _start(self, message: StartTask) -> None:
         self._log("task_joined", task=message.task)
-        rank = message.task // TASKS_PER_CONTROLLER
-        self._last_tasks[rank] = max(message.task, self._last_tasks.get(rank, 0))
+        remember(self._last_tasks, message.task)
         contribution = None
         if message.contributes or message.receives:
             if not self._waits:

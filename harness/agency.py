@@ -19,7 +19,7 @@ import selectors
 import signal
 import time
 import traceback
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any
 from agents.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from agents.identity import Identity
 from agents.plan import PlanError
-from agents.settings import AgentError
+from agents.settings import AgentError, remember
 from harness import prefault
 from harness.alarm import wait_for_start
 from harness.bodies import Body
@@ -75,6 +75,7 @@ class Agency:
         self._body = Body(scenario, network, Identity(run_id, secrets.token_bytes(32)))
         self._agents: list[Agent] = []
         self._iterations: dict[str, int] = {}
+        self._last_tasks: dict[str, dict[int, int]] = defaultdict(dict)
         self._held: deque[Event] = deque()
         self._selector = selectors.DefaultSelector()
         self._watched_fds = 0
@@ -169,7 +170,8 @@ class Agency:
     def restart(self, name: str) -> bool:
         """Start a killed agent again; False if it runs, or ended by itself.
 
-        A worker goes on with the iteration after the last one that it began.
+        It knows the numbers of what it had begun: a worker goes on with the next iteration, and no
+        task gets a number that another had.
         """
         lives = [agent for agent in self._agents if agent.name == name]
         if not lives or lives[-1].fault is None:
@@ -177,7 +179,9 @@ class Agency:
         while lives[-1].events_fd in self._selector.get_map():
             self._held += self._read(lives[-1])
         first = self._iterations.get(name, -1) + 1
-        self._fork(name, replace(self._body, lives=len(lives), first_iteration=first))
+        tasks = tuple(self._last_tasks[name].values())
+        body = replace(self._body, lives=len(lives), first_iteration=first, last_tasks=tasks)
+        self._fork(name, body)
         return True
 
     def end(self) -> None:
@@ -264,6 +268,8 @@ class Agency:
             else:
                 if event["event"] == "compute_started":
                     self._iterations[agent.name] = event["iteration"]
+                elif event["event"] in ("task_started", "task_joined"):
+                    remember(self._last_tasks[agent.name], event["task"])
                 yield event
 
     def _begin(self, agent: Agent) -> None:

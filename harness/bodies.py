@@ -60,13 +60,17 @@ class Child(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One agent; in its later `lives` it takes the place of one that ended, at this iteration."""
+    """One agent; in its later `lives` it takes the place of one that ended, at this iteration.
+
+    Of the one before it knows the `last_tasks` too: numbers are what survives, as on a disk.
+    """
 
     scenario: Scenario
     network: Network
     identity: Identity
     lives: int = 0
     first_iteration: int = 0
+    last_tasks: tuple[int, ...] = ()
 
     def where(self, name: str) -> str:
         """The site at which an agent runs."""
@@ -110,6 +114,7 @@ class Body:
             self.first_iteration,
             self.lives,
             scenario.scheme.discipline,
+            self.last_tasks,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -124,7 +129,7 @@ class Body:
         workers: Mapping[str, socket.socket] = {}
         if not self.lives:
             workers = await accept(listener, gate, list(callers.values()))
-        controller = self._make(clock, child.log, 0)
+        controller = self._make(clock, child.log, 0, self.last_tasks)
         child.on_stop(controller.stop)
         async with self._serving(listener, gate, callers, controller.accepted):
             await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
@@ -135,12 +140,12 @@ class Body:
         clock = child.clock(self.scenario.clock)
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._control(CONTROLLER)})
         make = partial(self._make, clock, child.log, 1)
-        backup = Backup(make, caller, patience(self.scenario), clock.now_ns)
+        backup = Backup(make, caller, patience(self.scenario), clock.now_ns, self.last_tasks)
         child.on_stop(backup.stop)
         async with self._serving(listener, gate, self._followers(), backup.accepted):
             await backup.run()
 
-    def _make(self, clock: Clock, log: Log, rank: int) -> Controller:
+    def _make(self, clock: Clock, log: Log, rank: int, last_tasks: tuple[int, ...]) -> Controller:
         scenario = self.scenario
         topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
         rates_mbps = planning.known_rates_mbps(scenario)
@@ -161,6 +166,7 @@ class Body:
             accuracy_percent=stop.accuracy_percent,
             failover=patience(self.scenario),
             rank=rank,
+            last_tasks=last_tasks,
         )
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options

@@ -86,6 +86,27 @@ def test_a_run_ends_when_nobody_comes_back_within_a_tasks_budget():
     assert stopping["t_ns"] / 1e9 < 2.0 + wan.task_s + FAILOVER.patience_s
 
 
+@pytest.mark.parametrize("lost", [("s0", "s1", "s3"), ("s0", "s1", "s2", "s3", "backup")])
+def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost):
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=32.0)
+    terms = [(2.0, kill("controller")), (11.0, restart("controller")), (18.0, kill("controller"))]
+    others = [(14.0 + 0.4 * n, do(who)) for n, who in enumerate(lost) for do in (kill, restart)]
+    run(
+        wan,
+        (1.8, kill("s2")),
+        *terms[:2],
+        (13.5, restart("s2")),
+        *others,
+        *terms[2:],
+        (26.0, restart("controller")),
+    )
+    by_backup = times(e for e in wan.of("task_started") if e["site"] == "backup")
+    assert by_backup[0] < 11.0
+    assert by_backup[-1] > 18.0
+    numbers = [e["task"] for e in wan.of("task_started")]
+    assert len(numbers) == len(set(numbers))
+
+
 def test_a_worker_that_loses_the_controller_goes_on_alone_and_is_back_when_it_returns():
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=14.0)
     run(wan, (2.0, cut("s2", "controller")), (8.0, mend("s2", "controller")))

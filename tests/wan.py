@@ -14,7 +14,7 @@ import random
 import selectors
 import socket
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -406,11 +406,17 @@ class Wan:
             FAILOVER,
             max(seen, default=-1) + 1,
             lives,
+            last_tasks=self._last_tasks(site),
         )
         workload = Integers(self.sites.index(site), self.elements, 0.1)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
         self.agents[site] = worker
         await worker.run({}, None)
+
+    def _last_tasks(self, name):
+        """What an agent that is started again knows of the one before."""
+        known = [*self.of("task_started"), *self.of("task_joined")]
+        return tuple(event["task"] for event in known if event["site"] == name)
 
     async def _controller(self, name, fresh):
         settings = ControllerSettings(
@@ -436,17 +442,19 @@ class Wan:
             default = crew.default(request)
             build = builder_keeping(default, build)
 
-        def make():
-            log = self.log(name)
-            now_ns = Now().now_ns
-            return Controller(settings, self.policy, build, now_ns, log, default, self.latest_mbps)
+        def make(last_tasks):
+            log, now_ns = self.log(name), Now().now_ns
+            mine = replace(settings, last_tasks=last_tasks)
+            return Controller(mine, self.policy, build, now_ns, log, default, self.latest_mbps)
 
         elapsed_s = asyncio.get_running_loop().time()
+        last_tasks = self._last_tasks(name)
         if name == "backup":
-            self.agents[name] = backup = Backup(make, Caller(self, name), FAILOVER, Now().now_ns)
+            caller = Caller(self, name)
+            self.agents[name] = backup = Backup(make, caller, FAILOVER, Now().now_ns, last_tasks)
             await backup.run()
         else:
-            self.agents[name] = controller = make()
+            self.agents[name] = controller = make(last_tasks)
             await controller.run({}, elapsed_s)
 
 
