@@ -1,7 +1,8 @@
 """From a finished run's folder to its tables, figures and verdict.
 
-Only `events.jsonl` and `resolved.yaml` are read, so a report can be made again at any time, by a
-later version, and a verdict never depends on what the run's own processes believed.
+Tables, figures and verdict come of `events.jsonl` and `resolved.yaml` alone, so they can be made
+again at any time, by a later version, and a verdict never depends on what the run's own processes
+believed. The page also shows `environment.json`, and `scenario.yaml` as it was given.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 import importlib
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
 from harness.network import payload_share
+from harness.pages import comparison
 from harness.pages.run import Story, page
 from harness.patience import patience
 from harness.scenario import Scenario, load
@@ -39,14 +41,28 @@ CLOSE_UP_TASKS = 24
 def build(run_dir: Path) -> Verdict:
     """Make all that a run folder says of its run again, and return the verdict.
 
-    That is `tables/`, `plots/`, `verdict.json` and `report.html`.
+    That is `tables/`, `plots/`, `verdict.json` and `report.html`. Raises what `read` does.
+    """
+    folder = RunFolder(run_dir)
+    story = read(run_dir)
+    for name, table in story.tables.items():
+        folder.write_table(name, table)
+    if story.tables and story.scenario.outputs.plots:
+        _draw(folder, story)
+    folder.write_json("verdict.json", story.verdict.to_json())
+    folder.write_text("report.html", page(story, _files(run_dir)))
+    return story.verdict
 
-    A log with a line that is no event makes the verdict `fail` and nothing else.
+
+def read(run_dir: Path) -> Story:
+    """What a run folder says of its run; nothing is written.
+
+    A log with a line that is no event makes the verdict `fail`, and there are no tables.
     Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
     """
     folder = RunFolder(run_dir)
     text = folder.read_text("events.jsonl")
-    folder.read_text("resolved.yaml")
+    resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
     history, made = History.of(()), dict[str, pd.DataFrame]()
     try:
@@ -55,10 +71,25 @@ def build(run_dir: Path) -> Verdict:
         verdict = Verdict.of([Check("the log is readable", "fail", str(error))])
     else:
         verdict = checks.judge(history, rules(scenario))
-        made = _write_tables(folder, scenario, history)
-    folder.write_json("verdict.json", verdict.to_json())
-    _write_page(folder, scenario, verdict, history, made)
-    return verdict
+        made = _tables(scenario, history)
+    return Story(
+        scenario=scenario,
+        verdict=verdict,
+        history=history,
+        tables=made,
+        environment=folder.read_json("environment.json", missing={}),
+        given=folder.read_text("scenario.yaml", missing=""),
+        resolved=resolved,
+    )
+
+
+def compare(run_dirs: Sequence[Path], page_file: Path) -> None:
+    """Write the page that shows runs beside each other, the first as the baseline.
+
+    Raises what `read` does, and StoreError where the page cannot be written.
+    """
+    text = comparison.page([each.resolve() for each in run_dirs], list(map(read, run_dirs)))
+    RunFolder(page_file.parent).write_text(page_file.name, text)
 
 
 def rules(scenario: Scenario) -> Rules:
@@ -160,68 +191,40 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     return of_task
 
 
-def _write_tables(
-    folder: RunFolder, scenario: Scenario, history: History
-) -> dict[str, pd.DataFrame]:
-    topology = scenario.topology
-    sites = topology.site_names
+def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
+    sites = scenario.topology.site_names
     tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
-    made = {
+    return {
         "tasks": tasks,
         "workers": tables.workers(history, sites),
-        "links": tables.links(history, topology),
+        "links": tables.links(history, scenario.topology),
         "accuracy": tables.accuracy(history),
         "run": tables.run(history, tasks, sites),
         "faults": tables.faults(history),
     }
-    for name, table in made.items():
-        folder.write_table(name, table)
-    if scenario.runs_programs:
-        made["links"] = tables.counted(made["links"], history)
-    if scenario.outputs.plots:
-        _draw(folder, scenario, history, made)
-    return made
 
 
-def _write_page(
-    folder: RunFolder,
-    scenario: Scenario,
-    verdict: Verdict,
-    history: History,
-    made: Mapping[str, pd.DataFrame],
-) -> None:
-    environment = json.loads(folder.read_text("environment.json", missing="{}"))
-    files = [
-        str(path.relative_to(folder.path))
-        for path in folder.path.glob("*/*.*")
-        if path.parent.name in ("tables", "plots")
-    ]
-    story = Story(
-        scenario=scenario,
-        verdict=verdict,
-        history=history,
-        tables=made,
-        environment=environment,
-        given=folder.read_text("scenario.yaml", missing=""),
-        resolved=folder.read_text("resolved.yaml"),
-        files=sorted(files),
+def _files(run_dir: Path) -> list[str]:
+    """The tables and figures of a run folder."""
+    folders = (run_dir / "tables", run_dir / "plots")
+    return sorted(
+        str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")
     )
-    folder.write_text("report.html", page(story))
 
 
-def _draw(
-    folder: RunFolder, scenario: Scenario, history: History, made: Mapping[str, pd.DataFrame]
-) -> None:
+def _draw(folder: RunFolder, story: Story) -> None:
     from harness import plots  # matplotlib takes a second to load
 
-    sites, tasks, accuracy = scenario.topology.site_names, made["tasks"], made["accuracy"]
+    scenario, history = story.scenario, story.history
+    sites = scenario.topology.site_names
+    tasks, accuracy = story.tables["tasks"], story.tables["accuracy"]
     folder.write_figure("gantt", plots.gantt(history, sites))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
     folder.write_figure("tasks", plots.task_times(tasks, history.faults))
-    links = plots.link_utilisation(made["links"], sites, scenario.runs_programs)
-    folder.write_figure("links", links)
+    figure = plots.link_utilisation(story.links, sites, scenario.runs_programs)
+    folder.write_figure("links", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
         figure = plots.accuracy(accuracy, target, scenario.clock, history.faults)

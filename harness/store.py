@@ -118,6 +118,21 @@ class RunFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"{path}: cannot be read: {error}") from None
 
+    def read_json(self, name: str, missing: dict[str, Any]) -> dict[str, Any]:
+        """A file that holds a JSON object, or what stands for one that is missing.
+
+        StoreError says that it is none.
+        """
+        if not (self.path / name).exists():
+            return missing
+        try:
+            value = json.loads(self.read_text(name))
+        except ValueError as error:
+            raise StoreError(f"{self.path / name}: is no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise StoreError(f"{self.path / name}: allowed is a JSON object")
+        return value
+
     def write_text(self, name: str, text: str) -> None:
         """Write a text file; what no UTF-8 can hold, such as half a character, becomes `?`."""
         self.write_bytes(name, text.encode(errors="replace"))

@@ -212,6 +212,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         ([], "the following arguments are required: COMMAND"),
         (["list", "plan"], "invalid choice: 'plan'"),
         (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
+        (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
     ],
 )
 def test_bad_usage_is_64_and_says_what_is_allowed(arguments, text, capsys):
@@ -280,6 +281,17 @@ def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
     assert cli.main(["report", name, "--runs", runs, "--quiet"]) == 2
     assert seen == [run_dir.resolve()]
     assert capsys.readouterr().out.startswith("unknown  ")
+
+
+def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, capsys):
+    from harness import report
+
+    seen = []
+    monkeypatch.setattr(report, "compare", lambda folders, file: seen.append((folders, file)))
+    command = ["report", str(run_dir), "quickstart", "--runs", str(run_dir.parents[1])]
+    assert cli.main([*command, "--out", str(tmp_path / "page.html")]) == 0
+    assert seen == [([run_dir, run_dir.parent / "latest"], tmp_path / "page.html")]
+    assert capsys.readouterr().out == f"2 runs compared in {tmp_path}/page.html\n"
 
 
 def test_kernel_path_is_one_line(capsys):

@@ -235,3 +235,32 @@ def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
     shown = str(gantt(History.of(events), names, "virtual"))
     assert len(shown) < 60 * MOST_BARS
     assert "are drawn as one" in shown
+
+
+def compared(folder: Path, *changes: tuple[str, str]) -> Page:
+    """The page of the good run and of runs whose scenario has something else instead."""
+    runs = []
+    for number, (old, new) in enumerate((("", ""), *changes)):
+        run_dir = folder / str(number)
+        run_dir.mkdir()
+        assert old in SCENARIO.read_text()
+        (run_dir / "resolved.yaml").write_text(SCENARIO.read_text().replace(old, new))
+        (run_dir / "events.jsonl").write_text(LOG.read_text())
+        runs.append(run_dir)
+    report.compare(runs, folder / "page.html")
+    return Page((folder / "page.html").read_text())
+
+
+def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path) -> None:
+    made = compared(tmp_path, ("seed: 1", "seed: 2"), ("seed: 1", "seed: 3"))
+    assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
+    assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
+    rows = made.texts["td"]
+    assert rows[:2] == ["preduce, crew", "2"]
+    assert rows[-3:] == ["1", "2", "3"]
+
+
+def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    made = compared(tmp_path, ("", ""))
+    assert f"2: {tmp_path.name}/1" in made.texts["th"]
+    assert "Nothing: the scenarios, the hosts and the versions are the same." in made.text("p")

@@ -1,4 +1,4 @@
-"""make a run's tables, plots and verdict again."""
+"""make a run's page, tables, plots and verdict again, or one page of several runs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,61 @@ from pathlib import Path
 
 from harness import terminal
 
+EPILOG = """\
+examples:
+  trunkline report quickstart                         the latest run of that scenario
+  trunkline report runs/quickstart/20261121-210427
+  trunkline report runs/a/latest runs/b/latest --out a-and-b.html
+
+With one RUN, its folder's report.html, tables, plots and verdict are made again from its event log,
+and the exit code is the verdict's. With several, nothing but the page of the comparison is written.
+"""
+
+COMPARISON = "comparison.html"
+
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Which run."""
-    parser.add_argument("run", metavar="RUN", help="a run's folder, or a scenario's name")
+    """Which runs."""
+    parser.add_argument(
+        "run", metavar="RUN", nargs="+", help="a run's folder, or a scenario's name"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help=f"where the page of several runs goes (default: {COMPARISON}, here)",
+    )
     terminal.add_quiet(parser)
     terminal.add_runs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make a run's tables, figures and verdict again from its event log."""
+    """Make a run's page, tables, figures and verdict again from its event log, or compare runs."""
     from harness import report
 
-    run_dir = Path(arguments.run)
-    if not (run_dir / "events.jsonl").exists():
-        run_dir = Path(arguments.runs) / arguments.run / "latest"
-    if not (run_dir / "events.jsonl").exists():
+    folders = [_folder(name, Path(arguments.runs)) for name in arguments.run]
+    if len(folders) > 1:
+        return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
+    if arguments.out:
         raise terminal.UsageError(
-            f"{arguments.run}: no such run: allowed is a run's folder, or the name of a scenario "
-            f"that has runs in {arguments.runs} (see: trunkline list runs)"
+            f"--out {arguments.out}: allowed with several runs; one run's page is its report.html"
         )
-    return terminal.show_verdict(run_dir, report.build(run_dir), arguments.quiet)
+    return terminal.show_verdict(folders[0], report.build(folders[0]), arguments.quiet)
+
+
+def _folder(name: str, runs: Path) -> Path:
+    """The folder of a run that was asked for."""
+    for run_dir in (Path(name), runs / name / "latest"):
+        if (run_dir / "events.jsonl").exists():
+            return run_dir
+    raise terminal.UsageError(
+        f"{name}: no such run: allowed is a run's folder, or the name of a scenario "
+        f"that has runs in {runs} (see: trunkline list runs)"
+    )
+
+
+def _compare(folders: list[Path], out: Path, quiet: bool) -> int:
+    from harness import report
+
+    report.compare(folders, out)
+    print(out if quiet else f"{len(folders)} runs compared in {out}")
+    return 0

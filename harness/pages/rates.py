@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from harness.pages import charts
@@ -15,12 +13,11 @@ MOST_LINKS = 40
 """Links, those that carried most, that are shown; the file has all."""
 
 
-def section(tables: Mapping[str, pd.DataFrame], counted: bool) -> list[Child]:
+def section(links: pd.DataFrame, counted: bool) -> list[Child]:
     """The links that carried most, as bars and in numbers.
 
     If `counted`, the bytes are the interfaces' (`harness.tables.counted`).
     """
-    links = tables["links"]
     used = links[links["bytes"] > 0]
     if not len(used):
         return [tag("p", "No link carried any payload.")]

@@ -18,6 +18,7 @@ from harness.pages.gantt import gantt
 from harness.pages.markup import Child, Html, table, tag
 from harness.progress import short
 from harness.scenario import Scenario
+from harness.tables import counted
 from harness.units import SIZE_BYTES, TIME_S
 from harness.verdict import Verdict
 
@@ -42,11 +43,16 @@ class Story:
     environment: Mapping[str, Any]
     given: str
     resolved: str
-    files: Sequence[str]
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """The table of links, of programs with what interfaces counted."""
+        links = self.tables["links"]
+        return counted(links, self.history) if self.scenario.runs_programs else links
 
 
-def page(story: Story) -> str:
-    """The whole page: the same story gives the same text."""
+def page(story: Story, files: Sequence[str] = ()) -> str:
+    """The whole page, with links to files beside it: the same story gives the same text."""
     scenario = story.scenario
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
@@ -65,7 +71,7 @@ def page(story: Story) -> str:
         Section("checks", "Checks", [_checks(story.verdict)]),
         Section("environment", "Environment", [_environment(story.environment)]),
         Section("scenario", "Scenario", _scenario(story)),
-        Section("files", "Files", _files(story.files)),
+        Section("files", "Files", _files(files)),
     ]
     end = tag(
         "p",
@@ -170,7 +176,7 @@ def _network(story: Story) -> list[Child]:
     topology, history = story.scenario.topology, story.history
     if not story.tables:
         return [None]
-    links = story.tables["links"]
+    links = story.links
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
     if story.scenario.runs_programs:
         kind = "what the interface carried while any site synchronized, as a share of the rate"
@@ -185,7 +191,7 @@ def _network(story: Story) -> list[Child]:
 
 
 def _rates(story: Story) -> list[Child]:
-    return rates.section(story.tables, story.scenario.runs_programs) if story.tables else [None]
+    return rates.section(story.links, story.scenario.runs_programs) if story.tables else [None]
 
 
 def _accuracy(story: Story) -> list[Child]:

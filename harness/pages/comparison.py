@@ -1,0 +1,240 @@
+"""The page that shows several runs beside each other (pure)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness import document
+from harness.pages import accuracy, charts, frame
+from harness.pages.charts import WIDTH, Frame, Scale
+from harness.pages.frame import Section
+from harness.pages.markup import Child, Html, table, tag
+from harness.pages.run import Story, flat
+from harness.progress import short
+from harness.units import SIZE_BYTES, TIME_S
+
+DRAWN = 16
+"""Runs, the first ones, that pictures show; tables show all."""
+
+POINTS = 400
+"""Of a line of more steps, about so many are drawn."""
+
+MOST_KEYS = 80
+"""Keys in which scenarios differ that the page lists."""
+
+SAME_ANYWAY = ("name", "outputs", "description", "owner")
+"""Keys that tell nothing about a difference between results."""
+
+
+def page(folders: Sequence[Path], each: Sequence[Story]) -> str:
+    """Two or more runs from these folders; the first is the baseline."""
+    stories = dict(zip(_names(folders, each), each, strict=True))
+    drawn = dict(list(stories.items())[:DRAWN])
+    left = len(stories) - len(drawn)
+    note = f" Pictures show the first {DRAWN}; {left} more are in the tables." if left else ""
+    lead = [tag("p", f"{len(stories)} runs, compared with the first of them.{note}", class_="lead")]
+    parts = [
+        Section("runs", "Runs", [_runs(stories)]),
+        Section("times", "Task times", [_times(drawn)]),
+        Section("progress", "Progress", [_progress(drawn)]),
+        Section("accuracy", "Accuracy", [_accuracy(drawn)]),
+        Section("differences", "What differs", _differences(stories)),
+        Section("problems", "Problems", [_problems(stories)]),
+    ]
+    end = tag("p", "Made by Trunkline: ", tag("code", "trunkline report RUN RUN ..."), ".")
+    return frame.page("Comparison of runs", lead, parts, end)
+
+
+def _names(folders: Sequence[Path], stories: Sequence[Story]) -> list[str]:
+    """What tells the runs apart, numbered: a value of their scenarios, else their folders."""
+    scenarios = [_flat_yaml(story.resolved) for story in stories]
+    shown = ["/".join(folder.parts[-2:]) for folder in folders]
+    for key in scenarios[0]:
+        values = [found.get(key, "") for found in scenarios]
+        if all(values) and len(set(values)) == len(values) and (key == "name" or _tells(key)):
+            shown = values if key == "name" else [f"{key} {value}" for value in values]
+            break
+    return [f"{number}: {charts.fitted(text, 280)}" for number, text in enumerate(shown, 1)]
+
+
+def _tells(key: str) -> bool:
+    """Whether a key can be why results differ."""
+    return key.partition(".")[0] not in SAME_ANYWAY
+
+
+def _runs(stories: Mapping[str, Story]) -> Html:
+    heads = ("run", "verdict", "scheme", "tasks", "mean task time", "of the first's",
+             "measured / expected", "rounds", "payload", "best accuracy")  # fmt: skip
+    means_s = list(_means(stories.values()))
+    rows = [
+        [name, *_row(story, mean_s, means_s[0])]
+        for (name, story), mean_s in zip(stories.items(), means_s, strict=True)
+    ]
+    return table(heads, rows, "runs", range(3, 10))
+
+
+def _row(story: Story, mean_s: float, base_s: float) -> list[Child]:
+    scheme, programs = story.scenario.scheme, story.scenario.runs_programs
+    kind = f"{scheme.policy.kind}, {scheme.plan.kind}"
+    what: list[Child] = [
+        frame.mark(story.verdict.outcome),
+        story.scenario.workload.kind if programs else kind,
+    ]
+    if not story.tables:
+        return [*what, *[""] * 7]
+    run = story.tables["run"].to_dict("records")[0]
+    best = story.tables["accuracy"]["accuracy_percent"].max()
+    ratio = _ratios(story.tables["tasks"]).median()
+    return [
+        *what,
+        str(run["tasks"]),
+        "" if isnan(mean_s) else short(mean_s, TIME_S),
+        "" if isnan(mean_s) or not base_s > 0 else f"{mean_s / base_s:.3f}",
+        "" if isnan(ratio) else f"{ratio:.3f}",
+        "" if programs else charts.short(float(run["rounds"])),
+        "" if programs else short(int(run["bytes_sent"]), SIZE_BYTES),
+        "" if isnan(best) else f"{best:.1f} %",
+    ]
+
+
+def _means(stories: Iterable[Story]) -> Iterator[float]:
+    for story in stories:
+        yield float(story.tables["run"]["task_s"].iloc[0]) if story.tables else float("nan")
+
+
+def _ratios(tasks: pd.DataFrame) -> pd.Series[float]:
+    done = tasks[tasks["outcome"] == "completed"]
+    return done["duration_s"] / (done["estimate_s"] + done["latency_s"])
+
+
+def _completed(story: Story) -> pd.DataFrame:
+    if not story.tables:
+        return pd.DataFrame({"duration_s": [], "end_s": []}, dtype="float64")
+    tasks = story.tables["tasks"]
+    return tasks[tasks["outcome"] == "completed"]
+
+
+def _times(stories: Mapping[str, Story]) -> Html | None:
+    """Of each run the share of its completed tasks that took no longer than so much."""
+    values = {name: np.sort(_completed(story)["duration_s"]) for name, story in stories.items()}
+    known = {name: found for name, found in values.items() if len(found)}
+    if not known:
+        return None
+    x = charts.scale(np.concatenate(list(known.values())), 64, WIDTH - 8)
+    frame_ = Frame(x, Scale(0, 100, 330, 24))
+    lines = []
+    for number, (name, found) in enumerate(values.items()):
+        if name not in known:
+            continue
+        shares = 100 * np.arange(1, len(found) + 1) / len(found)
+        start = (x(float(found[0])), frame_.y(0))
+        points = [start, *((x(t), frame_.y(s)) for t, s in _thinned(found, shares))]
+        lines.append(charts.line(points, f"line {accuracy.series(number)}", steps=True))
+    picture = charts.picture(
+        378,
+        "Of each run the distribution of task times; the table of runs has the means",
+        frame_.axes("task time (s)", "tasks that took no longer (%)"),
+        lines,
+    )
+    words = "The further left a line, the faster the tasks; the steeper, the more alike they were."
+    return charts.figure(picture, words, _legend(values, known))
+
+
+def _progress(stories: Mapping[str, Story]) -> Html | None:
+    """Completed tasks over time."""
+    ends = {name: np.sort(_completed(s)["end_s"].dropna()) for name, s in stories.items()}
+    known = {name: found for name, found in ends.items() if len(found)}
+    if not known:
+        return None
+    x = charts.scale([0.0, *(float(found[-1]) for found in known.values())], 64, WIDTH - 8)
+    y = charts.scale([0.0, *(float(len(found)) for found in known.values())], 330, 24)
+    lines = []
+    for number, (name, found) in enumerate(ends.items()):
+        if name in known:
+            counts = np.arange(1.0, len(found) + 1)
+            points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thinned(found, counts))]
+            lines.append(charts.line(points, f"line {accuracy.series(number)}", steps=True))
+    picture = charts.picture(
+        378,
+        "Completed tasks of every run over time",
+        Frame(x, y).axes("time (s)", "completed tasks"),
+        lines,
+    )
+    return charts.figure(picture, "Times are of each run's own clock.", _legend(ends, known))
+
+
+def _accuracy(stories: Mapping[str, Story]) -> Html | None:
+    found = {
+        name: story.tables["accuracy"] if story.tables else pd.DataFrame()
+        for name, story in stories.items()
+    }
+    return accuracy.compared(found) if any(map(len, found.values())) else None
+
+
+def _differences(stories: Mapping[str, Story]) -> list[Child]:
+    """Keys of scenario and environment that not all runs have alike, with every run's value."""
+    scenarios = [_flat_yaml(story.resolved) for story in stories.values()]
+    hosts = [dict(flat(story.environment)) for story in stories.values()]
+    rows = [*_unlike(scenarios), *_unlike(hosts)]
+    if not rows:
+        return [tag("p", "Nothing: the scenarios, the hosts and the versions are the same.")]
+    heads = ["key", *(str(number) for number in range(1, len(stories) + 1))]
+    shown: list[Child] = [table(heads, rows[:MOST_KEYS], "what differs")]
+    if len(rows) > MOST_KEYS:
+        shown.append(tag("p", f"{len(rows) - MOST_KEYS} more keys differ."))
+    return shown
+
+
+def _unlike(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
+    for key in dict.fromkeys(key for values in each for key in values):
+        values = [found.get(key, "") for found in each]
+        if len(set(values)) > 1 and _tells(key):
+            yield [key, *(charts.fitted(value, 200) for value in values)]
+
+
+def _flat_yaml(text: str) -> dict[str, str]:
+    """Every value of a scenario with its key path; of a list of links, say, only how many."""
+    data = document.read(text, "resolved.yaml").data
+    return dict(flat(_counted(data))) if isinstance(data, Mapping) else {}
+
+
+def _counted(value: Any) -> Any:
+    """Lists of mappings as their length and a word that only equal ones share."""
+    if isinstance(value, Mapping):
+        return {str(key): _counted(inner) for key, inner in value.items()}
+    if isinstance(value, list) and any(isinstance(inner, Mapping | list) for inner in value):
+        digest = hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()
+        return f"{len(value)} entries, #{digest[:6]}"
+    return value
+
+
+def _problems(stories: Mapping[str, Story]) -> Html | None:
+    items = [
+        tag("li", f"{name}: {problem}")
+        for name, story in stories.items()
+        for problem in story.verdict.problems
+    ]
+    return tag("ul", items) if items else None
+
+
+def _legend(all_runs: Mapping[str, Any], known: Mapping[str, Any]) -> Html:
+    entries = [
+        (f"line {accuracy.series(number)}", name)
+        for number, name in enumerate(all_runs)
+        if name in known
+    ]
+    return charts.legend(entries, "line")
+
+
+def _thinned(x: Any, y: Any) -> Iterator[tuple[float, float]]:
+    """Every so many points of a line, and its last."""
+    step = -(-len(x) // POINTS)
+    chosen = sorted({*range(0, len(x), step), len(x) - 1})
+    return ((float(x[n]), float(y[n])) for n in chosen)
