@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from agents import policy as decisions
+from agents.estimates import KnownRates
 from agents.failover import Pulse
 from agents.framing import Frame, no_chunks
 from agents.link import Connection, ConnectionLostError
@@ -25,6 +26,7 @@ from agents.messages import (
     Left,
     LinkFound,
     LinkLost,
+    Measured,
     ProtocolError,
     Refused,
     Released,
@@ -47,7 +49,8 @@ class Controller:
     """`run` returns when all is done and everybody who can be reached was told to leave.
 
     With a `default` split, sites that are ready send by it at once; `build` is then expected to
-    keep what it can of it. `latest_mbps` says what is now known of every link's rate.
+    keep what it can of it. `latest_mbps` says what is now known of every link's rate; None leaves
+    it to what the workers measure, if plans are to follow that.
     """
 
     def __init__(
@@ -65,6 +68,9 @@ class Controller:
         self._now_ns = now_ns
         self._log = log
         self._default = default
+        self._known = KnownRates(settings.rates_mbps)
+        if latest_mbps is None and settings.follows_measured:
+            latest_mbps = self._known.latest_mbps
         self._latest_mbps = latest_mbps
         self._offers: dict[str, int] = {}
         self._state = policy.initial
@@ -190,6 +196,8 @@ class Controller:
                 self._offers.clear()
                 self._overlay.lost.setdefault(site, set()).discard(frame.peer)
                 self._tasks.mended()
+            case Measured():
+                self._measured(frame)
             case Evaluated():
                 self._evaluated(frame.accuracy_percent)
             case Left():
@@ -265,6 +273,12 @@ class Controller:
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
         self._decide(decisions.Ready(site, iteration))
+
+    def _measured(self, frame: Measured) -> None:
+        try:
+            self._known.measured((frame.src, frame.dst), frame.rate_mbps)
+        except KeyError:
+            raise ProtocolError(f"no such link: {describe(frame)}") from None
 
     def _left(self, site: str) -> None:
         self._working.discard(site)

@@ -4,8 +4,32 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agents.plan import Directed
+
+
+@dataclass(slots=True)
+class KnownRates:
+    """The latest rate of every directed link, in Mbit/s, as far as somebody has measured it.
+
+    What was never measured has the rate that is `assumed`. What was, keeps its last measurement
+    until the next, however old it is: a link that nobody uses is not measured (NetStorm's
+    "avalanche").
+    """
+
+    assumed: Mapping[Directed, float]
+    found: dict[Directed, float] = field(default_factory=dict)
+
+    def measured(self, link: Directed, rate_mbps: float) -> None:
+        """Take in a measurement. Raises KeyError if there is no such link."""
+        if link not in self.assumed:
+            raise KeyError(link)
+        self.found[link] = rate_mbps
+
+    def latest_mbps(self) -> dict[Directed, float]:
+        """Every link's rate."""
+        return {**self.assumed, **self.found}
 
 
 def noisy(

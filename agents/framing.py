@@ -36,8 +36,11 @@ _TIME_AT = HEADER.size - _TIME.size
 BEAT = HEADER.pack(MAGIC, VERSION, ALIVE, 0, 0, 0, 0, 0, 0, 0, UNTIMED_NS)
 """What an idle connection carries now and then."""
 
-Timed = Callable[[int, int], None]
-"""Hears of every timed frame that is complete: when it was sent, and the bytes of its chunk."""
+Timed = Callable[[int, int | None], None]
+"""Hears of every timed frame that is complete: when it was sent, and the bytes of its chunk.
+
+A beat has 0, a control frame None.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +205,10 @@ class FrameReader:
     def _got_control(self) -> Frame:
         message = from_json(bytes(self._target))
         self._expect(memoryview(self._header), self._got_header)
-        self._tell_time(0)
+        self._tell_time(None)
         return message
 
-    def _tell_time(self, size: int) -> None:
+    def _tell_time(self, size: int | None) -> None:
         sent_ns = self._fields[-1]
         if self._on_timed is not None and sent_ns != UNTIMED_NS:
             self._on_timed(sent_ns, size)

@@ -58,8 +58,11 @@ class Timing(Protocol):
         """What a frame carries whose first byte enters the socket now."""
         ...
 
-    def arrived(self, peer: str, sent_ns: int, size: int) -> None:
-        """A whole frame is here that entered the socket then, with a chunk of this size or none."""
+    def arrived(self, peer: str, sent_ns: int, size: int | None) -> None:
+        """A whole frame is here that entered the socket then.
+
+        It brings a chunk of `size` bytes; a beat has 0, a control frame None.
+        """
 
 
 @dataclass(slots=True)

@@ -208,6 +208,25 @@ class TaskOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """Worker to worker: its frame of that time has arrived, with a chunk of this size or none."""
+
+    sent_ns: int
+    size: int
+    type: Literal["arrived"] = "arrived"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Worker to controller: the rate of a directed link, as chunks that crossed it tell."""
+
+    src: str
+    dst: str
+    rate_mbps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    type: Literal["measured"] = "measured"
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """Controller to worker: nobody is left to synchronize with, go on alone."""
 
@@ -259,6 +278,8 @@ Control = (
     | Halted
     | Refuse
     | Refused
+    | Arrived
+    | Measured
     | TaskOver
     | Released
     | Evaluated

@@ -16,8 +16,8 @@ from typing import Protocol
 from agents.disciplines import Discipline
 from agents.failover import Failover, redial
 from agents.framing import ChunkHeader, Frame
-from agents.link import Connection, ConnectionLostError
-from agents.messages import Bye
+from agents.link import Connection, ConnectionLostError, Timing
+from agents.messages import Bye, Control
 
 
 class Reach(Protocol):
@@ -51,6 +51,7 @@ class Neighbours:
         now_ns: Callable[[], int],
         discipline: Discipline,
         chunk_bytes: int,
+        timing: Timing | None = None,
     ) -> None:
         self.links: dict[str, Connection] = {}
         self._callees = callees
@@ -63,6 +64,7 @@ class Neighbours:
         self._now_ns = now_ns
         self._discipline = discipline
         self._chunk_bytes = chunk_bytes
+        self._timing = timing
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._departed: set[str] = set()
         self._closed = False
@@ -87,6 +89,11 @@ class Neighbours:
             call.cancel()
         self._connect(peer, sock)
         self._on_found(peer)
+
+    def tell(self, peer: str, message: Control) -> None:
+        """Say something to a neighbour, if it can be reached."""
+        if peer in self.links:
+            self.links[peer].tell(message)
 
     def departs(self, peer: str) -> None:
         """A neighbour said goodbye: its connection will close, which is no loss."""
@@ -115,6 +122,7 @@ class Neighbours:
             self._now_ns,
             self._discipline,
             self._chunk_bytes,
+            self._timing,
         )
 
     def _lost(self, peer: str, error: Exception) -> None:

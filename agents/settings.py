@@ -30,13 +30,27 @@ class AgentError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Probing:
+    """How sites measure their links: by chunks of more than `chunk_bytes`, `count` at a time.
+
+    `payload_share` is the part of a link's rate that chunks can get; rates are given as links'.
+    """
+
+    estimator: str
+    chunk_bytes: int
+    count: int
+    payload_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """What a worker must know beside its sockets.
 
     `rounds` limits how many iterations it does, from `first_iteration` on, in the `lives`-th life
     after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
     among `neighbours`, and `controllers` in this order.
-    `discipline` names the order in which its links serve their flows.
+    `discipline` names the order in which its links serve their flows. With `probing` it measures
+    them.
     """
 
     site: str
@@ -50,6 +64,7 @@ class WorkerSettings:
     lives: int = 0
     discipline: str = "fcfs"
     last_tasks: tuple[int, ...] = ()
+    probing: Probing | None = None
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -66,7 +81,8 @@ class ControllerSettings:
     count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
     that starts the run, and numbers those that may take over. No number up to the `last_tasks`, one
     of each controller that was in charge before, is given to a task again. Plans take over new
-    rates every `update_s`, if one differs by the share `update_threshold` or more.
+    rates every `update_s`, if one differs by the share `update_threshold` or more; with
+    `follows_measured` these are what the workers have measured.
     """
 
     sites: tuple[str, ...]
@@ -86,6 +102,7 @@ class ControllerSettings:
     last_tasks: tuple[int, ...] = ()
     update_s: float = 5.0
     update_threshold: float = 0.0
+    follows_measured: bool = False
 
     @property
     def chunk_count(self) -> int:

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
+from agents.awareness import Awareness
 from agents.clock import Clock
 from agents.disciplines import DISCIPLINES
 from agents.executor import Executor
@@ -21,6 +22,7 @@ from agents.failover import Pulse
 from agents.framing import ChunkHeader, Frame
 from agents.home import Home
 from agents.messages import (
+    Arrived,
     Begin,
     Bye,
     Evaluated,
@@ -101,6 +103,14 @@ class Worker:
             clock.now_ns,
         )
         reach = reach or Unreachable()
+        self._awareness = Awareness(
+            settings.site,
+            settings.probing,
+            clock.now_ns,
+            lambda peer, message: self._neighbours.tell(peer, message),
+            lambda message: self._home.tell(message),
+            log,
+        )
         self._neighbours = Neighbours(
             settings.callees,
             reach,
@@ -112,6 +122,7 @@ class Worker:
             clock.now_ns,
             DISCIPLINES[settings.discipline],
             settings.chunk_bytes,
+            self._awareness,
         )
         self._executor.links = self._neighbours.links
         self._home = Home(
@@ -239,6 +250,7 @@ class Worker:
                 last_tasks=tuple(self._last_tasks.values()),
             )
         )
+        self._awareness.tell_all()
         for peer in lost:
             if peer in self._neighbours.links:
                 self._home.tell(LinkFound(peer))
@@ -388,8 +400,7 @@ class Worker:
         """Without a controller: tell the senders that their chunks are in vain here."""
         self._executor.over(task)
         for peer in senders:
-            if peer in self._neighbours.links:
-                self._neighbours.links[peer].tell(Refuse(task))
+            self._neighbours.tell(peer, Refuse(task))
 
     # -- the neighbours -----------------------------------------------------------------------
 
@@ -401,6 +412,8 @@ class Worker:
                     self._refuse_unknown(peer, header)
             case Refuse():
                 self._refused(peer, frame.task)
+            case Arrived():
+                self._awareness.acknowledged(peer, frame)
             case Bye():
                 self._neighbours.departs(peer)
             case _:

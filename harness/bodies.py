@@ -34,7 +34,7 @@ from agents.dial import (
 from agents.identity import Gate, Identity
 from agents.settings import ControllerSettings, Log, WorkerSettings
 from agents.worker import Worker
-from harness import planning
+from harness import planning, probing
 from harness.events import BACKUP, CONTROLLER
 from harness.network import Network
 from harness.patience import patience
@@ -115,6 +115,7 @@ class Body:
             self.lives,
             scenario.scheme.discipline,
             self.last_tasks,
+            probing.probing(scenario),
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -167,6 +168,7 @@ class Body:
             failover=patience(self.scenario),
             rank=rank,
             last_tasks=last_tasks,
+            follows_measured=scheme.rates == "measured",
         )
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
-from harness.events import Event, LinkCounters, LinkRate
+from harness.awareness_events import LinkRate
+from harness.events import Event, LinkCounters
 
 
 class EventError(ValueError):

@@ -28,15 +28,6 @@ class LinkCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRate:
-    """The rate of one directed link, as an estimate has it."""
-
-    src: str
-    dst: str
-    rate_mbps: float
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened at `site` (a site, "controller" or "runner"), `t_ns` into the run."""
 
@@ -290,21 +281,6 @@ class Evaluated(Event):
     accuracy_percent: float
     loss: float
     samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class RatesEstimated(Event):
-    """Controller: the rates that plans go by from now on, which are not the true ones."""
-
-    links: tuple[LinkRate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlansUpdated(Event):
-    """Controller: from now on plans go by these rates; `version` counts from 1."""
-
-    version: int
-    links: tuple[LinkRate, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
         "policy": _component(scheme.policy),
         "plan": _component(scheme.plan),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
-        f"rates known to {scheme.rate_error_percent:g} %",
+        f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
+        "awareness": _pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
         "controller": f"at {scenario.controller_site}",
     }
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import patience, rehearsal, schedule, units
+from harness import patience, probing, rehearsal, schedule, units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
@@ -221,11 +221,14 @@ class Reader:
         if model is None:
             return None
         values = values_of(model, options)
-        chosen = Scheme(
+        scheme = Scheme(
             Component(names["policy"], {each.name: values[each.name] for each in policy_options}),
             Component(names["plan"], {each.name: values[each.name] for each in plan_options}),
             **{each.name: values[each.name] for each in SCHEME},
         )
+        chosen = probing.derived(scheme)
+        if text := probing.refusal(chosen):
+            self._source.refuse(("scheme", "awareness", "probe_chunk"), text)
         self._check_policy(policy.create, chosen.policy.options, sites)
         if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
             able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]

@@ -22,6 +22,7 @@ from harness.options import render
 from harness.reader import SCHEME, SCHEMES, Reader
 from harness.schema import json_schema
 from harness.settings import (
+    Awareness,
     Component,
     Failover,
     Limits,
@@ -36,6 +37,7 @@ from topologies import explicit
 
 __all__ = [
     "SCHEMES",
+    "Awareness",
     "Component",
     "Failover",
     "Limits",

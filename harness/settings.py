@@ -15,6 +15,7 @@ from topologies.model import Topology
 
 __all__ = [
     "PROGRAMS",
+    "Awareness",
     "Basics",
     "Component",
     "Controller",
@@ -62,12 +63,27 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
+class Awareness:
+    """How sites measure their links by the chunks that cross them (NetStorm, Section V).
+
+    Every `probe_count` chunks larger than `probe_chunk_bytes` (None: half of the scheme's chunk)
+    give a rate, by the `estimator`.
+    """
+
+    estimator: Literal["one_way_min_delay", "one_way", "round_trip"] = "one_way_min_delay"
+    probe_chunk_bytes: int | None = None
+    probe_count: Count = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Scheme:
     """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
 
     Of the latter, `discipline` is the order in which a link serves its flows, and
     `rate_error_percent` by how much the rates that plans go by may be off. With a `non-blocking`
     scatter a site that is ready sends by the plan's default split, before its task is known.
+    Plans go by the configured `rates`, or by measured ones as soon as a link has one; with
+    `awareness` sites measure, whatever plans go by.
     """
 
     policy: Component
@@ -76,6 +92,8 @@ class Scheme:
     discipline: Literal["fcfs", "fair", "task-fcfs", "C1", "C2"] = "fcfs"
     scatter: Literal["blocking", "non-blocking"] = "blocking"
     rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
+    rates: Literal["configured", "measured"] = "configured"
+    awareness: Awareness | None = None
 
 
 PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)

@@ -21,6 +21,7 @@ from harness.extensions import discover
 from harness.faults import Step, Trace
 from harness.scenario import (
     SCHEMES,
+    Awareness,
     Component,
     Limits,
     NetworkOptions,
@@ -60,7 +61,8 @@ network:
   slow_start_after_idle: true
   initial_window: 40
 workload: {kind: synthetic, model: 180 MB, compute: [50 ms, 0.2 s], slowdown: {b: 2}}
-scheme: {plan: opr, p: 2, split: even, chunk: 1 MiB, discipline: C1, rate_error: 30 %}
+scheme:
+  {plan: opr, p: 2, split: even, chunk: 1 MiB, discipline: C1, rate_error: 30 %, rates: measured}
 controller: {site: b}
 stop: {rounds: 10, time: 3 min, tasks: 30}
 limits: {task: 50 s, run: 1 h}
@@ -98,6 +100,8 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
         "C1",
         "blocking",
         30.0,
+        "measured",
+        Awareness("one_way_min_delay", 2**19, 4),
     )
     assert scenario.controller_site == "b"
     assert scenario.stop == Stop(rounds=10, time_s=180.0, tasks=30)
@@ -294,7 +298,8 @@ def test_a_resolved_scenario_spells_out_every_default():
     }  # fmt: skip
     assert data["scheme"] == {
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
-        "scatter": "blocking", "rate_error": "0 %", "p": 3,
+        "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
+        "awareness": None, "p": 3,
         "weights": "constant", "decay": 0.5, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {

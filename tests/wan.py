@@ -241,6 +241,8 @@ class Wan:
         task_s=60.0,
         early=False,
         latest_mbps=None,
+        probing=None,
+        assumed=None,
         **stop,
     ):
         self.rates = rates
@@ -249,6 +251,7 @@ class Wan:
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
         self.latest_mbps = latest_mbps
+        self.probing, self.assumed = probing, assumed or rates
         self.lives = {}
         self.events = []
         self.paths = {}
@@ -407,6 +410,7 @@ class Wan:
             max(seen, default=-1) + 1,
             lives,
             last_tasks=self._last_tasks(site),
+            probing=self.probing,
         )
         workload = Integers(self.sites.index(site), self.elements, 0.1)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
@@ -421,7 +425,7 @@ class Wan:
     async def _controller(self, name, fresh):
         settings = ControllerSettings(
             self.sites,
-            self.rates,
+            self.assumed,
             dict.fromkeys(self.rates, 10.0),
             self.elements * 4,
             CHUNK_BYTES,

@@ -1,0 +1,48 @@
+"""The events of what sites know about their links, as `harness.events` has all others (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRate:
+    """The rate of one directed link, as an estimate has it."""
+
+    src: str
+    dst: str
+    rate_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class RatesEstimated(Event):
+    """Controller: the rates that plans go by from now on, which are not the true ones."""
+
+    links: tuple[LinkRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlansUpdated(Event):
+    """Controller: from now on plans go by these rates; `version` counts from 1."""
+
+    version: int
+    links: tuple[LinkRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RateMeasured(Event):
+    """Worker: the rate of the link src -> dst by so many chunks that crossed it.
+
+    `bytes` is the chunks'; `least_delay_ms` the smallest delay of any frame in the last half minute
+    or more: one-way, or to the acknowledgement where the sender measures. Clocks that differ are
+    part of it.
+    """
+
+    src: str
+    dst: str
+    rate_mbps: float
+    chunks: int
+    bytes: int
+    least_delay_ms: float
