@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agents.clock_sync import CONTROLLER, SynchronizedClock
 from agents.estimators import ESTIMATORS, Estimator
 from agents.framing import UNTIMED_NS
-from agents.messages import Arrived, Control, Measured
+from agents.messages import Arrived, Control, Measured, TimeReply, TimeRequest, TimeServer
 from agents.plan import Directed
-from agents.settings import Log, Probing
+from agents.settings import Log, Probing, WorkerSettings
 
 
 @dataclass(slots=True)
@@ -24,43 +25,77 @@ class Awareness:
     `tell` reaches a neighbour, `report` the controller.
     """
 
-    site: str
-    probing: Probing | None
+    settings: WorkerSettings
     now_ns: Callable[[], int]
     tell: Callable[[str, Control], None]
     report: Callable[[Control], None]
     log: Log
+    _clock: SynchronizedClock = field(init=False)
     _estimators: dict[Directed, Estimator] = field(default_factory=dict)
     _latest: dict[Directed, Measured] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        probing = self.settings.probing
+        period_s = probing.sync_s if probing else None
+        clock, ask = self.settings.clock, self._ask
+        self._clock = SynchronizedClock(clock, period_s, self.now_ns, ask, self.log)
+
+    async def run(self) -> None:
+        """Keep the clock right, until cancelled."""
+        await self._clock.run()
+
     def stamp_ns(self, now_ns: int) -> int:
         """See `Timing`."""
-        return now_ns if self.probing else UNTIMED_NS
+        time_ns = self._clock.time_ns(now_ns) if self.settings.probing else None
+        return UNTIMED_NS if time_ns is None else time_ns
 
     def arrived(self, peer: str, sent_ns: int, size: int | None) -> None:
         """See `Timing`."""
-        if self.probing is None:
+        probing, site = self.settings.probing, self.settings.site
+        if probing is None:
             return
-        if self.probing.estimator != "round_trip":
-            self._add(self.probing, (peer, self.site), sent_ns, size or 0)
-        elif size == 0 or (size or 0) > self.probing.chunk_bytes:
+        if probing.estimator != "round_trip":
+            self._add(probing, (peer, site), sent_ns, size or 0)
+        elif size == 0 or (size or 0) > probing.chunk_bytes:
             self.tell(peer, Arrived(sent_ns, size or 0))
 
-    def acknowledged(self, peer: str, frame: Arrived) -> None:
-        """A frame of this site has arrived at its neighbour, who says so."""
-        if self.probing is not None:
-            self._add(self.probing, (self.site, peer), frame.sent_ns, frame.size)
+    def heard(self, frame: TimeServer | TimeReply) -> None:
+        """The controller says something about the time."""
+        if isinstance(frame, TimeServer):
+            self._clock.server = frame.site
+        else:
+            self._clock.answered(CONTROLLER, frame)
+
+    def heard_from(self, peer: str, frame: Arrived | TimeRequest | TimeReply) -> None:
+        """A neighbour says something about the time, or that a frame of this site has arrived."""
+        match frame:
+            case TimeRequest():
+                self._clock.asked(peer, frame)
+            case TimeReply():
+                self._clock.answered(peer, frame)
+            case Arrived() if self.settings.probing is not None:
+                link = self.settings.site, peer
+                self._add(self.settings.probing, link, frame.sent_ns, frame.size)
 
     def tell_all(self) -> None:
         """Whoever controls from now on has heard of nothing yet."""
         for found in self._latest.values():
             self.report(found)
 
+    def _ask(self, server: str, message: Control) -> None:
+        if server == CONTROLLER:
+            self.report(message)
+        else:
+            self.tell(server, message)
+
     def _add(self, probing: Probing, link: Directed, sent_ns: int, size: int) -> None:
         if link not in self._estimators:
             make = ESTIMATORS[probing.estimator]
             self._estimators[link] = make(probing.chunk_bytes, probing.count)
-        found = self._estimators[link].add(sent_ns, self.now_ns(), size)
+        time_ns = self._clock.time_ns(self.now_ns())
+        if time_ns is None:
+            return
+        found = self._estimators[link].add(sent_ns, time_ns, size)
         if found is None or not math.isfinite(found.rate_mbps):
             return
         rate_mbps = found.rate_mbps / probing.payload_share

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from agents import policy as decisions
+from agents.clock_sync import TimeService
 from agents.estimates import KnownRates
 from agents.failover import Pulse
 from agents.framing import Frame, no_chunks
@@ -35,6 +36,7 @@ from agents.messages import (
     Stop,
     TaskFinished,
     TaskOver,
+    TimeRequest,
     describe,
 )
 from agents.part import part
@@ -75,6 +77,7 @@ class Controller:
         self._offers: dict[str, int] = {}
         self._state = policy.initial
         self._overlay = Overlay(settings.rates_mbps)
+        self._time = TimeService(settings.clock, settings.time_roots, now_ns, self._tell, log)
         self._planner = Planner(settings, self._overlay, build)
         self._tasks = Tasks(
             self._overlay,
@@ -173,6 +176,8 @@ class Controller:
             self._take(site, frame)
         except PlanError as error:
             self._fail(error)
+        if isinstance(frame, Report | LinkLost | LinkFound):
+            self._serve_time()
         self._end_if_idle()
 
     def _take(self, site: str, frame: Frame) -> None:
@@ -198,6 +203,8 @@ class Controller:
                 self._tasks.mended()
             case Measured():
                 self._measured(frame)
+            case TimeRequest():
+                self._time.answer(site, frame)
             case Evaluated():
                 self._evaluated(frame.accuracy_percent)
             case Left():
@@ -259,6 +266,7 @@ class Controller:
         self._tasks.settle()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             self._decide(event)
+        self._serve_time()
         self._end_if_idle()
 
     def _count(self, last_tasks: tuple[int, ...]) -> None:
@@ -273,6 +281,10 @@ class Controller:
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
         self._decide(decisions.Ready(site, iteration))
+
+    def _serve_time(self) -> None:
+        if self._unsettled is None:
+            self._time.refresh(self._overlay.present, self._overlay.usable_mbps())
 
     def _measured(self, frame: Measured) -> None:
         try:
@@ -300,6 +312,7 @@ class Controller:
             self._absent.add(site)
             self._settle_if_complete()
             return
+        self._serve_time()
         try:
             self._tasks.site_lost(site)
             if site in self._working:

@@ -227,6 +227,32 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeServer:
+    """Controller to worker: ask this neighbour for the time, or `controller`."""
+
+    site: str
+    type: Literal["time_server"] = "time_server"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRequest:
+    """Whoever needs the time to whoever has it: asked at this time of the asker's clock."""
+
+    asked_ns: int
+    type: Literal["time_request"] = "time_request"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeReply:
+    """The answer: when it was asked, heard and answered, the latter two by the right clock."""
+
+    asked_ns: int
+    received_ns: int
+    replied_ns: int
+    type: Literal["time_reply"] = "time_reply"
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """Controller to worker: nobody is left to synchronize with, go on alone."""
 
@@ -280,6 +306,9 @@ Control = (
     | Refused
     | Arrived
     | Measured
+    | TimeServer
+    | TimeRequest
+    | TimeReply
     | TaskOver
     | Released
     | Evaluated

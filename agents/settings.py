@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agents.failover import Failover
 from agents.plan import Directed
+from agents.timekeeping import SiteClock
 
 TASKS_PER_CONTROLLER = 1_000_000
 """Each controller numbers its tasks in a range of its own."""
@@ -34,12 +35,14 @@ class Probing:
     """How sites measure their links: by chunks of more than `chunk_bytes`, `count` at a time.
 
     `payload_share` is the part of a link's rate that chunks can get; rates are given as links'.
+    Every `sync_s` a site asks for the time; None leaves clocks as they are.
     """
 
     estimator: str
     chunk_bytes: int
     count: int
     payload_share: float = 1.0
+    sync_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class WorkerSettings:
     after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
     among `neighbours`, and `controllers` in this order.
     `discipline` names the order in which its links serve their flows. With `probing` it measures
-    them.
+    them, by its `clock`.
     """
 
     site: str
@@ -65,6 +68,7 @@ class WorkerSettings:
     discipline: str = "fcfs"
     last_tasks: tuple[int, ...] = ()
     probing: Probing | None = None
+    clock: SiteClock = field(default_factory=SiteClock)
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -82,7 +86,8 @@ class ControllerSettings:
     that starts the run, and numbers those that may take over. No number up to the `last_tasks`, one
     of each controller that was in charge before, is given to a task again. Plans take over new
     rates every `update_s`, if one differs by the share `update_threshold` or more; with
-    `follows_measured` these are what the workers have measured.
+    `follows_measured` these are what the workers have measured. It tells `time_roots` sites the
+    time, by its `clock`.
     """
 
     sites: tuple[str, ...]
@@ -103,6 +108,8 @@ class ControllerSettings:
     update_s: float = 5.0
     update_threshold: float = 0.0
     follows_measured: bool = False
+    time_roots: int = 0
+    clock: SiteClock = field(default_factory=SiteClock)
 
     @property
     def chunk_count(self) -> int:

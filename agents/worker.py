@@ -43,6 +43,9 @@ from agents.messages import (
     TaskFinished,
     TaskOver,
     TaskState,
+    TimeReply,
+    TimeRequest,
+    TimeServer,
     describe,
 )
 from agents.neighbours import Neighbours, Reach, Unreachable
@@ -104,8 +107,7 @@ class Worker:
         )
         reach = reach or Unreachable()
         self._awareness = Awareness(
-            settings.site,
-            settings.probing,
+            settings,
             clock.now_ns,
             lambda peer, message: self._neighbours.tell(peer, message),
             lambda message: self._home.tell(message),
@@ -148,7 +150,8 @@ class Worker:
         self._home.start(controller)
         pulse = asyncio.create_task(Pulse(self._settings.failover, self._connections).run())
         rounds = asyncio.create_task(self._rounds())
-        for task in (pulse, rounds):
+        awareness = asyncio.create_task(self._awareness.run())
+        for task in (pulse, rounds, awareness):
             task.add_done_callback(self._check)
         try:
             await self._ended
@@ -158,6 +161,7 @@ class Worker:
                 self._patience.cancel()
             rounds.cancel()
             pulse.cancel()
+            awareness.cancel()
             self._home.close()
             self._neighbours.close()
 
@@ -301,6 +305,8 @@ class Worker:
                 self._over(frame.task, frame.reason)
             case Released():
                 self._settle(Outcome.RELEASED)
+            case TimeServer() | TimeReply():
+                self._awareness.heard(frame)
             case Stop():
                 self._stopping = True
                 if self._waits:
@@ -412,8 +418,8 @@ class Worker:
                     self._refuse_unknown(peer, header)
             case Refuse():
                 self._refused(peer, frame.task)
-            case Arrived():
-                self._awareness.acknowledged(peer, frame)
+            case Arrived() | TimeRequest() | TimeReply():
+                self._awareness.heard_from(peer, frame)
             case Bye():
                 self._neighbours.departs(peer)
             case _:

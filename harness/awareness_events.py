@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.events import Event
 
@@ -29,6 +31,26 @@ class PlansUpdated(Event):
 
     version: int
     links: tuple[LinkRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeServed(Event):
+    """Controller: whom these sites ask for the time from now on."""
+
+    servers: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSynchronized(Event):
+    """Worker: what it adds to its clock now that `server` has told it the time, and added before.
+
+    The question and its answer were on their way for `delay_ms` together.
+    """
+
+    server: str
+    delay_ms: float
+    correction_ns: int
+    before_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

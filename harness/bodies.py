@@ -116,6 +116,7 @@ class Body:
             scenario.scheme.discipline,
             self.last_tasks,
             probing.probing(scenario),
+            probing.clock(scenario, site),
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -169,6 +170,8 @@ class Body:
             rank=rank,
             last_tasks=last_tasks,
             follows_measured=scheme.rates == "measured",
+            time_roots=probing.time_roots(scenario),
+            clock=probing.clock(scenario, self.where(BACKUP if rank else CONTROLLER)),
         )
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options

@@ -158,6 +158,8 @@ def _short(value: Any) -> str:
 
 
 _BY_NAME: dict[str, _Reader] = {
+    "correction_ns": _whole,
+    "before_ns": _maybe(_whole),
     "seed": _whole,
     "code": _maybe(_whole),
     "signal": _maybe(_whole),

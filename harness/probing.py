@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agents.settings import Probing
+from agents.timekeeping import SiteClock
 from harness import units
 from harness.network import payload_share
 from harness.settings import Awareness, Scenario, Scheme
@@ -45,4 +46,16 @@ def probing(scenario: Scenario) -> Probing | None:
         awareness.probe_chunk_bytes,
         awareness.probe_count,
         payload_share(scenario.network.mtu),
+        None if awareness.sync_s == "off" else awareness.sync_s,
     )
+
+
+def time_roots(scenario: Scenario) -> int:
+    """How many sites the controller tells the time: none where clocks are left as they are."""
+    awareness = scenario.scheme.awareness
+    return 0 if awareness is None or awareness.sync_s == "off" else awareness.sync_roots
+
+
+def clock(scenario: Scenario, site: str) -> SiteClock:
+    """The clock of a site."""
+    return scenario.clocks.get(site, SiteClock())

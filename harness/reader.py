@@ -81,7 +81,7 @@ class Reader:
         timeline = schedule.read(
             self._source, topology, basics["limits"].run_s, self._files, programs
         )
-        self._check_controller(sites)
+        self._check_sites(sites)
         self._check_stop(basics["stop"], sites, workload, programs)
         self._check_together(basics, topology, workload, scheme)
         if programs:
@@ -92,7 +92,7 @@ class Reader:
         controller = basics.pop("controller")
         basics["failover"] = patience.derived(basics["failover"], topology, clock)
         return Scenario(
-            **basics | {"clock": clock},
+            **basics | {"clock": clock, "clocks": basics["clocks"] or {}},
             topology=topology,
             workload=workload,
             scheme=scheme,
@@ -247,9 +247,13 @@ class Reader:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]
             self._refuse_option("scheme", first_word, str(error), options)
 
-    def _check_controller(self, sites: Sequence[str]) -> None:
-        for path in (("controller", "site"), ("failover", "backup")):
-            site = self._source.get(path)
+    def _check_sites(self, sites: Sequence[str]) -> None:
+        """Whether the sites that other sections name are there."""
+        clocks = self._source.get(("clocks",))
+        paths: tuple[KeyPath, ...] = (("controller", "site"), ("failover", "backup"))
+        named = [(path, self._source.get(path)) for path in paths]
+        named += [(("clocks", site), site) for site in clocks] if isinstance(clocks, dict) else []
+        for path, site in named:
             if sites and isinstance(site, str) and site not in sites:
                 self._source.refuse(path, one_of(sites, site))
 
@@ -266,7 +270,7 @@ class Reader:
         """Agents and programs end, and are told what to do, in ways of their own."""
         refuse, kind = self._source.refuse, self._data.get("workload", {})
         if programs:
-            for key in ("scheme", "controller"):
+            for key in ("scheme", "controller", "clocks"):
                 if key in self._data:
                     refuse((key,), f"not with workload {kind['kind']}: no site runs an agent")
             for key in ("rounds", "tasks", "accuracy"):

@@ -123,6 +123,7 @@ def resolve(scenario: Scenario) -> str:
             "seed": scenario.seed,
             "backend": scenario.backend,
             "clock": scenario.clock,
+            **({"clocks": render(scenario.clocks, None)} if scenario.clocks else {}),
             "topology": render(topology, None),
             "network": render(scenario.network, None),
             "workload": {"kind": scenario.workload.kind, **_rendered(scenario.workload)},

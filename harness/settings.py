@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from agents.timekeeping import SiteClock
 from harness.network import NetworkOptions
 from harness.timeline import Entry
 from topologies.model import Topology
@@ -67,12 +68,15 @@ class Awareness:
     """How sites measure their links by the chunks that cross them (NetStorm, Section V).
 
     Every `probe_count` chunks larger than `probe_chunk_bytes` (None: half of the scheme's chunk)
-    give a rate, by the `estimator`.
+    give a rate, by the `estimator`. Every `sync_s` each site asks for the time: the `sync_roots`
+    best connected ones the controller, the others one that is nearer to them.
     """
 
     estimator: Literal["one_way_min_delay", "one_way", "round_trip"] = "one_way_min_delay"
     probe_chunk_bytes: int | None = None
     probe_count: Count = 4
+    sync_s: Duration | Literal["off"] = 1.0
+    sync_roots: Count = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ class Scenario:
     seed: int
     backend: Backend
     clock: Clock
+    clocks: Mapping[str, SiteClock]
     topology: Topology
     network: NetworkOptions
     workload: Component
@@ -200,7 +205,10 @@ _NETWORK = NetworkOptions()
 
 @dataclass(frozen=True, slots=True)
 class Basics:
-    """The keys of a file that mean the same for every component; `clock` None is the backend's."""
+    """The keys of a file that mean the same for every component; `clock` None is the backend's.
+
+    In `clocks` are those that are wrong.
+    """
 
     stop: Stop
     name: Name = "scenario"
@@ -208,6 +216,7 @@ class Basics:
     seed: Seed = 1
     backend: Backend = "embedded"
     clock: Clock | None = None
+    clocks: Mapping[str, SiteClock] | None = None
     network: NetworkOptions = _NETWORK
     controller: Controller = Controller()
     failover: Failover = Failover()

@@ -1,7 +1,7 @@
 """Quantities with units (pure): `50 Mbit/s` in a file is `rate_mbps=50.0` in Python.
 
 A Python name carries its unit last, a key in a file does not carry it and its value does. The
-five dimensions below are the whole bridge between the two. Numbers go through `Decimal`, so that
+six dimensions below are the whole bridge between the two. Numbers go through `Decimal`, so that
 a value written by `render` is read back by `parse` as exactly the same number.
 
 A bare number is an error, except 0: nothing is nothing in every unit.
@@ -84,7 +84,9 @@ SIZE_BYTES = Dimension(
 )
 SHARE_PERCENT = Dimension("a share", "percent", "0.02 %", {"%": Decimal(1)})
 
-DIMENSIONS = (RATE_MBPS, TIME_MS, TIME_S, SIZE_BYTES, SHARE_PERCENT)
+DRIFT_PPM = Dimension("a drift", "ppm", "50 ppm", {"ppm": Decimal(1), "%": Decimal(10_000)})
+
+DIMENSIONS = (RATE_MBPS, TIME_MS, TIME_S, SIZE_BYTES, SHARE_PERCENT, DRIFT_PPM)
 
 
 def of_name(name: str) -> tuple[str, Dimension | None]:

@@ -11,6 +11,7 @@ from wan import CHUNK_BYTES, Wan
 from agents import registry
 from agents.estimates import KnownRates
 from agents.settings import Probing
+from agents.timekeeping import SiteClock
 
 SITES = ("a", "b", "c", "d")
 MESH = tuple(itertools.permutations(SITES, 2))
@@ -98,3 +99,62 @@ def test_without_being_asked_to_plans_do_not_follow_what_is_measured():
     wan = run("one_way_min_delay", rounds=3, assumed=WRONG, follows_measured=False)
     assert wan.of("rate_measured")
     assert [sends_over_the_slow_link(e) for e in wan.of("task_started")] == [True, True, True]
+
+
+WRONG_CLOCKS = {
+    "b": SiteClock(80.0, 40.0),
+    "c": SiteClock(10.0, 90.0),
+    "d": SiteClock(250.0, 0.0),
+}
+PATH = {("a", "b"): 1.0, ("b", "a"): 1.0, ("b", "c"): 1.0, ("c", "b"): 1.0}
+
+
+def clock_errors_ns(wan):
+    return {
+        event["site"]: wan.clocks.get(event["site"], SiteClock()).read_ns(event["t_ns"])
+        + event["correction_ns"]
+        - event["t_ns"]
+        for event in wan.of("clock_synchronized")
+    }
+
+
+def servers(wan):
+    """Whom every site asks for the time in the end."""
+    return {site: of for e in wan.of("time_served") for site, of in e["servers"].items()}
+
+
+def test_every_site_gets_the_time_over_the_trees_and_estimates_are_as_with_right_clocks():
+    found = {}
+    for sync_s in (None, 0.2):
+        for clocks in ({}, WRONG_CLOCKS):
+            probing = Probing("one_way", CHUNK_BYTES // 2, 16, sync_s=sync_s)
+            options = {"probing": probing, "clocks": clocks, "time_roots": 1 if sync_s else 0}
+            wan = Wan(PATH, "fapt", bsp("abc"), elements=32_000, rounds=8, **options)
+            wan.run()
+            assert wan.verdict().outcome == "pass"
+            rates = {(e["src"], e["dst"]): e["rate_mbps"] for e in wan.of("rate_measured")}
+            found[sync_s, bool(clocks)] = rates
+            if sync_s:
+                assert servers(wan) == {"b": "controller", "a": "b", "c": "b"}
+                assert all(abs(error_ns) < 1e6 for error_ns in clock_errors_ns(wan).values())
+    right = found[None, False]
+    assert found[0.2, True] == pytest.approx(right, rel=0.1)
+    assert found[None, True] != pytest.approx(right, rel=0.3)
+
+
+def test_who_loses_its_parent_asks_another_one():
+    async def scenario(wan):
+        await asyncio.sleep(1.0)
+        child, parent = next(each for each in servers(wan).items() if each[1] != "controller")
+        wan.cut(child, parent)
+        wan.lost = child, parent
+
+    probing = Probing("one_way_min_delay", CHUNK_BYTES // 2, 16, sync_s=0.2)
+    options = {"probing": probing, "clocks": WRONG_CLOCKS, "time_roots": 1, "time_s": 8.0}
+    rates = dict.fromkeys(MESH, 1.0)
+    wan = Wan(rates, "a2a", bsp(SITES), elements=4_000, **options)
+    wan.run(scenario)
+    child, parent = wan.lost
+    last = [e for e in wan.of("clock_synchronized") if e["site"] == child][-1]
+    assert last["server"] != parent
+    assert all(abs(error_ns) < 1e6 for error_ns in clock_errors_ns(wan).values())

@@ -26,6 +26,7 @@ from agents.plan import PlanRequest
 from agents.plans import crew
 from agents.rearrange import builder_keeping
 from agents.settings import ControllerSettings, WorkerSettings
+from agents.timekeeping import SiteClock
 from agents.worker import Worker
 from harness import event_lines
 from harness.checks import CHECKS
@@ -242,6 +243,7 @@ class Wan:
         early=False,
         latest_mbps=None,
         probing=None,
+        clocks=None,
         assumed=None,
         **stop,
     ):
@@ -252,6 +254,7 @@ class Wan:
         self.task_s, self.early, self.stop = task_s, early, stop
         self.latest_mbps = latest_mbps
         self.probing, self.assumed = probing, assumed or rates
+        self.clocks = clocks or {}
         self.lives = {}
         self.events = []
         self.paths = {}
@@ -411,6 +414,7 @@ class Wan:
             lives,
             last_tasks=self._last_tasks(site),
             probing=self.probing,
+            clock=self.clocks.get(site, SiteClock()),
         )
         workload = Integers(self.sites.index(site), self.elements, 0.1)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
