@@ -112,6 +112,11 @@ def short(value: float, dimension: units.Dimension) -> str:
     return units.render(int(rounded) if dimension.whole else rounded, dimension)
 
 
+def about(time_s: float) -> str:
+    """A time to come, no more exactly than it can be known."""
+    return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
+
+
 def _plain(console: Console, clock: Callable[[], float]) -> Show:
     last_s, last_text = -PLAIN_PERIOD_S, ""
 

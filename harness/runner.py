@@ -50,8 +50,11 @@ def run(
     runs_dir: Path,
     on_progress: Callable[[Progress], None],
     front: socket.socket | None = None,
+    on_folder: Callable[[Path], None] = lambda run_dir: None,
 ) -> RunResult:
     """Carry out a scenario and judge it; `source` is kept beside the results as it was.
+
+    `on_folder` is told the run's folder before anything is in it.
 
     At `front`, if there is one, is the front end of a shell (see `desk`): a virtual clock then
     stands still until something that takes time is asked for there.
@@ -61,6 +64,7 @@ def run(
     the run is left running.
     """
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
+    on_folder(folder.path)
     folder.write_bytes("scenario.yaml", source.read_bytes())
     folder.write_text("resolved.yaml", resolve(scenario))
     folder.write_json("environment.json", environment_of(scenario))

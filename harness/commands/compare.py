@@ -120,7 +120,7 @@ def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) ->
 
         def on_progress(done: int, share: float) -> None:
             left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
-            when = "" if left_s is None else f", about {_minutes(left_s)} left"
+            when = "" if left_s is None else f", about {progress.about(left_s)} left"
             show(share, f"{done} of {total} trials done{when}")
 
         return compare.run(asked, folder, arguments.jobs, on_progress)
@@ -136,10 +136,6 @@ def _list(asked: Comparison, folder: Path) -> int:
     done = sum(trial.job.identity in there for trial in asked.trials)
     print(f"{len(asked.trials)} trials, {done} of them done, in {folder}")
     return 0
-
-
-def _minutes(time_s: float) -> str:
-    return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
 
 
 def count(text: str) -> int:

@@ -1,0 +1,149 @@
+"""What a terminal shows of a run while it goes on, and that it is as before afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from three_sites import LOG, SCENARIO
+
+from harness.progress import Progress
+from harness.scenario import load
+from harness.view import View
+from harness.watch import Follower, watch
+
+FAULT = {"fault": 4, "verb": "outage", "text": "outage oslo rome", "targets": ["oslo -> rome"]}
+CHANGED = {"src": "oslo", "dst": "rome", "rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0}
+
+
+def seen(until_s: float, *events: dict[str, object]) -> View:
+    """What is known of the three sites' run at that time, 3 s of ours after its begin."""
+    times = iter((0.0, *[3.0] * 9))
+    view = View(load(SCENARIO), lambda: next(times))
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for event in [*(event for event in log if event["t_ns"] <= until_s * 1e9), *events]:
+        view.update(event)
+    return view
+
+
+def drawn(view: View, width: int = 110, height: int = 30) -> str:
+    console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
+    console.print(view)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
+    view = seen(2.25)
+    view.latest = Progress(2.2, 3, 1, 3_000_000)
+    assert [line.rstrip() for line in drawn(view).splitlines()] == [
+        "three  preduce, crew, 3 sites",
+        "━━━━━━━━━━━━━━━                 50%  1.6 s virtual, 3 s real (x 0.53), about 3 s left",
+        "2.2 s of 4.4 s, rounds 3, tasks 1, 3 MB",
+        "",
+        "sites                                       tasks",
+        "oslo  waiting for a group                   1  100 ms, waits for kyiv rome",
+        "rome  in task 1                             links, payload of the last 5 s",
+        "kyiv  in task 1                             oslo → rome  ████████····  5.1 Mbit/s, 63%",
+        "                                            rome → oslo  ████████····  5.1 Mbit/s, 63%",
+    ]
+
+
+def test_a_link_s_load_is_what_it_carried_in_the_last_seconds() -> None:
+    sent = {"site": "oslo", "event": "sent", "task": 9, "dst": "rome", "phase": "in", "chunks": 1}
+    view = seen(0.0, {**sent, "t_ns": 10**10, "bytes": 5_000_000, "start_ns": 0, "end_ns": 10**10})
+    assert view.loads() == [(("oslo", "rome"), pytest.approx(4.0))]
+    view.update({**sent, "t_ns": 2 * 10**10, "bytes": 0, "start_ns": 10**10, "end_ns": 2 * 10**10})
+    assert view.loads() == [(("oslo", "rome"), 0.0)]
+
+
+def test_faults_and_links_that_are_cut_are_shown_until_they_are_mended() -> None:
+    at = {"t_ns": 2_250_000_000, "site": "runner"}
+    begun = [
+        {**at, "event": "fault_started", **FAULT},
+        {**at, "event": "link_changed", **CHANGED, "loss_percent": 0.0, "cuts": ["blackhole"]},
+    ]
+    text = drawn(seen(2.25, *begun))
+    assert "outage oslo rome" in text and "cut now" in text
+    assert seen(2.25, *begun).line().endswith("fault: outage oslo rome")
+    assert "outage" not in drawn(seen(2.25, *begun, {**at, "event": "fault_ended", "fault": 4}))
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 60), (110, 12), (70, 24), (30, 9)])
+def test_the_picture_fits_any_terminal(width: int, height: int) -> None:
+    text = drawn(seen(1.4), width, height)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.splitlines()) <= height + 6
+
+
+def test_a_log_is_followed_line_by_line(tmp_path: Path) -> None:
+    follower = Follower(tmp_path / "events.jsonl")
+    assert list(follower.lines()) == []
+    with follower.path.open("w") as log:
+        for written, told in (('{"a": 1}\n{"a"', [{"a": 1}]), (": 2}", []), ("\n", [{"a": 2}])):
+            log.write(written)
+            log.flush()
+            assert list(follower.lines()) == told
+    follower.close()
+
+
+def test_where_there_is_no_terminal_there_are_plain_lines(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    (tmp_path / "events.jsonl").write_text(LOG.read_text())
+    with watch(console, load(SCENARIO)) as shown:
+        shown.folder(tmp_path)
+        shown.progress(Progress(4.4, 6, 2, 6_250_000, 81.5))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().startswith("100% 4.4 s of 4.4 s, rounds 6, tasks 2, 6.25 MB")
+    assert "\x1b" not in console.file.getvalue()
+
+
+WATCHING = """
+import signal, sys
+from pathlib import Path
+from rich.console import Console
+from harness.scenario import load
+from harness.watch import watch
+with watch(Console(stderr=True), load(sys.argv[1])) as shown:
+    shown.folder(Path(sys.argv[2]))
+    signal.pause()
+"""
+
+
+def test_ctrl_c_gives_the_terminal_back_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text(LOG.read_text())
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        command = [sys.executable, "-c", WATCHING, str(SCENARIO), str(tmp_path)]
+        os.execv(sys.executable, command)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
+    before = termios.tcgetattr(terminal)
+    said = b""
+    while b"kyiv" not in said:
+        assert select.select([terminal], [], [], 60)[0], said
+        said += os.read(terminal, 1 << 16)
+    os.kill(pid, signal.SIGWINCH)
+    os.write(terminal, b"\x03")
+    try:
+        while part := os.read(terminal, 1 << 16):
+            said += part
+    except OSError:  # the other end of a pseudo terminal is closed
+        pass
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) in (-signal.SIGINT, 130)
+    assert said.count(b"\x1b[?1049h") == said.count(b"\x1b[?1049l") == 1
+    assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l")
+    assert termios.tcgetattr(terminal) == before
+    os.close(terminal)
