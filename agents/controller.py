@@ -13,12 +13,14 @@ import socket
 from collections.abc import Callable, Mapping
 
 from agents import policy as decisions
+from agents import repair
 from agents.clock_sync import TimeService
 from agents.estimates import KnownRates
 from agents.failover import Pulse
 from agents.framing import Frame, no_chunks
 from agents.link import Connection, ConnectionLostError
 from agents.messages import (
+    AuxiliaryPaths,
     Begin,
     Bye,
     Control,
@@ -86,6 +88,7 @@ class Controller:
             settings.task_s,
             settings.failover.replans,
             self._planner.plan,
+            self._planner.detours,
             self._tell,
             log,
             self._end_if_idle,
@@ -196,10 +199,11 @@ class Controller:
             case LinkLost():
                 self._offers.clear()
                 self._overlay.lost.setdefault(site, set()).add(frame.peer)
-                self._tasks.link_lost(site, frame.peer)
+                self._link_lost(site, frame.peer)
             case LinkFound():
                 self._offers.clear()
                 self._overlay.lost.setdefault(site, set()).discard(frame.peer)
+                self._share_paths()
                 self._tasks.mended()
             case Measured():
                 self._measured(frame)
@@ -236,7 +240,8 @@ class Controller:
         if self._unsettled is None:
             self._tasks.helps(site, report.helps)
         for peer in report.lost:
-            self._tasks.link_lost(site, peer)
+            self._link_lost(site, peer)
+        self._share_paths()
         if self._stopping:
             self._tell(site, Stop())
         if report.left:
@@ -261,6 +266,7 @@ class Controller:
                 if site not in self._absent:
                     self._log("worker_lost", worker=site, reason="does not report")
                 self._decide(decisions.Lost(site))
+        self._share_paths()
         for site, tasks in self._helps.items():
             self._tasks.helps(site, tasks)
         self._tasks.settle()
@@ -313,13 +319,30 @@ class Controller:
             self._settle_if_complete()
             return
         self._serve_time()
+        self._share_paths()
         try:
             self._tasks.site_lost(site)
+            self._planner.forget(lambda path: site in path)
             if site in self._working:
                 self._decide(decisions.Lost(site))
         except PlanError as failed:
             self._fail(failed)
         self._end_if_idle()
+
+    def _link_lost(self, a: str, b: str) -> None:
+        """Nobody is to send that way; what is on it is lost, and mended task by task."""
+        self._share_paths()
+        self._tasks.link_lost(a, b)
+        self._planner.forget(lambda path: repair.crosses(path, a, b))
+
+    def _share_paths(self) -> None:
+        """Tell every worker which paths it may use from now on."""
+        if not self.settings.auxiliary or self._unsettled is not None:
+            return
+        found, version = self._planner.paths(), self._planner.knowledge.version
+        for site in sorted(self._overlay.present):
+            own = tuple(path for (src, _), all_ in found.items() if src == site for path in all_)
+            self._tell(site, AuxiliaryPaths(version, own))
 
     def _tell(self, site: str, message: Control) -> None:
         if site in self._links and site in self._overlay.present:
@@ -367,7 +390,8 @@ class Controller:
             version=self._planner.knowledge.version,
         )
         offers = {site: self._offers[site] for site in start.group if site in self._offers}
-        witnesses = self._overlay.present if self._default else ()
+        hears = self._default or self.settings.auxiliary
+        witnesses = self._overlay.present if hears else ()
         self._tasks.start(task, start, plan, offers if self._default else {}, witnesses)
         if settings.tasks is not None and self._started >= settings.tasks:
             self._stop(f"{settings.tasks} tasks are started")
@@ -394,6 +418,7 @@ class Controller:
                 known = self._planner.knowledge
                 links = [[*link, rate] for link, rate in known.rates_mbps.items()]
                 self._log("plans_updated", version=known.version, links=links)
+                self._share_paths()
 
     def _evaluated(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent

@@ -7,14 +7,15 @@ yet, or an offer, or on its way through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
 
+from agents.auxiliary import Bounds
 from agents.disciplines import Flow
-from agents.framing import ChunkHeader, encode_chunk
-from agents.link import Connection, Outgoing
+from agents.dispatch import Dispatch
+from agents.framing import ChunkHeader
 from agents.memory import Pool
 from agents.messages import ProtocolError, RearrangeTask, StartTask
 from agents.offers import Key, Offers, OwnOffer, key_of
@@ -25,7 +26,7 @@ from workloads.base import Vector, populated
 
 
 class Executor:
-    """All tasks that this site takes part in; `links` are the connections to its neighbours."""
+    """All tasks that this site takes part in; its `dispatch` sends what others are to have."""
 
     def __init__(
         self,
@@ -34,11 +35,18 @@ class Executor:
         model_elements: int,
         chunk_bytes: int,
         now_ns: Callable[[], int],
+        bounds: Bounds | None = None,
     ) -> None:
-        self.links: Mapping[str, Connection] = {}
+        self.dispatch = Dispatch(site, sites, self._account, bounds)
         self._chunks = Pool(chunk_bytes // 4)
         self._local = Local(
-            site, sites, model_elements, chunk_bytes // 4, self._chunks, self._put, self._drop
+            site,
+            sites,
+            model_elements,
+            chunk_bytes // 4,
+            self._chunks,
+            self._put,
+            self.dispatch.drop,
         )
         self._now_ns = now_ns
         self._tasks: dict[int, Share] = {}
@@ -47,7 +55,7 @@ class Executor:
         self._own: OwnOffer | None = None
         self._over: set[int] = set()
         self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
-        self._sent, self._received, self._discarded = Book(), Book(), Book()
+        self._received, self._discarded = Book(), Book()
         self._spare: Vector | None = None
 
     def start(
@@ -77,10 +85,11 @@ class Executor:
         It must not change before the task that takes it in has `finished`, or `take_back`.
         """
         self.take_back()
+        links = self.dispatch.links
         edges = {
             chunk: part.parent
             for part in parts
-            if part.sources == (self._local.site,) and part.parent and part.parent[1] in self.links
+            if part.sources == (self._local.site,) and part.parent and part.parent[1] in links
             for chunk in part.indexes()
         }
         own = self._own = OwnOffer(number, edges, set(edges))
@@ -168,9 +177,13 @@ class Executor:
         for _, data in self._early.pop(task, []):
             self._chunks.give(data)
         keys = [(task, True), (task, False)]
-        self._forget([self._flows.pop(key) for key in keys if key in self._flows])
+        self.dispatch.forget([self._flows.pop(key) for key in keys if key in self._flows])
         self._settle(self._offers.of(task))
-        return self._sent.close(task), self._received.close(task), self._discarded.close(task)
+        return (
+            self.dispatch.sent.close(task),
+            self._received.close(task),
+            self._discarded.close(task),
+        )
 
     def allocate(self, header: ChunkHeader) -> memoryview:
         """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
@@ -179,8 +192,7 @@ class Executor:
             or header.size != self._local.size(header.chunk) * 4
         ):
             raise ProtocolError(f"chunk {header.chunk} of {header.size} bytes")
-        if max(header.source, *header.route, 0) >= len(self._local.sites):
-            raise ProtocolError(f"chunk from or to an unknown site: {header}")
+        self.dispatch.refuse(header)
         return self._chunks.take(self._local.size(header.chunk)).data.cast("B")
 
     def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
@@ -193,6 +205,11 @@ class Executor:
         phase = "early" if header.early else "in" if header.inward else "out"
         if self._local.sites[header.source] != peer:
             phase = "relay"  # as the site that forwarded it calls it
+        elif header.auxiliary:
+            phase = "aux"
+        onward = self.dispatch.onward(header)
+        if onward is None:
+            self.dispatch.confirm(peer, header)
         now_ns = self._now_ns()
         self._received.count(account, (peer, phase), header.size, now_ns, now_ns)
         if header.early:
@@ -201,8 +218,8 @@ class Executor:
         task = self._tasks.get(header.task)
         if task is not None and task.is_withdrawn(header.block):
             self._chunks.give(data)
-        elif header.route:
-            self._forward(header, data)
+        elif onward is not None:
+            self._forward(onward, header, data)
         elif task is not None and header.block < task.blocks:
             task.process(header, data)
         else:
@@ -213,8 +230,8 @@ class Executor:
     def _arrived_early(self, header: ChunkHeader, data: Vector) -> None:
         key = key_of(header)
         self._settle(self._offers.superseded(key))
-        if header.route:
-            self._forward(header, data)
+        if (onward := self.dispatch.onward(header)) is not None:
+            self._forward(onward, header, data)
         elif key in self._offers.tasks:
             self._contribute(
                 self._tasks[self._offers.tasks[key]], header.source, header.chunk, data
@@ -227,7 +244,7 @@ class Executor:
         message = share.message
         offers = {self._local.rank[site]: number for site, number in message.offers.items()}
         self._offers.adopt(message.task, offers)
-        for book in (self._sent, self._received):
+        for book in (self.dispatch.sent, self._received):
             book.adopt(message.task, offers.items())
         own = self._own
         if message.contributes and own and message.offers.get(self._local.site) == own.number:
@@ -259,9 +276,9 @@ class Executor:
         flows, held = self._offers.settle(keys)
         for data in held:
             self._chunks.give(data)
-        self._forget(flows)
+        self.dispatch.forget(flows)
         for key in keys:
-            self._sent.close(key)
+            self.dispatch.sent.close(key)
             self._received.close(key)
 
     # -- one chunk --------------------------------------------------------------------------
@@ -277,22 +294,8 @@ class Executor:
             else:
                 self._early.setdefault(header.task, []).append((header, data))
 
-    def _forward(self, header: ChunkHeader, data: Vector) -> None:
-        next_hop, *rest = header.route
-        passed = ChunkHeader(
-            header.inward,
-            header.task,
-            header.block,
-            header.chunk,
-            header.source,
-            tuple(rest),
-            header.original,
-            header.size,
-            header.early,
-        )
-        self._put(
-            self._local.sites[next_hop], passed, data, "relay", partial(self._chunks.give, data)
-        )
+    def _forward(self, hop: str, header: ChunkHeader, data: Vector) -> None:
+        self.dispatch.forward(hop, header, data, self._flow(header), self._chunks.give)
 
     def _put(
         self,
@@ -302,31 +305,13 @@ class Executor:
         phase: Phase,
         release: Callable[[], None],
     ) -> None:
-        if hop not in self.links:  # lost, and its loss reported: whoever repairs the task knows
-            release()
-            return
+        self.dispatch.put(hop, header, data, self._flow(header), phase, release)
 
-        def sent(start_ns: int, end_ns: int) -> None:
-            if (account := self._account(header)) is not None:
-                self._sent.count(account, (hop, phase), header.size, start_ns, end_ns)
-            release()
-
-        payload = data.data.cast("B")
+    def _flow(self, header: ChunkHeader) -> Flow:
         if header.early:
-            flow = self._offers.flow(key_of(header))
-        else:
-            flow = self._flows.setdefault(
-                (header.task, header.inward), Flow(header.task, header.inward)
-            )
-        self.links[hop].put(Outgoing(encode_chunk(header), payload, header, flow, sent, release))
-
-    def _drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
-        for link in list(self.links.values()):
-            link.drop(unwanted)
-
-    def _forget(self, flows: Collection[Flow]) -> None:
-        for link in list(self.links.values()):
-            link.forget(flows)
+            return self._offers.flow(key_of(header))
+        key = header.task, header.inward
+        return self._flows.setdefault(key, Flow(*key))
 
     def _take_result(self) -> Vector:
         result, self._spare = self._spare, None

@@ -22,7 +22,7 @@ MAGIC = 0x544C
 VERSION = 3
 HEADER = struct.Struct("!HBBIIIIHBBq")
 CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
-ORIGINAL, EARLY = 1, 2
+ORIGINAL, EARLY, AUXILIARY = 1, 2, 4
 MAX_CONTROL_BYTES = 16 * 2**20
 MAX_HELLO_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
@@ -49,7 +49,8 @@ class ChunkHeader:
 
     `source` is the tree node that sent it; `original` says that the bytes are that node's own
     contribution, not yet weighted. An `early` one is of no known task yet: `task` is the number of
-    its source's offer, `block` means nothing.
+    its source's offer, `block` means nothing. On an `auxiliary` path `route` is the whole path all
+    the way, from the source to whom it is for (NetStorm's IS_AUX and PATH).
     """
 
     inward: bool
@@ -61,6 +62,7 @@ class ChunkHeader:
     original: bool
     size: int
     early: bool = False
+    auxiliary: bool = False
 
 
 def encode(message: Control) -> bytes:
@@ -83,7 +85,7 @@ def encode_chunk(header: ChunkHeader) -> bytes:
             header.chunk,
             header.source,
             len(header.route),
-            ORIGINAL * header.original | EARLY * header.early,
+            ORIGINAL * header.original | EARLY * header.early | AUXILIARY * header.auxiliary,
             UNTIMED_NS,
         )
         + route
@@ -191,6 +193,7 @@ class FrameReader:
             original=bool(flags & ORIGINAL),
             size=length - 2 * hops,
             early=bool(flags & EARLY),
+            auxiliary=bool(flags & AUXILIARY),
         )
         self._expect(self._allocate(self._chunk), self._got_payload, ends_frame=True)
         return None

@@ -198,6 +198,30 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class AuxiliaryPaths:
+    """Controller to worker: all paths from it that it may use from now on, in place of any before.
+
+    To each destination the best is first. The version is that of the rates they were chosen by.
+    """
+
+    version: int
+    paths: tuple[tuple[str, ...], ...]
+    type: Literal["auxiliary_paths"] = "auxiliary_paths"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Worker to worker, back along an auxiliary path of ranks: a chunk is where it was sent."""
+
+    path: tuple[int, ...]
+    task: int
+    inward: bool
+    block: int
+    chunk: int
+    type: Literal["delivered"] = "delivered"
+
+
+@dataclass(frozen=True, slots=True)
 class TaskOver:
     """Controller to every participant: forget the task; abandoned unless `completed`."""
 
@@ -309,6 +333,8 @@ Control = (
     | TimeServer
     | TimeRequest
     | TimeReply
+    | AuxiliaryPaths
+    | Delivered
     | TaskOver
     | Released
     | Evaluated

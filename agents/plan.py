@@ -140,6 +140,11 @@ class PlanRequest:
     rng: random.Random
     first_mbps: Mapping[Directed, float] | None = None
 
+    @property
+    def lasting_mbps(self) -> Mapping[Directed, float]:
+        """The rates to choose by what must not move."""
+        return self.rates_mbps if self.first_mbps is None else self.first_mbps
+
 
 class PlanBuilder(Protocol):
     """A plan file's `build`: the request, then its options as keyword arguments."""

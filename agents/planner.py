@@ -72,6 +72,11 @@ class Planner:
             self.given.setdefault(pair, set()).update(paths)
         return found
 
+    def forget(self, gone: Callable[[Edge], bool]) -> None:
+        """These paths were lost with all that was on them."""
+        for pair, paths in self.given.items():
+            self.given[pair] = {path for path in paths if not gone(path)}
+
     def detours(self, block: Block) -> Iterable[Edge]:
         """Every path that a chunk of the block may be on beside the block's own edges."""
         edges = (*block.in_edges, *block.out_edges)

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agents.plan import Block, Directed, Plan, PlanError, star
+from agents.plan import Block, Directed, Edge, Plan, PlanError, star
 from agents.routes import routes
 
 
@@ -47,15 +47,20 @@ class Overlay:
         return all(self.usable(*link) for link in self.rates_mbps)
 
 
-def uses_link(block: Block, a: str, b: str) -> bool:
-    """Whether any hop of the block's trees is the link, in either direction."""
-    hops = (hop for edge in _edges(block) for hop in itertools.pairwise(edge))
-    return any(hop in ((a, b), (b, a)) for hop in hops)
+def uses_link(block: Block, a: str, b: str, detours: Iterable[Edge] = ()) -> bool:
+    """Whether any hop of the block's trees, or of a way around, is the link, either way."""
+    return any(crosses(path, a, b) for path in itertools.chain(_edges(block), detours))
 
 
-def uses_site(block: Block, site: str) -> bool:
-    """Whether the site aggregates the block, or is on any path of it."""
-    return site == block.aggregator or any(site in edge for edge in _edges(block))
+def uses_site(block: Block, site: str, detours: Iterable[Edge] = ()) -> bool:
+    """Whether the site aggregates the block, or is on any path of it or way around."""
+    paths = itertools.chain(_edges(block), detours)
+    return site == block.aggregator or any(site in path for path in paths)
+
+
+def crosses(path: Edge, a: str, b: str) -> bool:
+    """Whether a path uses the link between two sites, in either direction."""
+    return any(hop in ((a, b), (b, a)) for hop in itertools.pairwise(path))
 
 
 def is_star(block: Block) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agents.auxiliary import Bounds
 from agents.failover import Failover
 from agents.plan import Directed
 from agents.timekeeping import SiteClock
@@ -53,7 +54,7 @@ class WorkerSettings:
     after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
     among `neighbours`, and `controllers` in this order.
     `discipline` names the order in which its links serve their flows. With `probing` it measures
-    them, by its `clock`.
+    them, by its `clock`; with `auxiliary` bounds it uses auxiliary paths.
     """
 
     site: str
@@ -69,6 +70,7 @@ class WorkerSettings:
     last_tasks: tuple[int, ...] = ()
     probing: Probing | None = None
     clock: SiteClock = field(default_factory=SiteClock)
+    auxiliary: Bounds | None = None
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ class ControllerSettings:
     of each controller that was in charge before, is given to a task again. Plans take over new
     rates every `update_s`, if one differs by the share `update_threshold` or more; with
     `follows_measured` these are what the workers have measured. It tells `time_roots` sites the
-    time, by its `clock`.
+    time, by its `clock`, and with `auxiliary` all workers of auxiliary paths.
     """
 
     sites: tuple[str, ...]
@@ -110,6 +112,7 @@ class ControllerSettings:
     follows_measured: bool = False
     time_roots: int = 0
     clock: SiteClock = field(default_factory=SiteClock)
+    auxiliary: bool = False
 
     @property
     def chunk_count(self) -> int:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from agents import repair
 from agents.messages import Control, Halt, RearrangeTask, StartTask, TaskOver, TaskState
 from agents.part import BlockPart, part
-from agents.plan import Block, Plan, PlanError, check
+from agents.plan import Block, Edge, Plan, PlanError, check
 from agents.policy import Start
 from agents.repair import Overlay
 from agents.settings import Log
@@ -66,7 +66,8 @@ class Tasks:
     """All running tasks of a controller.
 
     `tell` reaches the sites that are present in the overlay; `build` plans for a group over the
-    links that can be used now, and raises PlanError where that is impossible.
+    links that can be used now, and raises PlanError where that is impossible. `detours` are paths
+    that are not in a block and that its chunks may be on.
     """
 
     overlay: Overlay
@@ -75,6 +76,7 @@ class Tasks:
     task_s: float
     replans: int
     build: Callable[[Start, int], Plan]
+    detours: Callable[[Block], Iterable[Edge]]
     tell: Callable[[str, Control], None]
     log: Log
     ended: Callable[[], None]
@@ -207,7 +209,11 @@ class Tasks:
     def link_lost(self, a: str, b: str) -> None:
         """What was on its way between two neighbours is gone: mend what went that way."""
         for task, running in list(self.running.items()):
-            hit = [n for n, block in running.blocks.items() if repair.uses_link(block, a, b)]
+            hit = [
+                number
+                for number, block in running.blocks.items()
+                if repair.uses_link(block, a, b, self.detours(block))
+            ]
             if hit or running.plan is None:
                 self._mend(task, hit, f"{a} and {b} lost each other")
 
@@ -227,7 +233,11 @@ class Tasks:
             running.gone.add(site)
             self._halt(task, reason)
             return
-        hit = [n for n, block in running.blocks.items() if repair.uses_site(block, site)]
+        hit = [
+            number
+            for number, block in running.blocks.items()
+            if repair.uses_site(block, site, self.detours(block))
+        ]
         if hit or running.plan is None or running.stuck:
             self._mend(task, hit, reason)
 

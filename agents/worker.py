@@ -23,8 +23,10 @@ from agents.framing import ChunkHeader, Frame
 from agents.home import Home
 from agents.messages import (
     Arrived,
+    AuxiliaryPaths,
     Begin,
     Bye,
+    Delivered,
     Evaluated,
     Halt,
     Halted,
@@ -104,6 +106,7 @@ class Worker:
             len(workload.contribution()),
             settings.chunk_bytes,
             clock.now_ns,
+            settings.auxiliary,
         )
         reach = reach or Unreachable()
         self._awareness = Awareness(
@@ -126,7 +129,7 @@ class Worker:
             settings.chunk_bytes,
             self._awareness,
         )
-        self._executor.links = self._neighbours.links
+        self._executor.dispatch.links = self._neighbours.links
         self._home = Home(
             settings.controllers,
             reach,
@@ -301,6 +304,8 @@ class Worker:
                 self._executor.rearrange(frame)
             case Halt():
                 self._halt(frame.task)
+            case AuxiliaryPaths():
+                self._executor.dispatch.switch(frame.paths)
             case TaskOver():
                 self._over(frame.task, frame.reason)
             case Released():
@@ -376,6 +381,8 @@ class Worker:
             self._log("sent", task=task, dst=peer, phase=phase, **_fields(traffic))
         for (peer, phase), traffic in received.items():
             self._log("received", task=task, src=peer, phase=phase, **_fields(traffic))
+        for path, (size, chunks) in self._executor.dispatch.routed(task).items():
+            self._log("routed", task=task, path=path, bytes=size, chunks=chunks)
         for (source, _), traffic in discarded.items():
             size, chunks = traffic.bytes, traffic.chunks
             self._log("discarded", task=task, src=source, bytes=size, chunks=chunks)
@@ -420,6 +427,8 @@ class Worker:
                 self._refused(peer, frame.task)
             case Arrived() | TimeRequest() | TimeReply():
                 self._awareness.heard_from(peer, frame)
+            case Delivered():
+                self._executor.dispatch.delivered(frame)
             case Bye():
                 self._neighbours.departs(peer)
             case _:

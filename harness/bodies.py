@@ -117,6 +117,7 @@ class Body:
             self.last_tasks,
             probing.probing(scenario),
             probing.clock(scenario, site),
+            scenario.scheme.bounds,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -172,6 +173,9 @@ class Body:
             follows_measured=scheme.rates == "measured",
             time_roots=probing.time_roots(scenario),
             clock=probing.clock(scenario, self.where(BACKUP if rank else CONTROLLER)),
+            update_s=scheme.update_s,
+            update_threshold=scheme.update_rate_percent / 100,
+            auxiliary=scheme.auxiliary is not None,
         )
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options

@@ -232,6 +232,19 @@ class Received(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Routed(Event):
+    """Worker: of what it sent for the task itself, so much set out along this path.
+
+    Only where there are auxiliary paths; then it has an edge of the plan or goes around one.
+    """
+
+    task: int
+    path: tuple[str, ...]
+    bytes: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Discarded(Event):
     """Worker: of the payload received for the task, what `src` had sent early and in vain."""
 

@@ -1,7 +1,9 @@
 """A whole run in the fluid model: how many rounds the workers of a scenario would do (pure).
 
 Policy, plans, compute times and rate errors are the run's own; links carry chunks as
-`agents.fluid` says, without propagation, TCP, or messages to and from the controller.
+`agents.fluid` says, without propagation, TCP, or messages to and from the controller. They change
+as the timeline says, as far as it changes nothing but their values, of which the rate matters.
+Where plans go by measured rates, all links are known exactly at every update.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from typing import Any
 
 from agents import registry
 from agents.fluid import Job, Offer, Overlay
+from agents.knowledge import Knowledge
 from agents.plan import Plan, PlanRequest
 from agents.policy import Event, Left, Ready, Release, Start
 from harness import planning
+from harness.faults import Redraw, SetLink, Trace
 from harness.scenario import Scenario
+from harness.timeline import LinkStep, Timeline
 from workloads import compute_time, kinds
 
 
@@ -36,10 +41,11 @@ class Expectation:
 def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
-    That is with a timeline, or where only the accuracy ends the run, or where sites run programs.
+    That is with faults, or where only the accuracy ends the run, or where sites run programs.
     """
     stop = scenario.stop
-    if scenario.timeline or scenario.runs_programs:
+    faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
+    if faults or scenario.runs_programs:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
@@ -59,12 +65,19 @@ class _Run:
         self._model_bytes = kinds()[workload.kind].model_bytes(**options)
         self._delays_ms = topology.delays_ms()
         self._chunk_count = -(-self._model_bytes // self._chunk_bytes)
-        self._known_mbps = planning.known_rates_mbps(scenario)
-        self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline)
+        self._known = Knowledge(
+            planning.known_rates_mbps(scenario), scheme.update_rate_percent / 100
+        )
+        self._update_s = scheme.update_s if scheme.rates == "measured" else None
+        self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
+        self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
+        self._overlay.know(self._known.rates_mbps)
         policy = registry.policies()[scheme.policy.kind]
         self._policy = policy.create(self._sites, **scheme.policy.options)
         self._state: Any = self._policy.initial
-        self._build, self._default = planning.builder(scenario, self._known_mbps, self._chunk_count)
+        self._build, self._default = planning.builder(
+            scenario, self._known.rates_mbps, self._chunk_count
+        )
         self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
@@ -80,6 +93,8 @@ class _Run:
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
         self._started = 0
+        self._running = 0
+        self._working = set(self._sites)
         self._until_s: float | None = None
         self._rounds = 0
 
@@ -88,6 +103,8 @@ class _Run:
             self._compute(site)
         if self._stop.time_s is not None:
             self._overlay.at(self._stop.time_s, self._end)
+        if self._update_s is not None:
+            self._overlay.at(self._update_s, self._update)
         self._overlay.run()
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
@@ -98,6 +115,7 @@ class _Run:
         if self._until_s is not None:
             return
         if iteration == self._stop.rounds:
+            self._working.discard(site)
             self._decide(Left(site))
             return
         done_s = self._overlay.now_s + self._times[site].time_s(iteration)
@@ -126,10 +144,11 @@ class _Run:
             PlanRequest(
                 start.group,
                 self._sites,
-                self._known_mbps,
+                self._known.rates_mbps,
                 self._delays_ms,
                 self._chunk_count,
                 random.Random(f"{self._seed} {self._started}"),
+                self._known.first_mbps,
             )
         )
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
@@ -137,14 +156,41 @@ class _Run:
         def received(site: str) -> None:
             missing.discard(site)
             if not missing:
+                self._running -= 1
                 self._tasks_s.append(self._overlay.now_s - begun_s)
             self._round(site)
 
+        if not self._started:
+            self._change_links(begun_s)
         self._started += 1
+        self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
         self._overlay.start(self._job(plan), received, offers)
         if self._started == self._stop.tasks:
             self._end()
+
+    def _change_links(self, start_s: float) -> None:
+        """Do what the timeline, which started then, wants done by now; come back for the rest."""
+        now_ns = round((self._overlay.now_s - start_s) * 1e9)
+        steps = [step for step in self._timeline.advance(now_ns) if isinstance(step, LinkStep)]
+        changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
+        self._overlay.rates_mbps = {**self._overlay.rates_mbps, **changed}
+        next_ns = self._timeline.next_ns
+        if next_ns is not None and self._goes_on:
+            self._overlay.at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
+
+    def _update(self) -> None:
+        """Take over the rates as they are now, every UPDATE_TIME."""
+        assert self._update_s is not None
+        if self._known.refresh(self._overlay.rates_mbps):
+            self._overlay.know(self._known.rates_mbps)
+        if self._goes_on:
+            self._overlay.at(self._overlay.now_s + self._update_s, self._update)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether there is, or may still be, anything to send."""
+        return bool(self._running or (self._until_s is None and self._working))
 
     def _job(self, plan: Plan) -> Job:
         return Job(plan, self._model_bytes, self._chunk_bytes)

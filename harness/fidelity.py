@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from agents.plan import Directed, Plan
+from agents.plan import Directed, Edge, Plan
 from harness.conditions import Conditions
 from harness.events import Late, RunFinished, TimersLate
 from harness.fates import Fates
@@ -67,6 +67,8 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
                     f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
                     f" {counts[1]} sent, {counts[2]} received"
                 )
+        if task.routed and not (disturbed or silent):
+            yield from _unrouted(task)
         extra = received.total() - planned.total()
         discarded = sum(event.bytes for event in task.discarded)
         counted = early and not (disturbed or silent or _relayed(task))
@@ -178,26 +180,59 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _planned_bytes(task: Task) -> Counter[Directed]:
-    """What the task's plan puts on each link: a block's bytes on every hop of both its trees."""
-    size, chunk = task.started.bytes, task.started.chunk_bytes
+    """What the task's plan puts on each link: a block's bytes on every hop of both its trees.
+
+    With auxiliary paths it is what the sites chose.
+    """
+    ways = _edges(task)
+    if task.routed:
+        ways = ((event.path, event.bytes) for event in task.routed)
     planned = Counter[Directed]()
+    for way, size in ways:
+        for hop in pairwise(way):
+            planned[hop] += size
+    return planned
+
+
+def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
+    """Every edge of the task's plan, with the bytes that take it."""
+    size, chunk = task.started.bytes, task.started.chunk_bytes
     for block in Plan.from_json(task.started.forest).blocks:
         moved = sum(min(stop * chunk, size) - start * chunk for start, stop in block.chunks)
         for edge in (*block.in_edges, *block.out_edges):
-            for hop in pairwise(edge):
-                planned[hop] += moved
-    return planned
+            yield edge, moved
+
+
+def _unrouted(task: Task) -> Iterator[Finding]:
+    """Where the ways that were taken do not make up an edge of the plan."""
+    wanted, taken = Counter[Directed](), Counter[Directed]()
+    for edge, size in _edges(task):
+        wanted[edge[0], edge[-1]] += size
+    for event in task.routed:
+        taken[event.path[0], event.path[-1]] += event.bytes
+    for src, dst in sorted(wanted.keys() | taken.keys()):
+        sizes = wanted[src, dst], taken[src, dst]
+        if len(set(sizes)) > 1:
+            text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
+            yield failed(f"task {task.number} from {src} to {dst}: {text}")
 
 
 def _silent(task: Task, fates: Fates, sites: tuple[str, ...]) -> set[str]:
     """Sites that do not know, or did not live to say, all that they sent and received.
 
-    Who hears of the task after a member has finished it may have forgotten what was early.
+    Who hears of the task after a member has finished it may have forgotten what was early, and who
+    was without a controller when it ended may never be told to say what it passed on.
     """
     said = {event.site for event in (*task.sent, *task.received)}
-    killed = {site for site in sites if fates.was_killed(site, task.started.t_ns)}
+    start_ns = task.started.t_ns
+    end_ns = (task.end_ns or start_ns) + round(fates.patience_s * 1e9)
+    lost = {
+        site
+        for site in sites
+        if fates.was_killed(site, start_ns) or fates.was_lost(site, start_ns, end_ns)
+    }
     done_ns = min((event.t_ns for event in task.finished), default=math.inf)
-    return killed - said | {event.site for event in task.joined if event.t_ns > done_ns}
+    return lost - said | {event.site for event in task.joined if event.t_ns > done_ns}
 
 
 def _relayed(task: Task) -> bool:

@@ -25,6 +25,7 @@ from harness.events import (
     Received,
     RoundAlone,
     RoundFinished,
+    Routed,
     RunStarted,
     Sent,
     SyncFinished,
@@ -62,6 +63,7 @@ class Task:
     sent: tuple[Sent, ...] = ()
     received: tuple[Received, ...] = ()
     discarded: tuple[Discarded, ...] = ()
+    routed: tuple[Routed, ...] = ()
     finished: tuple[TaskFinished, ...] = ()
     dropped: tuple[TaskDropped, ...] = ()
     evaluated: tuple[Evaluated, ...] = ()
@@ -302,6 +304,7 @@ _KINDS: Mapping[type[Event], str] = {
     Sent: "sent",
     Received: "received",
     Discarded: "discarded",
+    Routed: "routed",
     TaskFinished: "finished",
     TaskDropped: "dropped",
     Evaluated: "evaluated",

@@ -61,6 +61,7 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
         f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
         "awareness": _pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
+        "auxiliary": _pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
         "controller": f"at {scenario.controller_site}",
     }
 

@@ -21,13 +21,27 @@ from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
 
-SCHEMES: Mapping[str, tuple[str, str]] = {
-    "crew": ("preduce", "crew"),
-    "opr": ("preduce", "opr"),
-    "p-reduce": ("preduce", "ring"),
-    "allreduce": ("bsp", "ring"),
+SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    "crew": {"policy": "preduce", "plan": "crew"},
+    "opr": {"policy": "preduce", "plan": "opr"},
+    "p-reduce": {"policy": "preduce", "plan": "ring"},
+    "allreduce": {"policy": "bsp", "plan": "ring"},
+    "mxnet": {"policy": "bsp", "plan": "star"},
+    "mlnet": {"policy": "bsp", "plan": "bkt"},
+    "tsengine": {
+        "policy": "bsp",
+        "plan": "mst",
+        "rates": "measured",
+        "awareness": {"estimator": "round_trip"},
+    },
+    "netstorm-lite": {"policy": "bsp", "plan": "fapt"},
+    "netstorm-std": {"policy": "bsp", "plan": "fapt", "rates": "measured"},
+    "netstorm-pro": {"policy": "bsp", "plan": "fapt", "rates": "measured", "auxiliary": {}},
 }
-"""Name -> (policy, plan), as the papers pair them: `scheme: crew` in a file."""
+"""Name -> policy, plan and options, as the papers have them.
+
+In a file `scheme: crew`, or `scheme: {name: crew, p: 4}` with other options.
+"""
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
 """The top-level keys of a file."""
@@ -201,6 +215,9 @@ class Reader:
         if not isinstance(given, dict):
             allowed = f"{one_of(SCHEMES, given)}, or a mapping with policy:, plan: and options"
             self._source.refuse(("scheme",), allowed)
+            return None
+        if "name" in given:  # a known one has been replaced by what it stands for
+            self._source.refuse(("scheme", "name"), one_of(SCHEMES, given["name"]))
             return None
         names = {**DEFAULT_SCHEME, **given}
         choices = {"policy": self._extensions.policies, "plan": self._extensions.plans}

@@ -111,7 +111,7 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     Estimate and bound count payload, so links have the rate that TCP's payload can get.
     """
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
-    discipline = scenario.scheme.discipline
+    discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
     rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
     delays_ms = topology.delays_ms()
 
@@ -123,8 +123,8 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     def of_plan(forest: str, chunk_bytes: int, model_bytes: int) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes = chunk_bytes, model_bytes
-        fluid_s = estimate(plan, rates_mbps, *sizes, discipline=discipline)
-        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline)
+        fluid_s = estimate(plan, rates_mbps, *sizes, None, discipline, bounds)
+        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline, bounds)
         told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,
@@ -194,6 +194,7 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
 def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
     sites = scenario.topology.site_names
     tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
+    paths = {"paths": tables.paths(history)} if scenario.scheme.auxiliary else {}
     return {
         "tasks": tasks,
         "workers": tables.workers(history, sites),
@@ -201,6 +202,7 @@ def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
         "accuracy": tables.accuracy(history),
         "run": tables.run(history, tasks, sites),
         "faults": tables.faults(history),
+        **paths,
     }
 
 

@@ -93,6 +93,7 @@ def parse(
     for assignment in overrides:
         source.set(assignment)
         _expand_names(source.data)
+    _expand_scheme(source.data)
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
@@ -171,7 +172,16 @@ def _expand_names(data: dict[str, Any]) -> None:
         if isinstance(data.get(section), str):
             data[section] = {key: data[section]}
     if isinstance(scheme := data.get("scheme"), str) and scheme in SCHEMES:
-        data["scheme"] = dict(zip(("policy", "plan"), SCHEMES[scheme], strict=True))
+        data["scheme"] = {"name": scheme}
+
+
+def _expand_scheme(data: dict[str, Any]) -> None:
+    """A scheme's name stands for its policy, plan and options, where the file has no others."""
+    scheme = data.get("scheme")
+    name = scheme.get("name") if isinstance(scheme, dict) else None
+    if isinstance(scheme, dict) and isinstance(name, str) and name in SCHEMES:
+        chosen = {key: value for key, value in scheme.items() if key != "name"}
+        data["scheme"] = {**SCHEMES[name], **chosen}
 
 
 def _rendered(component: Component) -> dict[str, Any]:

@@ -56,18 +56,26 @@ def _workload(known: Extensions) -> Any:
 
 
 def _scheme(known: Extensions) -> Any:
-    """One model for each pair, because either's options may be given."""
-    pairs = {}
+    """One model for each pair and for each name, because all options may be given."""
+    models = {
+        name: model_of(f"scheme {name}", (named("name", name), *_options(known, parts)))
+        for name, parts in SCHEMES.items()
+    }
     for policy, policy_module in known.policies.items():
         for plan, plan_module in known.plans.items():
             options = (
                 named("policy", policy, _default("policy", policy)),
                 named("plan", plan, _default("plan", plan)),
-                *merged(*SCHEME, *options_of(policy_module.create), *options_of(plan_module.build)),
+                *_options(known, {"policy": policy, "plan": plan}),
             )
             text = f"{summary(policy_module)}. {summary(plan_module)}"
-            pairs[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
-    return Union[(Literal[tuple(SCHEMES)], *pairs.values())]
+            models[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
+    return Union[(Literal[tuple(SCHEMES)], *models.values())]
+
+
+def _options(known: Extensions, parts: Mapping[str, Any]) -> tuple[Option, ...]:
+    policy, plan = known.policies[parts["policy"]], known.plans[parts["plan"]]
+    return merged(*SCHEME, *options_of(policy.create), *options_of(plan.build))
 
 
 def _default(key: str, name: str) -> Any:

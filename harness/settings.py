@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from agents.auxiliary import Bounds
 from agents.timekeeping import SiteClock
 from harness.network import NetworkOptions
 from harness.timeline import Entry
@@ -16,6 +17,7 @@ from topologies.model import Topology
 
 __all__ = [
     "PROGRAMS",
+    "Auxiliary",
     "Awareness",
     "Basics",
     "Component",
@@ -80,14 +82,32 @@ class Awareness:
 
 
 @dataclass(frozen=True, slots=True)
+class Auxiliary:
+    """Chunks may take auxiliary paths (NetStorm, Section VI).
+
+    One is used when more than `busy_bound` chunks are on the primary path, as long as fewer than
+    `queue_length` are on it.
+    """
+
+    busy_bound: Annotated[int, Field(ge=0)] = 2
+    queue_length: Count = 1
+
+    @property
+    def bounds(self) -> Bounds:
+        """The same for the agents."""
+        return Bounds(self.busy_bound, self.queue_length)
+
+
+@dataclass(frozen=True, slots=True)
 class Scheme:
     """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
 
     Of the latter, `discipline` is the order in which a link serves its flows, and
     `rate_error_percent` by how much the rates that plans go by may be off. With a `non-blocking`
     scatter a site that is ready sends by the plan's default split, before its task is known.
-    Plans go by the configured `rates`, or by measured ones as soon as a link has one; with
-    `awareness` sites measure, whatever plans go by.
+    Plans go by the configured `rates`, or by measured ones where there are any: every `update_s`
+    they take over the latest, if one has changed by `update_rate_percent`. With `awareness` sites
+    measure, whatever plans go by. With `auxiliary`, chunks may go around an edge of the plan.
     """
 
     policy: Component
@@ -98,6 +118,14 @@ class Scheme:
     rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
     rates: Literal["configured", "measured"] = "configured"
     awareness: Awareness | None = None
+    update_s: Duration = 5.0
+    update_rate_percent: Annotated[float, Field(ge=0)] = 0.0
+    auxiliary: Auxiliary | None = None
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Those of auxiliary paths, if there are any."""
+        return self.auxiliary.bounds if self.auxiliary else None
 
 
 PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)

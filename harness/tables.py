@@ -12,9 +12,16 @@ from typing import Any
 
 import pandas as pd
 
-from agents.plan import Directed
+from agents.plan import Directed, Edge, Plan
 from harness.conditions import Conditions
-from harness.events import Evaluated, RoundFinished, RunFinished, Stopping, TaskStarted
+from harness.events import (
+    Evaluated,
+    RoundFinished,
+    Routed,
+    RunFinished,
+    Stopping,
+    TaskStarted,
+)
 from harness.history import History, Sync, Task, Transfer, phases, transfers, union
 from topologies.model import Topology
 
@@ -70,6 +77,16 @@ FAULTS = {
     "targets": "str",
     "start_s": "float64",
     "end_s": "float64",
+}
+PATHS = {
+    "src": "str",
+    "dst": "str",
+    "path": "str",
+    "auxiliary": "bool",
+    "tasks": "int64",
+    "bytes": "int64",
+    "chunks": "int64",
+    "share_percent": "float64",
 }
 RUN = {
     "tasks": "int64",
@@ -225,6 +242,37 @@ def accuracy(history: History) -> pd.DataFrame:
     )
 
 
+def paths(history: History) -> pd.DataFrame:
+    """One row per path that sites chose where they had auxiliary ones; else no rows.
+
+    An auxiliary path is no edge of its task's plan. The share is that of all bytes from its first
+    site to its last.
+    """
+    used: defaultdict[tuple[Edge, bool], list[Routed]] = defaultdict(list)
+    moved = Counter[Directed]()
+    for task in history.tasks:
+        edges = _edges(task) if task.routed else set()
+        for event in task.routed:
+            used[event.path, event.path not in edges].append(event)
+            moved[event.path[0], event.path[-1]] += event.bytes
+    return _table(
+        PATHS,
+        (
+            {
+                "src": path[0],
+                "dst": path[-1],
+                "path": " ".join(path),
+                "auxiliary": auxiliary,
+                "tasks": len(events),
+                "bytes": (size := sum(event.bytes for event in events)),
+                "chunks": sum(event.chunks for event in events),
+                "share_percent": 100 * size / moved[path[0], path[-1]],
+            }
+            for (path, auxiliary), events in sorted(used.items())
+        ),
+    )
+
+
 def faults(history: History) -> pd.DataFrame:
     """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
     return _table(
@@ -274,6 +322,14 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
     }
     return _table(RUN, [row])
+
+
+def _edges(task: Task) -> set[Edge]:
+    """Every edge that the task's plan ever had."""
+    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned]
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    return {edge for block in blocks for edge in (*block.in_edges, *block.out_edges)}
 
 
 def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from agents.auxiliary import Bounds, disjoint_paths
 from agents.executor import Executor
-from agents.framing import FrameReader
+from agents.framing import FrameReader, encode
 from agents.link import Outgoing
-from agents.messages import RearrangeTask, StartTask
+from agents.messages import Control, Delivered, RearrangeTask, StartTask
 from agents.part import part
 from agents.plan import Block, Directed, Plan
 
@@ -32,12 +33,15 @@ class FakeLink:
     def put(self, frame: Outgoing) -> None:
         self.queue.append(frame)
 
+    def tell(self, message: Control) -> None:
+        self.queue.append(Outgoing(encode(message)))
+
     def forget(self, flows) -> None:
         self.drop(lambda frame: frame.flow in flows)
 
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
-        dropped = [frame for frame in self.queue if unwanted(frame)]
-        self.queue = [frame for frame in self.queue if not unwanted(frame)]
+        dropped = [frame for frame in self.queue if frame.chunk and unwanted(frame)]
+        self.queue = [frame for frame in self.queue if not (frame.chunk and unwanted(frame))]
         for frame in dropped:
             frame.dropped()
 
@@ -52,6 +56,7 @@ class Fabric:
     rates: Mapping[Directed, float]
     elements: int
     seed: int = 0
+    bounds: Bounds | None = None
     results: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     inward_bytes: int = 0
 
@@ -60,11 +65,11 @@ class Fabric:
         self.sites = tuple(sorted({site for link in self.rates for site in link}))
         self.links = {link: FakeLink() for link in self.rates}
         self.executors = {
-            site: Executor(site, self.sites, self.elements, CHUNK_BYTES, lambda: 0)
+            site: Executor(site, self.sites, self.elements, CHUNK_BYTES, lambda: 0, self.bounds)
             for site in self.sites
         }
         for site, executor in self.executors.items():
-            executor.links = {b: self.links[a, b] for a, b in self.links if a == site}
+            executor.dispatch.links = {b: self.links[a, b] for a, b in self.links if a == site}
 
     @property
     def chunk_count(self) -> int:
@@ -123,6 +128,12 @@ class Fabric:
             self.executors[site].rearrange(RearrangeTask(task, first + 1, first, (), parts))
         self.deliver()
 
+    def switch(self, site: str, rates_mbps: Mapping[Directed, float]) -> None:
+        """A site hears of paths that are chosen by these rates."""
+        pairs = [(site, other) for other in self.sites if other != site]
+        found = disjoint_paths(pairs, rates_mbps)
+        self.executors[site].dispatch.switch([path for paths in found.values() for path in paths])
+
     def deliver(self, frames: int | None = None) -> Counter[Directed]:
         """Deliver so many frames, or all there are; returns payload bytes by link."""
         moved = Counter()
@@ -132,11 +143,12 @@ class Fabric:
                 break
             link = self.rng.choice(ready)
             frame = self.links[link].queue.pop(0)
-            stream = frame.header + bytes(frame.payload)
-            frame.sent(0, 0)
+            stream = frame.header + bytes(frame.payload or b"")
+            if frame.chunk:
+                frame.sent(0, 0)
+                moved[link] += len(frame.payload)
+                self.inward_bytes += len(frame.payload) * frame.chunk.inward
             self._receive(link, stream)
-            moved[link] += len(frame.payload)
-            self.inward_bytes += len(frame.payload) * frame.chunk.inward
             frames = frames and frames - 1
         return moved
 
@@ -148,8 +160,11 @@ class Fabric:
             count = min(len(buffer), len(stream))
             buffer[:count] = stream[:count]
             stream = stream[count:]
-            if (frame := reader.filled(count)) is not None:
-                executor.arrived(link[0], *frame)
+            match reader.filled(count):
+                case (header, payload):
+                    executor.arrived(link[0], header, payload)
+                case Delivered() as message:
+                    executor.dispatch.delivered(message)
 
     def _keep(self, site: str, task: int, own: np.ndarray | None) -> Callable[[np.ndarray], None]:
         """Whoever has finished changes its model, as soon as it may."""

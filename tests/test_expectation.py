@@ -60,6 +60,52 @@ def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window
     assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
 
 
+def test_links_change_as_the_timeline_says_from_the_first_task_on():
+    # The first task starts after 1 s and takes 1 s; the second starts after 3 s, when the link has
+    # a quarter of its rate. It has half of its rate again 2 s later, for the half that is left.
+    found = expected(
+        "timeline=[{at: 1500 ms, do: setlink n1 n2 rate=2 Mbit/s for 2500 ms},"
+        "{at: 4 s, do: setlink n1 n2 rate=4 Mbit/s}]",
+        "stop={rounds: 2}",
+    )
+    assert (found.task_s, found.window_s) == pytest.approx(((1 + 3) / 2, 1 + 1 + 1 + 3))
+
+
+def test_links_that_change_for_ever_do_not_keep_a_run_from_ending():
+    drawn = "timeline=[{at: 0 s, do: 'redraw rate=4..8 Mbit/s every 500 ms'}]"
+    found = expected(drawn)
+    assert 6.0 < found.window_s < 9.0
+    assert expected(drawn) == found != expected(drawn, seed=2)
+    assert expected(drawn, "stop={time: 3 s}").rounds == 1.0
+
+
+def test_the_model_knows_auxiliary_paths():
+    # Around n3 there and back, beside what goes straight.
+    overrides = (
+        "topology.sites=3",
+        "topology.overrides=[{link: n1 <-> n2, rate: 1 Mbit/s}]",
+        "scheme={policy: bsp, plan: star, server: n1, chunk: 100 kB}",
+        "stop={rounds: 1}",
+    )
+    assert expected(*overrides).task_s == pytest.approx(8.8)
+    assert expected(*overrides, "scheme.auxiliary={}").task_s < 0.75 * 8.8
+
+
+def test_plans_by_measured_rates_follow_a_link_that_becomes_slow():
+    # From the second task on n1 -> n2 has an eighth of its rate. Around n3 it takes no longer than
+    # what n3 -> n2 has to carry anyway.
+    overrides = (
+        "topology.sites=3",
+        "timeline=[{at: 1 s, do: setlink n1 -> n2 rate=1 Mbit/s}]",
+        "stop={rounds: 4}",
+    )
+    lite, std = (
+        expected(*overrides, f"scheme={{name: netstorm-{stage}, chunk: 100 kB, update: 1 s}}")
+        for stage in ("lite", "std")
+    )
+    assert std.task_s < 0.6 * lite.task_s
+
+
 def test_the_seed_alone_decides():
     drawn = ("topology.rates=n2", "workload.compute=t1", "stop={time: 5 s}")
     assert expected(*drawn) == expected(*drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from test_plans import request
 
 from agents.knowledge import Knowledge
-from agents.plans import fapt, mst, star
+from agents.plans import fapt, mst, ps, star
 
 FIRST = {("a", "b"): 100.0, ("b", "a"): 10.0, ("b", "c"): 50.0, ("c", "b"): 50.0}
 
@@ -50,3 +50,9 @@ def test_servers_and_single_roots_stay_where_they_were_first():
         then = build(request(THEN, "abc")).blocks[0].aggregator
         assert build(request(NOW, "abc", first=THEN)).blocks[0].aggregator == then
         assert build(request(NOW, "abc")).blocks[0].aggregator != then
+
+
+def test_a_parameter_server_stays_too():
+    then = NOW | {("b", "a"): 500.0}
+    hubs = [ps.server(request(NOW, "abc", first=first)) for first in (None, then)]
+    assert hubs == ["c", "b"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from wan import Wan, mesh
+import json
+import random
 
-from agents.policies import bsp
+import pytest
+from wan import Wan, ladder, mesh, schedule
+
+from agents.auxiliary import Bounds
+from agents.policies import bsp, preduce
+from harness import event_lines, tables
+from harness.history import History
 
 FIVE = ("s0", "s1", "s2", "s3", "s4")
 
@@ -48,3 +54,48 @@ def test_an_update_that_fails_ends_the_run():
     wan = Wan(mesh(FIVE), "fapt", bsp.create(FIVE), tasks=5, latest_mbps=dict, update_s=0.1)
     with pytest.raises(KeyError):
         wan.run()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_auxiliary_paths_break_no_promise_when_links_and_sites_fail(seed):
+    rng = random.Random(seed)
+    rates = mesh(FIVE) if rng.random() < 0.5 else ladder(FIVE)
+    plan, policy = rng.choice(["fapt", "star", "crew"]), bsp.create(FIVE)
+    if rng.random() < 0.5:
+        policy = preduce.create(FIVE, p=3)
+    wan = Wan(
+        rates,
+        plan,
+        policy,
+        backup=rng.random() < 0.5,
+        elements=8000,
+        task_s=20.0,
+        time_s=16.0,
+        bounds=Bounds(rng.randint(0, 2), rng.randint(1, 2)),
+        latest_mbps=lambda: {link: rng.uniform(0.5, 2.0) for link in rates},
+        update_s=0.7,
+    )
+    wan.run(schedule(seed, wan, faults=6, until_s=14.0))
+    verdict = wan.verdict()
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    assert any(len(e["path"]) > 2 for e in wan.of("routed"))
+
+
+def test_the_table_of_paths_says_what_went_around_and_makes_up_the_plans_edges():
+    sites = ("s0", "s1", "s2")
+    rates = mesh(sites, 4.0) | {("s0", "s1"): 0.5, ("s1", "s0"): 0.5}
+    wan = Wan(rates, "star", bsp.create(sites), elements=16000, tasks=2, bounds=Bounds(1, 1))
+    wan.run()
+    assert wan.verdict().outcome == "pass"
+    log = sorted(wan.events, key=lambda event: event["t_ns"])
+    table = tables.paths(History.of(event_lines.read(map(json.dumps, log))))
+    hub = wan.of("task_started")[0]["forest"]["blocks"][0]["aggregator"]
+    assert hub == "s2"
+    whole = 2 * wan.elements * 4
+    for pair, rows in table.groupby(["src", "dst"]):
+        assert "s2" in pair
+        assert rows["bytes"].sum() == whole
+        assert rows["share_percent"].sum() == pytest.approx(100)
+        primary = rows[~rows["auxiliary"]]
+        assert list(primary["path"]) == [" ".join(pair)]
+        assert (primary["bytes"] > whole / 2).all()

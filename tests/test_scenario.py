@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -140,9 +141,20 @@ def test_many_links_give_signs_of_life_less_often():
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_a_scheme_by_name_is_its_policy_and_plan(name):
-    scheme = parse(SMALL + f"scheme: {name}\n", "x.yaml").scheme
-    assert (scheme.policy.kind, scheme.plan.kind) == SCHEMES[name]
+def test_a_scheme_by_name_is_its_policy_plan_and_options(name):
+    spelt = parse(SMALL, "x.yaml", [f"scheme={json.dumps(SCHEMES[name])}"])
+    for text in (f"scheme: {name}\n", f"scheme: {{name: {name}}}\n"):
+        assert parse(SMALL + text, "x.yaml").scheme == spelt.scheme
+
+
+def test_a_named_scheme_takes_other_options_and_another_name():
+    text = SMALL + "scheme: {name: crew, p: 2, chunk: 4 KiB}\n"
+    scheme = parse(text, "x.yaml").scheme
+    assert (scheme.plan.kind, scheme.chunk_bytes) == ("crew", 4096)
+    assert scheme.policy.options["p"] == 2
+    scheme = parse(text.replace("p: 2, ", ""), "x.yaml", ["scheme.name=netstorm-lite"]).scheme
+    assert (scheme.policy.kind, scheme.plan.kind, scheme.chunk_bytes) == ("bsp", "fapt", 4096)
+    assert parse(text, "x.yaml", ["scheme.plan=ring"]).scheme.plan.kind == "ring"
 
 
 def test_a_component_by_name_alone_has_its_default_options():

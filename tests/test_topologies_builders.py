@@ -90,6 +90,18 @@ def test_internet2_has_the_papers_thirteen_edges_in_both_directions():
     assert len(built.links) == 26
 
 
+@pytest.mark.parametrize(
+    ("count", "edges", "last"),
+    [(5, 6, {("n4", "n5")}), (8, 11, {("n7", "n8")}), (15, 25, {("n13", "n15"), ("n14", "n15")})],
+)
+def test_internet2_is_cut_off_or_goes_on_for_other_numbers_of_sites(count, edges, last):
+    built = internet2.build(rng(), sites=count)
+    pairs = [(link.src, link.dst) for link in built.links]
+    assert (len(built.sites), len(pairs)) == (count, 2 * edges)
+    assert last <= set(pairs)
+    assert all(built.path("n1", site.name) for site in built.sites[1:])
+
+
 def test_internet2_draws_each_directions_rate_and_has_the_papers_delay_and_loss():
     links = internet2.build(rng(1)).links
     assert links[0] == Link("n1", "n2", 38.13917295517416, 30.0, loss_percent=0.02)
@@ -395,7 +407,7 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': allowed are n1, n2, n3"),
         (star.build, {"sites": []}, "sites", "sites: 0: allowed are 2 to 1000"),
-        (internet2.build, {"sites": 8}, "sites", "sites: 8: allowed are nine"),
+        (internet2.build, {"sites": 16}, "sites", "sites: 16: allowed are 5 to 15"),
         (
             explicit.build, {"sites": ["a", "b"], "links": []}, "links",
             "links: b cannot be reached from a; add links",

@@ -245,6 +245,7 @@ class Wan:
         probing=None,
         clocks=None,
         assumed=None,
+        bounds=None,
         **stop,
     ):
         self.rates = rates
@@ -252,7 +253,7 @@ class Wan:
         self.names = ("controller", "backup") if backup else ("controller",)
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
-        self.latest_mbps = latest_mbps
+        self.latest_mbps, self.bounds = latest_mbps, bounds
         self.probing, self.assumed = probing, assumed or rates
         self.clocks = clocks or {}
         self.lives = {}
@@ -415,6 +416,7 @@ class Wan:
             last_tasks=self._last_tasks(site),
             probing=self.probing,
             clock=self.clocks.get(site, SiteClock()),
+            auxiliary=self.bounds,
         )
         workload = Integers(self.sites.index(site), self.elements, 0.1)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
@@ -439,6 +441,7 @@ class Wan:
             self.task_s,
             failover=FAILOVER,
             rank=self.names.index(name),
+            auxiliary=self.bounds is not None,
             **self.stop,
         )
         build, default = registry.plans()[self.plan].build, None

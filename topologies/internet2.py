@@ -1,4 +1,4 @@
-"""Nine sites and thirteen edges of a simplified Internet2 (NetStorm's testbed)."""
+"""A simplified Internet2 of nine sites and thirteen edges (NetStorm's testbed); 5 to 15 sites."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ EDGES = (
 )
 """Undirected, by the paper's site numbers; site number k has rank k - 1."""
 
+SIZES = range(5, 16)
+"""How many sites there may be. The paper has these numbers of sites too, and does not say how they
+are linked: here fewer than nine are the first ones with the edges between them, and each further
+site has edges to the two before it."""
+
+
+def edges(count: int) -> tuple[tuple[int, int], ...]:
+    """The edges between so many sites, by number."""
+    further = tuple((site - back, site) for site in range(10, count + 1) for back in (2, 1))
+    return tuple((a, b) for a, b in (*EDGES, *further) if max(a, b) <= count)
+
 
 def build(
     rng: random.Random,
@@ -45,7 +56,8 @@ def build(
     """The overlay of the NetStorm paper; every direction of an edge has its own rate.
 
     Options:
-        sites: nine names or regions, in the order of the paper's numbers; n1 to n9 by default.
+        sites: 5 to 15, or as many names or regions, in the order of the paper's numbers; 9 by
+            default, as there.
         rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
             rate.
         delays_ms: likewise, one-way, without n2.
@@ -53,12 +65,14 @@ def build(
         rate_factor: multiplies every rate; a model as much smaller then takes as long.
     """
     places = parse_sites(sites)
-    if len(places) != 9:
-        raise TopologyError(f"sites: {len(places)}: allowed are nine", key="sites")
+    if len(places) not in SIZES:
+        allowed = f"allowed are {SIZES[0]} to {SIZES[-1]}"
+        raise TopologyError(f"sites: {len(places)}: {allowed}", key="sites")
+    names = [place.name for place in places]
     return overlay(
         "internet2",
         places,
-        both_ways([(places[one - 1].name, places[other - 1].name) for one, other in EDGES]),
+        both_ways([(names[one - 1], names[other - 1]) for one, other in edges(len(names))]),
         rng,
         rates_mbps=rates_mbps,
         delays_ms=delays_ms,

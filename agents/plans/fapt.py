@@ -46,7 +46,6 @@ def qualities(request: PlanRequest) -> dict[str, float]:
 
     By the rates known first. Ties stay in the order of the sites.
     """
-    rates_mbps = request.rates_mbps if request.first_mbps is None else request.first_mbps
-    weights = {link: 1.0 / rate for link, rate in rates_mbps.items()}
+    weights = {link: 1.0 / rate for link, rate in request.lasting_mbps.items()}
     found = {site: 1.0 / delay(shortest(site, weights), weights) for site in request.sites}
     return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -20,11 +20,14 @@ def build(request: PlanRequest) -> Plan:
 
 
 def server(request: PlanRequest) -> str:
-    """The site with the largest average rate to all others; a missing link counts as 0."""
+    """The site with the largest average rate to all others; a missing link counts as 0.
+
+    By the rates known first: the parameters are there.
+    """
 
     def quality(site: str) -> tuple[float, float]:
-        links = [link for link in request.rates_mbps if link[0] == site]
-        rate = sum(request.rates_mbps[link] for link in links)
+        links = [link for link in request.lasting_mbps if link[0] == site]
+        rate = sum(request.lasting_mbps[link] for link in links)
         delay = sum(request.delays_ms[link] for link in links) / max(1, len(links))
         return rate, -delay
 
