@@ -20,7 +20,8 @@ import pandas as pd
 from agents.bound import bound
 from agents.fluid import estimate
 from agents.plan import Plan
-from harness import checks, event_lines, sums, tables
+from harness import awareness_tables, checks, event_lines, sums, tables
+from harness.conditions import Conditions
 from harness.event_lines import EventError
 from harness.events import TaskStarted
 from harness.history import History, Sync, Task
@@ -203,6 +204,7 @@ def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
         "run": tables.run(history, tasks, sites),
         "faults": tables.faults(history),
         **paths,
+        **(awareness_tables.tables(history, scenario) if scenario.scheme.awareness else {}),
     }
 
 
@@ -215,7 +217,7 @@ def _files(run_dir: Path) -> list[str]:
 
 
 def _draw(folder: RunFolder, story: Story) -> None:
-    from harness import plots  # matplotlib takes a second to load
+    from harness import awareness_plots, plots  # matplotlib takes a second to load
 
     scenario, history = story.scenario, story.history
     sites = scenario.topology.site_names
@@ -231,3 +233,8 @@ def _draw(folder: RunFolder, story: Story) -> None:
         target = scenario.stop.accuracy_percent
         figure = plots.accuracy(accuracy, target, scenario.clock, history.faults)
         folder.write_figure("accuracy", figure)
+    probes = story.tables.get("probes")
+    if probes is not None and len(probes):
+        conditions = Conditions.of(history, scenario.topology)
+        figure = awareness_plots.estimates(probes, conditions, history.end_ns / 1e9)
+        folder.write_figure("probes", figure)
