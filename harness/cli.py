@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, _terminate)
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = parser().parse_args(argv)
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version, bad usage
@@ -78,16 +78,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_USAGE)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def parser() -> argparse.ArgumentParser:
+    """Every command with its arguments."""
+    made = _Parser(
         prog="trunkline",
         description="Run real geo-distributed training traffic over an emulated wide-area network.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"trunkline {_version()}")
-    verbs = parser.add_subparsers(metavar="COMMAND", required=True)
+    made.add_argument("--version", action="version", version=f"trunkline {_version()}")
+    verbs = made.add_subparsers(metavar="COMMAND", required=True)
     for name, module in commands().items():
         text = extensions.summary(module)
         command = verbs.add_parser(
@@ -100,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         module.add(command)
         command.set_defaults(carry_out=module.run)
-    return parser
+    return made
 
 
 def _failed(error: Exception) -> int:

@@ -10,9 +10,11 @@ from rich.table import Table
 
 from harness import document, units
 from harness.extensions import discover, summary
+from harness.faults import VERBS
 from harness.options import render
 from harness.ownership import Owner
 from harness.progress import short
+from harness.reader import SCHEMES
 from harness.settings import Component, Scenario
 from harness.timeline import Entry
 from harness.units import RATE_MBPS, SHARE_PERCENT, SIZE_BYTES, TIME_MS, TIME_S, Dimension, of_name
@@ -106,11 +108,24 @@ def extensions(kind: str) -> Iterator[Line]:
         yield name, summary(module)
 
 
+def schemes() -> Iterator[Line]:
+    """The schemes by name, and what each stands for."""
+    for name, values in SCHEMES.items():
+        yield name, _pairs(dict(values))
+
+
+def faults() -> Iterator[Line]:
+    """The verbs of timelines and of the shell, with the first sentence of their help."""
+    for verb, fault in VERBS.items():
+        yield verb, (fault.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
 def scenarios(folder: Path) -> Iterator[Line]:
-    """The scenario files of a folder with their descriptions."""
-    for path in sorted(folder.glob("*.yaml")):
+    """The scenario files of a folder, and of those in it, with their descriptions."""
+    for path in sorted(folder.rglob("*.yaml")):
         data = document.read(path.read_text(encoding="utf-8"), str(path)).data
-        yield str(path), str(data.get("description", "")) if isinstance(data, dict) else ""
+        if isinstance(data, dict) and "topology" in data:
+            yield str(path), str(data.get("description", ""))
 
 
 def runs(folder: Path) -> Iterator[Line]:

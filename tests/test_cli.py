@@ -15,6 +15,7 @@ from rich.console import Console
 
 import harness
 from harness import cli, progress
+from harness.commands import commands
 from harness.kernel import KernelError
 from harness.progress import Progress
 from harness.settings import Stop
@@ -250,6 +251,8 @@ def test_schema_prints_json(capsys):
         ("plans", "crew"),
         ("policies", "preduce"),
         ("workloads", "training"),
+        ("schemes", "netstorm-lite"),
+        ("faults", "outage"),
         ("scenarios", "scenarios/quickstart.yaml"),
     ],
 )
@@ -292,6 +295,33 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
     assert cli.main([*command, "--out", str(tmp_path / "page.html")]) == 0
     assert seen == [([run_dir, run_dir.parent / "latest"], tmp_path / "page.html")]
     assert capsys.readouterr().out == f"2 runs compared in {tmp_path}/page.html\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["trunkline", "rep"], ["report", "reproduce"]),
+        (["trunkline", "list", "pl"], ["plans"]),
+        (["trunkline", "run", "--s"], ["--set", "--seed"]),
+        (["trunkline", "kernel", "b"], ["build"]),
+        (["trunkline", "run", "scenarios/qu"], []),
+    ],
+)
+def test_bash_completes_commands_options_and_fixed_words(typed, words, capsys):
+    assert cli.main(["completion"]) == 0
+    ask = f"COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _trunkline"
+    script = f'{capsys.readouterr().out}\n{ask}\necho "${{COMPREPLY[@]}}"'
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == words
+    assert not told.stderr
+
+
+def test_every_command_shows_what_it_is_for(capsys):
+    for verb, module in commands().items():
+        assert cli.main([verb, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert module.EPILOG.splitlines()[-1] in told
+        assert len(told.splitlines()) > 8
 
 
 def test_kernel_path_is_one_line(capsys):

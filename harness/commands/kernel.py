@@ -6,6 +6,12 @@ import argparse
 
 from harness import terminal
 
+EPILOG = """\
+examples:
+  trunkline kernel build       once per user, some minutes; does nothing if there is one
+  trunkline kernel status
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """What to do with it."""

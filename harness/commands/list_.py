@@ -7,12 +7,23 @@ from pathlib import Path
 
 from harness import terminal
 
-LISTS = ("topologies", "plans", "policies", "workloads", "scenarios", "runs")
+EXTENSIONS = ("topologies", "plans", "policies", "workloads")
+LISTS = (*EXTENSIONS, "schemes", "faults", "scenarios", "runs")
+
+EPILOG = """\
+examples:
+  trunkline list plans            what scheme.plan may be
+  trunkline list topologies       what topology.builder may be
+  trunkline list runs             every run in ./runs, oldest first, with its verdict
+
+The lines come from the first lines of the files: topologies/, agents/plans/, agents/policies/,
+workloads/. `trunkline schema` has every option of each.
+"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """What to list."""
-    parser.add_argument("what", choices=LISTS)
+    parser.add_argument("what", choices=LISTS, help="of which kind")
     terminal.add_runs(parser)
 
 
@@ -25,8 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
         lines = list(overview.runs(Path(arguments.runs)))
     elif what == "scenarios":
         lines = list(overview.scenarios(_scenario_folder()))
-    else:
+    elif what in EXTENSIONS:
         lines = list(overview.extensions(what))
+    else:
+        lines = list(overview.schemes() if what == "schemes" else overview.faults())
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         print(f"{name:{width}}  {text}".rstrip())

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+EPILOG = """\
+example:
+  trunkline schema > trunkline.schema.json
+
+Most editors take it, from the first line of a scenario:
+  # yaml-language-server: $schema=trunkline.schema.json
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Nothing to choose."""

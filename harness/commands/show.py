@@ -7,6 +7,15 @@ import sys
 
 from harness import terminal
 
+EPILOG = """\
+examples:
+  trunkline show scenarios/quickstart.yaml
+  trunkline show scenarios/quickstart.yaml --set topology.rates='50 Mbit/s' --seed 3
+  trunkline show scenarios/quickstart.yaml --format yaml > mine.yaml
+
+With --format yaml the output is a scenario itself, which gives the same run.
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """A scenario, and how to show it."""

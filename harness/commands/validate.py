@@ -6,6 +6,15 @@ import argparse
 
 from harness import terminal
 
+EPILOG = """\
+examples:
+  trunkline validate mine.yaml
+  trunkline validate scenarios/*.yaml && echo all fine
+
+Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed; the exit code is 64 if there is
+any.
+"""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Any number of scenarios."""
