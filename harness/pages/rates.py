@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from harness.pages import charts
 from harness.pages.charts import LETTER, WIDTH, Frame, Scale
 from harness.pages.frame import folded
 from harness.pages.markup import Child, Html, table, tag
+from harness.pages.probes import Spread, over_time, spreads
 
 MOST_LINKS = 40
 """Links, those that carried most, that are shown; the file has all."""
 
 
-def section(links: pd.DataFrame, counted: bool) -> list[Child]:
-    """The links that carried most, as bars and in numbers.
+def section(
+    links: pd.DataFrame, probes: pd.DataFrame | None, counted: bool, clock: str
+) -> list[Child]:
+    """The links that carried most, as bars and in numbers, with what sites measured, if they did.
 
     If `counted`, the bytes are the interfaces' (`harness.tables.counted`).
     """
@@ -23,26 +28,31 @@ def section(links: pd.DataFrame, counted: bool) -> list[Child]:
         return [tag("p", "No link carried any payload.")]
     shown = used.sort_values("bytes", ascending=False, kind="stable")[:MOST_LINKS]
     shown = shown.sort_index()
-    numbers = folded(f"In numbers: {len(shown)} links", _numbers(shown), long=True)
-    return [_bars(shown, len(used), counted), numbers]
+    measured = {} if probes is None else spreads(probes)
+    parts: list[Child] = [_bars(shown, len(used), counted, measured)]
+    if probes is not None and len(probes):
+        parts += [tag("h3", "Measured by the sites"), over_time(probes, clock)]
+    return [*parts, folded(f"In numbers: {len(shown)} links", _numbers(shown), long=True)]
 
 
-def _bars(links: pd.DataFrame, used: int, counted: bool) -> Html:
-    names = [f"{src} → {dst}" for src, dst in zip(links["src"], links["dst"], strict=True)]
+def _bars(
+    links: pd.DataFrame, used: int, counted: bool, measured: Mapping[tuple[str, str], Spread]
+) -> Html:
+    ends = list(zip(links["src"], links["dst"], strict=True))
+    names = [f"{src} → {dst}" for src, dst in ends]
     row, top = 15.0, 6.0
     left = 14 + LETTER * max(map(len, names))
     bottom = top + row * len(links)
-    most = max(links["rate_mbps"].max(), links["goodput_mbps"].max())
+    highs = [measured[link].high for link in ends if link in measured]
+    most = max(links["rate_mbps"].max(), links["goodput_mbps"].max(), *highs)
     x = Scale(0.0, most * 1.02, left, WIDTH - 8)
     places = [top + row * number for number in range(len(links))]
-    rates = [
-        (left, y + 1.5, max(0.5, x(rate) - left), row - 3)
-        for y, rate in zip(places, links["rate_mbps"], strict=True)
-    ]
-    goodputs = [
-        (left, y + 4, max(0.5, x(value) - left), row - 8)
-        for y, value in zip(places, links["goodput_mbps"].fillna(0), strict=True)
-    ]
+
+    def bars(values: pd.Series[float], inset: float, class_: str) -> Html:
+        sizes = zip(places, values.fillna(0), strict=True)
+        shown = ((left, y + inset, max(0.5, x(v) - left), row - 2 * inset) for y, v in sizes)
+        return charts.bars(shown, class_)
+
     picture = charts.picture(
         bottom + 46,
         f"Set rate and goodput of {len(links)} links; the table below has the numbers",
@@ -51,21 +61,35 @@ def _bars(links: pd.DataFrame, used: int, counted: bool) -> Html:
             tag("text", name, x=left - 8, y=y + 11, class_="tick end")
             for y, name in zip(places, names, strict=True)
         ],
-        charts.bars(rates, "fill-wait"),
-        charts.bars(goodputs, "fill-blue"),
+        bars(links["rate_mbps"], 1.5, "fill-wait"),
+        bars(links["goodput_mbps"], 4, "fill-blue"),
+        [
+            _measured(measured[link], x, y + row / 2)
+            for y, link in zip(places, ends, strict=True)
+            if link in measured
+        ],
     )
     name, words = (
-        "goodput while busy",
-        "Goodput is payload over the time in which a link carried any.",
+        ("carried during tasks", "What interfaces counted while any site synchronized.")
+        if counted
+        else ("goodput while busy", "Goodput is payload over the time in which a link carried any.")
     )
-    if counted:
-        name, words = "carried during tasks", "What interfaces counted while any site synchronized."
+    if highs:
+        words += " Marks: the median that sites measured; lines: the middle 90 %."
     if used > len(links):
         words += (
             f" The {len(links)} of {used} used links that carried most; tables/links.csv has all."
         )
-    legend = charts.legend((("fill-wait", "set rate"), ("fill-blue", name)))
+    entries = [("fill-wait", "set rate"), ("fill-blue", name)]
+    legend = charts.legend([*entries, *([("fill-orange", "measured by sites")] if highs else ())])
     return charts.figure(picture, words, legend)
+
+
+def _measured(found: Spread, x: Scale, y: float) -> Html:
+    """A mark at the median, and a line over the middle 90 %."""
+    line = f"M{x(found.low):.2f} {y:.2f}H{x(found.high):.2f}"
+    mark = f"M{x(found.median):.2f} {y - 5:.2f}v10"
+    return tag("path", d=line + mark, class_="line stroke-orange")
 
 
 def _numbers(links: pd.DataFrame) -> Html:

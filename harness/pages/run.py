@@ -191,7 +191,10 @@ def _network(story: Story) -> list[Child]:
 
 
 def _rates(story: Story) -> list[Child]:
-    return rates.section(story.links, story.scenario.runs_programs) if story.tables else [None]
+    if not story.tables:
+        return [None]
+    probes, scenario = story.tables.get("probes"), story.scenario
+    return rates.section(story.links, probes, scenario.runs_programs, scenario.clock)
 
 
 def _accuracy(story: Story) -> list[Child]:
