@@ -46,6 +46,7 @@ from agents.plan import Directed, Plan, PlanError, PlanRequest
 from agents.planner import Planner
 from agents.repair import Overlay
 from agents.settings import TASKS_PER_CONTROLLER, ControllerSettings, Log, remember
+from agents.tables import Tables
 from agents.tasks import Tasks
 
 
@@ -89,6 +90,7 @@ class Controller:
             settings.failover.replans,
             self._planner.plan,
             self._planner.detours,
+            Tables(self._planner.knowledge),
             self._tell,
             log,
             self._end_if_idle,
@@ -100,6 +102,7 @@ class Controller:
         self._helps: dict[str, tuple[int, ...]] = {}
         self._all_gone = asyncio.Event()
         self._iterations: dict[str, int] = {}
+        self._ready_now: set[str] = set()
         self._stranded: set[str] = set()
         self._next = settings.rank * TASKS_PER_CONTROLLER
         self._started = 0
@@ -189,6 +192,7 @@ class Controller:
                 self._joined(site, frame)
             case SiteReady():
                 self._offers[site] = frame.offer
+                self._tasks.tables.asked(site, frame.version)
                 self._ready(site, frame.iteration)
             case TaskFinished():
                 self._tasks.finished(site, frame.task, frame.blocks)
@@ -223,6 +227,7 @@ class Controller:
         if site in self._overlay.present or site not in self.settings.sites:
             raise ProtocolError("a second report, or one of no worker")
         self._overlay.present.add(site)
+        self._tasks.tables.forget(site)
         self._absent.discard(site)
         self._offers.clear()
         self._overlay.lost[site] = set(report.lost)
@@ -286,6 +291,10 @@ class Controller:
 
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
+        if not self._stopping and self._tasks.ask(site):
+            self._stop_if_enough()
+            return
+        self._ready_now.add(site)
         self._decide(decisions.Ready(site, iteration))
 
     def _serve_time(self) -> None:
@@ -300,6 +309,8 @@ class Controller:
 
     def _left(self, site: str) -> None:
         self._working.discard(site)
+        self._ready_now.discard(site)
+        self._tasks.leaves(site)
         self._decide(decisions.Left(site))
 
     def _lost(self, site: str, error: Exception) -> None:
@@ -312,6 +323,7 @@ class Controller:
             return
         self._overlay.present.discard(site)
         self._stranded.discard(site)
+        self._ready_now.discard(site)
         self._offers.clear()
         self._log("worker_lost", worker=site, reason=str(error))
         if self._unsettled is not None:
@@ -362,6 +374,7 @@ class Controller:
                 case decisions.Start():
                     self._start(decision)
                 case decisions.Release():
+                    self._ready_now.discard(decision.site)
                     self._tell(decision.site, Released())
 
     def _start(self, start: decisions.Start) -> None:
@@ -392,14 +405,21 @@ class Controller:
         offers = {site: self._offers[site] for site in start.group if site in self._offers}
         hears = self._default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
-        self._tasks.start(task, start, plan, offers if self._default else {}, witnesses)
-        if settings.tasks is not None and self._started >= settings.tasks:
-            self._stop(f"{settings.tasks} tasks are started")
+        unasked = set(start.group) - self._ready_now
+        self._ready_now.difference_update(start.group)
+        self._stranded.difference_update(start.group)
+        self._tasks.start(task, start, plan, offers if self._default else {}, witnesses, unasked)
+        self._stop_if_enough()
+
+    def _stop_if_enough(self) -> None:
+        enough = self.settings.tasks
+        if enough is not None and self._started >= enough and self._tasks.complete_groups:
+            self._stop(f"{enough} tasks are started")
 
     def _postpone(self, start: decisions.Start, reason: str) -> None:
         """The links that are left do not connect the group: its sites are ready again later."""
         self._log("group_postponed", group=list(start.group), reason=reason)
-        self._stranded.update(start.group)
+        self._stranded.update(self._ready_now.intersection(start.group))
         loop = asyncio.get_running_loop()
         pause_s = self.settings.failover.timeout_s
         self._timers.append(loop.call_later(pause_s, self._retry, start.group))

@@ -100,10 +100,13 @@ class SiteReady:
     """Worker to controller: an iteration's local work is done.
 
     `offer` numbers what this site contributes now; it may be on its way by the default split.
+    `version` is that of the parts it knows (NetStorm's TRP): it sends nothing before it has an
+    answer, which is the task's start.
     """
 
     iteration: int
     offer: int
+    version: int = 0
     type: Literal["ready"] = "ready"
 
 
@@ -115,7 +118,8 @@ class StartTask:
     measure the result's accuracy. `blocks` is how many block numbers the task has used so far,
     those below `floor` are withdrawn; `left_s` is what remains of its budget in seconds.
     `offers` are the contributors' offers that the task takes in, where the scatter did not wait:
-    what of them is not in a part of its receiver is dropped, what is missing is sent.
+    what of them is not in a part of its receiver is dropped, what is missing is sent. The parts are
+    made by rates of that `version`; where they are `unchanged` they are left out.
     """
 
     task: int
@@ -130,6 +134,8 @@ class StartTask:
     evaluate: bool
     offers: dict[str, int]
     parts: tuple[BlockPart, ...]
+    version: int = 0
+    unchanged: bool = False
     type: Literal["start"] = "start"
 
 

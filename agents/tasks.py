@@ -19,46 +19,13 @@ from agents.part import BlockPart, part
 from agents.plan import Block, Edge, Plan, PlanError, check
 from agents.policy import Start
 from agents.repair import Overlay
+from agents.running import Running
 from agents.settings import Log
+from agents.tables import Tables
 
 LATE_BLOCKS = 10_000
 """Block numbers that a controller leaves free when it takes over a task: its predecessor may have
 announced some that nobody reports."""
-
-
-@dataclass(slots=True)
-class Running:
-    """A task: `blocks` are those that are not withdrawn, of the `used` numbers so far.
-
-    `informed` sites have heard of the task, `gone` members were lost before they were known to
-    have `finished`. `holders` still have the result. `awaited` members have not answered a halt;
-    None while nobody is halted. `extended` says that the budget is spent, `hit` that it has to be
-    halted as soon as its members have reported, `stuck` that no holder reaches who waits for the
-    result.
-    """
-
-    start: Start
-    plan: Plan | None
-    blocks: dict[int, Block]
-    used: int
-    deadline_s: float
-    replans: int
-    budget: asyncio.TimerHandle | None = None
-    informed: set[str] = field(default_factory=set)
-    former: set[str] = field(default_factory=set)
-    finished: set[str] = field(default_factory=set)
-    holders: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    awaited: set[str] | None = None
-    reason: str = ""
-    extended: bool = False
-    hit: bool = False
-    stuck: bool = False
-
-    @property
-    def unfinished(self) -> list[str]:
-        """The members that still wait for the result and can be told how to get it."""
-        return [site for site in self.start.group if site not in self.finished | self.gone]
 
 
 @dataclass(slots=True)
@@ -77,6 +44,7 @@ class Tasks:
     replans: int
     build: Callable[[Start, int], Plan]
     detours: Callable[[Block], Iterable[Edge]]
+    tables: Tables
     tell: Callable[[str, Control], None]
     log: Log
     ended: Callable[[], None]
@@ -90,18 +58,42 @@ class Tasks:
         plan: Plan,
         offers: Mapping[str, int],
         witnesses: Iterable[str],
+        unasked: Iterable[str] = (),
     ) -> None:
         """Tell all participants of a new task their parts.
 
-        Contributors have made these offers, and the witnesses may have received of them.
+        Contributors have made these offers, and the witnesses may have received of them. Members
+        that are not ready yet, the `unasked`, are told when they `ask`.
         """
         deadline_s = asyncio.get_running_loop().time() + self.task_s
         blocks = dict(enumerate(plan.blocks))
         running = Running(start, plan, blocks, len(blocks), deadline_s, self.replans)
+        running.offers, running.unasked = offers, set(unasked)
         self.running[task] = running
         self._watch_budget(task)
-        for site in sorted({*plan.participants(), *witnesses}):
+        for site in sorted({*plan.participants(), *witnesses} - running.unasked):
             self._invite(site, task, plan, part(plan, site), offers=offers)
+
+    def ask(self, site: str) -> bool:
+        """A site is ready: tell it of the task that waits for it; False if none does."""
+        for task, running in self.running.items():
+            if site in running.unasked and running.plan is not None:
+                running.unasked.discard(site)
+                parts = part(running.plan, site)
+                self._invite(site, task, running.plan, parts, offers=running.offers)
+                return True
+        return False
+
+    def leaves(self, site: str) -> None:
+        """A site will not be ready any more."""
+        for task, running in list(self.running.items()):
+            if site in running.unasked:
+                self._halt(task, f"{site} takes no part any more")
+
+    @property
+    def complete_groups(self) -> bool:
+        """Whether no running task waits for a member to be ready."""
+        return not any(running.unasked for running in self.running.values())
 
     def adopt(self, state: TaskState, site: str) -> None:
         """Take over the supervision of a task from another controller, by a member's report.
@@ -247,7 +239,7 @@ class Tasks:
             return
         hit_blocks = [running.blocks[number] for number in hit]
         stars = all(map(repair.is_star, hit_blocks))
-        if running.plan is None or running.finished or not stars:
+        if running.plan is None or running.finished or running.unasked or not stars:
             self._halt(task, reason)
             return
         added = [self._moved(running.plan, block) for block in hit_blocks]
@@ -305,11 +297,17 @@ class Tasks:
     # -- halting ------------------------------------------------------------------------------
 
     def _halt(self, task: int, reason: str) -> None:
-        """Stop everybody and ask every member that can be reached whether it has finished."""
+        """Stop everybody and ask every member that can be reached whether it has finished.
+
+        Nobody has while members are unasked: such a task begins anew when all are ready again.
+        """
         running = self.running[task]
         if running.awaited is not None:
             return
         running.reason = reason
+        if running.unasked:
+            self._end(task, completed=False)
+            return
         if not self.settled:
             running.hit = True
             return
@@ -415,6 +413,7 @@ class Tasks:
         running = self.running[task]
         running.informed.add(site)
         member = site in running.start.group
+        unchanged = self.tables.is_known(site, parts)
         message = StartTask(
             task=task,
             group=running.start.group,
@@ -427,7 +426,9 @@ class Tasks:
             receives=member and site in plan.receivers,
             evaluate=site == running.start.group[0],
             offers=dict(offers),
-            parts=parts,
+            parts=() if unchanged else parts,
+            version=self.tables.knowledge.version,
+            unchanged=unchanged,
         )
         self.tell(site, message)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -53,6 +54,7 @@ from agents.messages import (
 from agents.neighbours import Neighbours, Reach, Unreachable
 from agents.part import BlockPart
 from agents.settings import Log, WorkerSettings, remember
+from agents.tables import Table
 from agents.traffic import Traffic
 from workloads.base import Vector, Workload, digest, fingerprint
 
@@ -89,6 +91,7 @@ class Worker:
         self._synchronized = settings.first_iteration
         self._offer = settings.lives * OFFERS_PER_LIFE
         self._default: tuple[BlockPart, ...] = ()
+        self._table = Table()
         self._task: StartTask | None = None
         self._halted = False
         self._installed: dict[int, StartTask] = {}
@@ -213,7 +216,7 @@ class Worker:
             self._outcome = self._loop.create_future()
             self._offer += 1
             self._log("ready", iteration=self._iteration)
-            self._home.tell(SiteReady(self._iteration, self._offer))
+            self._home.tell(SiteReady(self._iteration, self._offer, self._table.version))
             if self._default:
                 self._executor.offer(self._offer, self._workload.contribution(), self._default)
             outcome = await self._outcome
@@ -326,7 +329,9 @@ class Worker:
     # -- tasks --------------------------------------------------------------------------------
 
     def _start(self, message: StartTask) -> None:
-        self._log("task_joined", task=message.task)
+        parts = self._table.take(message.version, message.parts, message.unchanged)
+        message = replace(message, parts=parts)
+        self._log("task_joined", task=message.task, unchanged=message.unchanged)
         remember(self._last_tasks, message.task)
         contribution = None
         if message.contributes or message.receives:

@@ -200,9 +200,13 @@ class Contributed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskJoined(Event):
-    """Worker: this site knows the task, as a member, an aggregator or both."""
+    """Worker: this site knows the task, as a member, an aggregator or both.
+
+    Its parts are `unchanged` if they are those of the task before.
+    """
 
     task: int
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,13 @@ class Expectation:
 def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
-    That is with faults, or where only the accuracy ends the run, or where sites run programs.
+    That is with faults, or without a barrier, or where only the accuracy ends the run, or where
+    sites run programs.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
-    if faults or scenario.runs_programs:
+    early = not scenario.scheme.policy.options.get("barrier", True)
+    if faults or early or scenario.runs_programs:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None

@@ -116,6 +116,7 @@ def test_the_seed_alone_decides():
     "unknown",
     [
         "timeline=[{at: 1 s, do: outage n1 n2}]",
+        "scheme.barrier=false",
         "stop={accuracy: 90 %}",
     ],
 )

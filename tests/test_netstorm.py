@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 
@@ -63,6 +64,8 @@ def test_auxiliary_paths_break_no_promise_when_links_and_sites_fail(seed):
     plan, policy = rng.choice(["fapt", "star", "crew"]), bsp.create(FIVE)
     if rng.random() < 0.5:
         policy = preduce.create(FIVE, p=3)
+    elif rng.random() < 0.7:
+        policy = bsp.create(FIVE, barrier=False)
     wan = Wan(
         rates,
         plan,
@@ -99,3 +102,58 @@ def test_the_table_of_paths_says_what_went_around_and_makes_up_the_plans_edges()
         primary = rows[~rows["auxiliary"]]
         assert list(primary["path"]) == [" ".join(pair)]
         assert (primary["bytes"] > whole / 2).all()
+
+
+def test_who_is_ready_asks_and_sends_at_once_and_who_hears_late_keeps_what_came_early():
+    wan = Wan(mesh(FIVE, 4.0), "fapt", bsp.create(FIVE, barrier=False), elements=4000, tasks=4)
+    wan.path("s3", "controller").delay_s = 0.5
+    wan.run()
+    assert wan.verdict().outcome == "pass"
+    assert len(wan.of("task_completed")) == 4
+    for start in wan.of("task_started"):
+        task = start["task"]
+        joined = {e["site"]: e["t_ns"] for e in wan.of("task_joined") if e["task"] == task}
+        assert joined["s3"] > max(joined[site] for site in FIVE if site != "s3") + 400_000_000
+        early = [e for e in wan.of("received") if (e["site"], e["task"]) == ("s3", task)]
+        assert min(e["start_ns"] for e in early) < joined["s3"]
+
+
+def test_whoever_has_the_newest_parts_is_not_told_them_again():
+    rates = mesh(FIVE, 4.0)
+    policy = bsp.create(FIVE, barrier=False)
+    wan = Wan(rates, "fapt", policy, tasks=12, latest_mbps=lambda: rates, update_s=0.8)
+    wan.run()
+    assert wan.verdict().outcome == "pass"
+    versions = {e["task"]: e["version"] for e in wan.of("task_started")}
+    known = {}
+    for event in wan.of("task_joined"):
+        version = versions[event["task"]]
+        assert event["unchanged"] == (known.get(event["site"]) == version)
+        known[event["site"]] = version
+    assert len(set(versions.values())) > 1
+    assert [e["unchanged"] for e in wan.of("task_joined")].count(True) > 20
+
+
+def test_a_round_that_a_member_leaves_before_it_is_ready_is_given_up_by_all():
+    wan = Wan(mesh(FIVE, 4.0), "ring", bsp.create(FIVE, barrier=False), time_s=2.0)
+    wan.path("s3", "controller").delay_s = 0.4
+    wan.run()
+    assert wan.verdict().outcome == "pass"
+    assert [e["reason"] for e in wan.of("task_abandoned")] in (
+        [],
+        ["s3 takes no part any more"],
+    )
+
+
+def test_a_member_that_is_lost_before_it_is_ready_does_not_hold_up_the_others():
+    wan = Wan(mesh(FIVE, 4.0), "fapt", bsp.create(FIVE, barrier=False), time_s=8.0, task_s=30.0)
+
+    async def lose(wan):
+        await asyncio.sleep(1.0)
+        wan.kill("s3")
+
+    wan.run(lose)
+    assert wan.verdict().outcome == "pass"
+    later = [e for e in wan.of("task_started") if e["t_ns"] > 3e9]
+    assert later
+    assert all("s3" not in e["group"] for e in later)
