@@ -131,10 +131,11 @@ def _is_expected(error: Exception) -> bool:
     """Whether the error's own text says what happened and what to do about it."""
     from harness.kernel import KernelError
     from harness.network import NetworkError
+    from harness.remote import RemoteError
     from harness.store import StoreError
     from workloads.datasets import DatasetError
 
-    return isinstance(error, KernelError | NetworkError | StoreError | DatasetError)
+    return isinstance(error, KernelError | NetworkError | RemoteError | StoreError | DatasetError)
 
 
 def _terminate(number: int, _: object) -> NoReturn:

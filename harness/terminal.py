@@ -6,13 +6,17 @@ import argparse
 import contextlib
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.progress import Progress
+    from harness.remote.driving import Host
     from harness.runner import RunResult
+    from harness.scenario import Scenario
     from harness.verdict import Verdict
 
 EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
@@ -54,6 +58,50 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """To print no more than is needed."""
     parser.add_argument("--quiet", action="store_true", help="print only the verdict")
+
+
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """How another machine is reached."""
+    parser.add_argument(
+        "--remote-command",
+        default="trunkline",
+        metavar="COMMAND",
+        help="what Trunkline is called on that machine, such as trunkline/.venv/bin/trunkline "
+        "(default: trunkline)",
+    )
+    parser.add_argument(
+        "--ssh-config",
+        type=Path,
+        metavar="FILE",
+        help="SSH configuration to go by (default: ~/.ssh/config, then /etc/ssh/ssh_config)",
+    )
+
+
+def remote_host(address: str, arguments: argparse.Namespace) -> Host:
+    """The machine that the command line names."""
+    from harness.remote.driving import Host
+
+    return Host(address, arguments.remote_command, arguments.ssh_config)
+
+
+@contextlib.contextmanager
+def followed(
+    quiet: bool,
+) -> Iterator[tuple[Callable[[Scenario, Progress], None], Callable[[str], None]]]:
+    """Two functions for a run that goes on: one shows how far it is, one says something beside."""
+    from harness import progress
+
+    done = 0.0
+    screen = console(stderr=True, quiet=quiet)
+    with progress.live(screen) as show:
+
+        def on_progress(scenario: Scenario, now: Progress) -> None:
+            nonlocal done
+            share = progress.fraction(now, scenario.stop, len(scenario.topology.sites))
+            done = max(done, share)
+            show(done, progress.describe(now, scenario.stop))
+
+        yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
 
 
 def console(stderr: bool = False, quiet: bool = False) -> Console:

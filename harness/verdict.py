@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -88,6 +88,13 @@ class Verdict:
             for check in self.checks
             if check.outcome == outcome
         )
+
+    @classmethod
+    def of_json(cls, data: Mapping[str, Any]) -> Verdict:
+        """The inverse of `to_json`."""
+        rows = data["checks"]
+        checks = (Check(row["name"], row["outcome"], row["detail"]) for row in rows)
+        return cls(data["verdict"], tuple(checks))
 
     def to_json(self) -> dict[str, Any]:
         """The content of `verdict.json`."""

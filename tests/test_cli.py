@@ -302,7 +302,7 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
     [
         (["trunkline", "rep"], ["report", "reproduce"]),
         (["trunkline", "list", "pl"], ["plans"]),
-        (["trunkline", "run", "--s"], ["--set", "--seed"]),
+        (["trunkline", "run", "--s"], ["--set", "--seed", "--ssh-config"]),
         (["trunkline", "kernel", "b"], ["build"]),
         (["trunkline", "run", "scenarios/qu"], []),
     ],

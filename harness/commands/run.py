@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from harness.runner import RunResult
     from harness.scenario import Scenario
-
-    CarryOut = Callable[..., RunResult]
 
 EPILOG = """\
 examples:
@@ -24,6 +18,7 @@ examples:
   trunkline run scenarios/quickstart.yaml --set scheme.p=4 --set stop.time='50 s'
   trunkline run scenarios/quickstart.yaml --set topology.rates='100 Mbit/s' --quiet
   trunkline run scenarios/outage.yaml --watch
+  trunkline run scenarios/quickstart.yaml --on ada@gpu.example.org
 
 --watch shows every site, the tasks that go on, links by load, faults, and both clocks, on the whole
 terminal. It only reads the event log, so results are the same with it.
@@ -38,38 +33,50 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="show sites, tasks, links and faults as they change"
     )
+    parser.add_argument(
+        "--on",
+        metavar="HOST",
+        help="run it on another machine, [USER@]HOST[:PORT], over SSH; its results come here",
+    )
+    terminal.add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a scenario and show what came out."""
-    from harness import runner
     from harness.scenario import load
 
+    if arguments.on and arguments.watch:
+        raise terminal.UsageError("--watch reads an event log that --on has on another machine")
     scenario = load(arguments.file, arguments.set, arguments.seed)
-    carry_out = functools.partial(runner.run, scenario, Path(arguments.file), Path(arguments.runs))
-    screen = terminal.console(stderr=True, quiet=arguments.quiet)
-    result = (_watched if arguments.watch else _bare)(scenario, carry_out, screen)
+    carry_out = _there if arguments.on else _watched if arguments.watch else _here
+    result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
 
 
-def _watched(scenario: Scenario, carry_out: CarryOut, screen: Console) -> RunResult:
+def _here(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from harness import runner
+
+    with terminal.followed(arguments.quiet) as (show, _):
+        return runner.run(scenario, source, runs_dir, lambda now: show(scenario, now))
+
+
+def _watched(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from harness import runner
     from harness.watch import watch
 
-    with watch(screen, scenario) as shown:
-        return carry_out(shown.progress, on_folder=shown.folder)
+    with watch(terminal.console(stderr=True, quiet=arguments.quiet), scenario) as shown:
+        return runner.run(scenario, source, runs_dir, shown.progress, on_folder=shown.folder)
 
 
-def _bare(scenario: Scenario, carry_out: CarryOut, screen: Console) -> RunResult:
-    """With one line of progress."""
-    from harness import progress
+def _there(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from harness.remote import driving
 
-    sites = len(scenario.topology.sites)
-    done = 0.0
-    with progress.live(screen) as show:
-
-        def on_progress(now: progress.Progress) -> None:
-            nonlocal done
-            done = max(done, progress.fraction(now, scenario.stop, sites))
-            show(done, progress.describe(now, scenario.stop))
-
-        return carry_out(on_progress)
+    host = terminal.remote_host(arguments.on, arguments)
+    with terminal.followed(arguments.quiet) as (show, tell):
+        return driving.run(host, scenario, source, runs_dir, show, tell)
