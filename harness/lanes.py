@@ -14,7 +14,7 @@ CHARACTERS = 44
 LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 """A drawn time has up to 17 digits; figures show four."""
 
-WIDTH_CHARACTERS = 225
+WIDTH_CHARACTERS = 165
 """About so many characters of a strip's font fit beside each other in a chart."""
 
 

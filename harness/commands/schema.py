@@ -1,4 +1,4 @@
-"""the JSON Schema of scenario files, for editors."""
+"""the JSON Schema of scenario files, for editors; or what the columns of tables mean."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ Most editors take it, from the first line of a scenario:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Of what."""
+    parser.add_argument(
+        "--tables", action="store_true", help="columns of a run's tables instead, as docs/tables.md"
+    )
 
 
-def run(_: argparse.Namespace) -> int:
-    """Print the JSON Schema of scenario files."""
+def run(arguments: argparse.Namespace) -> int:
+    """Print the JSON Schema of scenario files, or what the columns of tables mean."""
+    if arguments.tables:
+        from harness import columns
+
+        print(columns.document(), end="")
+        return 0
     import json
 
     from harness.scenario import json_schema
