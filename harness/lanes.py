@@ -14,7 +14,10 @@ CHARACTERS = 44
 LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 """A drawn time has up to 17 digits; figures show four."""
 
-WIDTH_CHARACTERS = 165
+WIDTH_IN = 7.16
+"""How wide figures are: both columns of a paper's page, so that they need not be scaled."""
+
+WIDTH_CHARACTERS = 160
 """About so many characters of a strip's font fit beside each other in a chart."""
 
 

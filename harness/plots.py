@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from harness import activity, bands
 from harness.history import Disturbance, History, phases
+from harness.lanes import WIDTH_IN
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -106,7 +107,7 @@ def task_times(tasks: pd.DataFrame, faults: Sequence[Disturbance] = ()) -> Figur
     Those that ran while a fault went on have its band.
     """
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 4.6), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 4.4), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
         order = np.arange(len(tasks))
         size = float(np.clip(300 / max(len(tasks), 1), 1.5, 6))
@@ -166,7 +167,7 @@ def accuracy(
 ) -> Figure:
     """Every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, 4.2), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
         times, values = table["t_s"], table["accuracy_percent"]
         upper.plot(times, values, "o", color=SKY, ms=3, label="one evaluation", mew=0)
@@ -198,7 +199,7 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     buffer = io.BytesIO()
     metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
     with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
+        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata)
     return buffer.getvalue()
 
 
@@ -213,7 +214,7 @@ def _task_numbers(
 ) -> None:
     """Each task's number on its members' bars, unless most bars are too short to hold it."""
     size = 6.5 if len(sites) <= FEW_SITES else 5
-    room_s = (window_s[1] - window_s[0]) * size / 850
+    room_s = (window_s[1] - window_s[0]) * size / (84 * WIDTH_IN)
     labels, tried = [], 0
     for site, done in phases(history).items():
         for phase in done:
@@ -265,7 +266,7 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
 
 
 def _link_bars(links: pd.DataFrame, what: str) -> Figure:
-    figure = Figure(figsize=(7, 1.0 + 0.2 * len(links)), layout="constrained")
+    figure = Figure(figsize=(WIDTH_IN, 1.0 + 0.2 * len(links)), layout="constrained")
     axes = figure.add_subplot()
     y = np.arange(len(links))
     axes.barh(y, links["rate_mbps"], 0.78, fc="none", ec=GREY, lw=0.8, label="link rate")

@@ -29,7 +29,16 @@ def test_the_tables_of_a_run_are_those_that_are_described(tmp_path: Path) -> Non
 
 
 def test_units_are_the_ends_of_names() -> None:
-    names = ("task_s", "rate_mbps", "bytes_sent", "drops", "t_s", "loss", "error_percent", "delay_ms")
+    names = (
+        "task_s",
+        "rate_mbps",
+        "bytes_sent",
+        "drops",
+        "t_s",
+        "loss",
+        "error_percent",
+        "delay_ms",
+    )
     assert list(map(columns.unit, names)) == ["s", "Mbit/s", "bytes", "", "s", "", "%", "ms"]
 
 
