@@ -217,7 +217,7 @@ def test_near_bars_become_one_and_short_ones_stay_visible() -> None:
     assert charts.merged(spans, 0.0, 0.3) == [(0.0, 1.0), (1.2, 2.0), (5.0, 5.3)]
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
 def test_ticks_are_within_the_scale_and_few(low: float, size: float) -> None:
     ticks = charts.Scale(low, low + size, 0, 100).ticks(6)
     assert len(ticks) <= 8
