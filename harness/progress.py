@@ -109,7 +109,10 @@ def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
 def short(value: float, dimension: units.Dimension) -> str:
     """A quantity to four digits, for people."""
     rounded = float(f"{value:.4g}")
-    return units.render(int(rounded) if dimension.whole else rounded, dimension)
+    number, _, unit = units.render(
+        int(rounded) if dimension.whole else rounded, dimension
+    ).partition(" ")
+    return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
 
 
 def about(time_s: float) -> str:

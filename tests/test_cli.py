@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import harness
-from harness import cli, progress
+from harness import cli, progress, units
 from harness.commands import commands
 from harness.kernel import KernelError
 from harness.progress import Progress
@@ -322,6 +322,19 @@ def test_every_command_shows_what_it_is_for(capsys):
         told = capsys.readouterr().out
         assert module.EPILOG.splitlines()[-1] in told
         assert len(told.splitlines()) > 8
+
+
+@pytest.mark.parametrize(
+    ("value", "dimension", "text"),
+    [
+        (1001.0, units.TIME_S, "16.68 min"),
+        (0.0123456, units.TIME_S, "12.35 ms"),
+        (563_454_480, units.SIZE_BYTES, "563.5 MB"),
+        (0.0, units.RATE_MBPS, "0 Mbit/s"),
+    ],
+)
+def test_quantities_are_short_for_people(value, dimension, text):
+    assert progress.short(value, dimension) == text
 
 
 def test_kernel_path_is_one_line(capsys):

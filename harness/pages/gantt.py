@@ -26,7 +26,9 @@ MOST_BARS = 12_000
 MOST_TITLES = 600
 """Tasks at sites up to which each says its number and times where the mouse is."""
 
-MOST_LANES = 12
+MOST_LANES, MOST_NAMED = 12, 80
+"""Lanes of faults with their names; where there are more faults, none is named."""
+
 LANE = 15.0
 HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
 
@@ -50,7 +52,8 @@ def gantt(history: History, sites: Sequence[str], clock: str) -> Html:
     """The whole run, as a figure."""
     window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
     shown = lanes(history.faults, window_s)
-    named = [lane for lane in shown if lane.number < MOST_LANES]
+    many = len(shown) > MOST_NAMED
+    named = [lane for lane in shown if lane.number < MOST_LANES and not many]
     strip = LANE * (2 + max((lane.number for lane in named), default=-2))
     row = 26.0 if len(sites) <= 20 else 15.0
     left = 14 + LETTER * max(6, *map(len, sites))
@@ -209,7 +212,7 @@ def _caption(
             "site; hatched: its agent was stopped (one way) or dead (both ways)."
         )
     if len(named) < len(shown):
-        words.append(f" {len(shown) - len(named)} more faults are not named here.")
+        words.append(f" Not named here: {len(shown) - len(named)} of {len(shown)} faults.")
     if gap_s:
         words.append(f" Bars less than {charts.short(gap_s)} s apart are drawn as one.")
     return words
