@@ -103,6 +103,8 @@ def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
     for problem in problems:
         table.add_row("", _escaped(problem))
     table.add_row("results", _escaped(str(run_dir)))
+    if (run_dir / "report.html").exists():
+        table.add_row("report", _escaped(str(run_dir / "report.html")))
     return table
 
 
