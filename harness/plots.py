@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from harness import activity, bands
 from harness.history import Disturbance, History, phases
 from harness.lanes import WIDTH_IN
+from harness.pages.tasks import TOLERANCE
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -44,9 +45,6 @@ STYLE: Any = {
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
 RED, BLACK = bands.COLOUR, "#222222"
 PALE, GREY = "#e6e6e6", "#8c8c8c"
-
-TOLERANCE = 0.15
-"""How far a measured task time may be from estimate plus latency without being explained."""
 
 VECTORS = 4000
 """More bars than these are drawn as pixels in an SVG too."""
