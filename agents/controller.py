@@ -84,8 +84,7 @@ class Controller:
         self._planner = Planner(settings, self._overlay, build)
         self._tasks = Tasks(
             self._overlay,
-            settings.chunk_count,
-            settings.chunk_bytes,
+            settings.cut,
             settings.task_s,
             settings.failover.replans,
             self._planner.plan,
@@ -399,6 +398,7 @@ class Controller:
             scale=start.scale,
             bytes=settings.model_bytes,
             chunk_bytes=settings.chunk_bytes,
+            tensor_bytes=settings.tensor_bytes,
             forest=plan.to_json(),
             version=self._planner.knowledge.version,
         )

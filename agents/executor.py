@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from agents.auxiliary import Bounds
+from agents.chunks import cut
 from agents.disciplines import Flow
 from agents.dispatch import Dispatch
 from agents.framing import ChunkHeader
@@ -36,14 +37,14 @@ class Executor:
         chunk_bytes: int,
         now_ns: Callable[[], int],
         bounds: Bounds | None = None,
+        tensor_bytes: tuple[int, ...] = (),
     ) -> None:
         self.dispatch = Dispatch(site, sites, self._account, bounds)
         self._chunks = Pool(chunk_bytes // 4)
         self._local = Local(
             site,
             sites,
-            model_elements,
-            chunk_bytes // 4,
+            cut(model_elements, chunk_bytes // 4, tuple(size // 4 for size in tensor_bytes)),
             self._chunks,
             self._put,
             self.dispatch.drop,
@@ -94,7 +95,7 @@ class Executor:
         }
         own = self._own = OwnOffer(number, edges, set(edges))
         for chunk in sorted(edges):
-            data = contribution[self._local.span(chunk)]
+            data = contribution[self._local.cut.span(chunk)]
             header = ChunkHeader(
                 inward=True,
                 task=number,
@@ -188,12 +189,12 @@ class Executor:
     def allocate(self, header: ChunkHeader) -> memoryview:
         """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
         if (
-            header.chunk >= self._local.chunk_count
-            or header.size != self._local.size(header.chunk) * 4
+            header.chunk >= self._local.cut.count
+            or header.size != self._local.cut.size(header.chunk) * 4
         ):
             raise ProtocolError(f"chunk {header.chunk} of {header.size} bytes")
         self.dispatch.refuse(header)
-        return self._chunks.take(self._local.size(header.chunk)).data.cast("B")
+        return self._chunks.take(self._local.cut.size(header.chunk)).data.cast("B")
 
     def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
         """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
@@ -315,7 +316,7 @@ class Executor:
 
     def _take_result(self) -> Vector:
         result, self._spare = self._spare, None
-        return populated(self._local.elements) if result is None else result
+        return populated(self._local.cut.total) if result is None else result
 
     def _account(self, header: ChunkHeader) -> Account | None:
         """What a chunk counts for; None if its task or offer is over."""

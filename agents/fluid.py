@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agents.auxiliary import Bounds, Lanes, disjoint_paths
+from agents.chunks import Cut, cut
 from agents.disciplines import DISCIPLINES, Flow, Queue
 from agents.part import part
 from agents.plan import Block, Directed, Edge, Plan
@@ -30,10 +31,16 @@ class Job:
     model_bytes: int
     chunk_bytes: int
     start_s: float = 0.0
+    tensor_bytes: tuple[int, ...] = ()
+    cut: Cut = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = cut(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+        object.__setattr__(self, "cut", found)
 
     def bytes_of(self, chunk: int) -> int:
-        """The size of a chunk; the last one may be smaller than the others."""
-        return min(self.chunk_bytes, self.model_bytes - chunk * self.chunk_bytes)
+        """The size of a chunk."""
+        return self.cut.size(chunk)
 
 
 def estimate(
@@ -44,13 +51,14 @@ def estimate(
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
     auxiliary: Bounds | None = None,
+    tensor_bytes: tuple[int, ...] = (),
 ) -> float:
     """Completion time in seconds of one task alone on the overlay.
 
     Without `delays_ms` it is the fluid time of the papers; with them, every hop of every chunk
     takes its propagation delay as well. With `auxiliary` bounds it uses auxiliary paths.
     """
-    job = Job(plan, model_bytes, chunk_bytes)
+    job = Job(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
     return simulate([job], rates_mbps, delays_ms, discipline, auxiliary)[0]
 
 

@@ -16,22 +16,22 @@ SLAB_BYTES = 1 << 20
 
 
 class Pool:
-    """Pieces of one size, and now and then a shorter one (a model's last chunk)."""
+    """Pieces of one size most of all, and some that are shorter."""
 
     def __init__(self, elements: int) -> None:
         self._elements = elements
-        self._free: list[Vector] = []
+        self._free: dict[int, list[Vector]] = {}
 
     def take(self, elements: int) -> Vector:
         """A piece of as many elements, at most the pool's size, for use until `give`."""
-        if elements != self._elements:
+        free = self._free.setdefault(elements, [])
+        if not free and elements != self._elements:
             return np.empty(elements, np.float32)
-        if not self._free:
+        if not free:
             pieces = max(1, SLAB_BYTES // (4 * elements))
-            self._free.extend(populated(pieces * elements).reshape(pieces, elements))
-        return self._free.pop()
+            free.extend(populated(pieces * elements).reshape(pieces, elements))
+        return free.pop()
 
     def give(self, data: Vector) -> None:
         """Nobody uses this piece any more."""
-        if len(data) == self._elements:
-            self._free.append(data)
+        self._free.setdefault(len(data), []).append(data)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,8 @@ class PlanRequest:
     `group` contributes and receives; `sites` are all that may help, the group included.
     `rates_mbps` and `delays_ms` have one entry per directed link of the overlay. `rng` is the
     only source of chance. `first_mbps` are the rates that were known when the run began, None if
-    they are the same: what must not move from task to task is chosen by them.
+    they are the same: what must not move from task to task is chosen by them. `chunk_sizes` are
+    the chunks' if they differ.
     """
 
     group: tuple[str, ...]
@@ -139,6 +141,11 @@ class PlanRequest:
     chunk_count: int
     rng: random.Random
     first_mbps: Mapping[Directed, float] | None = None
+    chunk_sizes: tuple[int, ...] | None = None
+
+    def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
+        """The chunks by these shares, as `split` has it."""
+        return split(shares, self.chunk_count, self.chunk_sizes)
 
     @property
     def lasting_mbps(self) -> Mapping[Directed, float]:
@@ -176,22 +183,36 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
             raise PlanError(f"{site} misses chunks {missing} and gets {repeated} more than once")
 
 
-def split(shares: Mapping[str, float], chunk_count: int) -> dict[str, Chunks]:
+def split(
+    shares: Mapping[str, float], chunk_count: int, sizes: Sequence[int] | None = None
+) -> dict[str, Chunks]:
     """Cut `chunk_count` chunks into one contiguous block per site (CREW, Algorithm 1).
 
     `shares` sum to 1 in any positive scale; the cumulated bounds are rounded, so that every chunk
-    lands in exactly one block. Sites whose block is empty are left out.
+    lands in exactly one block. Sites whose block is empty are left out. Chunks that differ in
+    `sizes` are shared by size: each bound is that between two chunks which is nearest.
     """
     total = sum(shares.values())
+    ends: Sequence[int] = range(chunk_count + 1)
+    if sizes is not None:
+        ends = (0, *itertools.accumulate(sizes))
     blocks: dict[str, Chunks] = {}
     cumulated, lower = 0.0, 0
     for site, share in shares.items():
         cumulated += share
-        upper = min(chunk_count, round(cumulated / total * chunk_count))
+        upper = _nearest(ends, cumulated / total * ends[-1])
         if upper > lower:
             blocks[site] = ((lower, upper),)
             lower = upper
     return blocks
+
+
+def _nearest(ascending: Sequence[int], value: float) -> int:
+    """The index of what is nearest to the value; halfway between two the even one, as `round`."""
+    above = min(bisect_left(ascending, value), len(ascending) - 1)
+    below = max(above - 1, 0)
+    down, up = value - ascending[below], ascending[above] - value
+    return above if up < down or (up == down and above % 2 == 0) else below
 
 
 def star(

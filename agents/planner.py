@@ -56,9 +56,10 @@ class Planner:
                 tuple(site for site in settings.sites if site in around),
                 rates,
                 {link: settings.delays_ms[link] for link in rates},
-                settings.chunk_count,
+                settings.cut.count,
                 random.Random(f"{settings.seed} {task}"),
                 {link: self.knowledge.first_mbps[link] for link in rates},
+                settings.cut.sizes,
             )
         )
         check(plan, rates.keys())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.auxiliary import Bounds
+from agents.chunks import Cut, cut
 from agents.failover import Failover
 from agents.plan import Directed
 from agents.timekeeping import SiteClock
@@ -54,7 +55,8 @@ class WorkerSettings:
     after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
     among `neighbours`, and `controllers` in this order.
     `discipline` names the order in which its links serve their flows. With `probing` it measures
-    them, by its `clock`; with `auxiliary` bounds it uses auxiliary paths.
+    them, by its `clock`; with `auxiliary` bounds it uses auxiliary paths. The model is of
+    tensors of these sizes, or of one.
     """
 
     site: str
@@ -71,6 +73,7 @@ class WorkerSettings:
     probing: Probing | None = None
     clock: SiteClock = field(default_factory=SiteClock)
     auxiliary: Bounds | None = None
+    tensor_bytes: tuple[int, ...] = ()
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -89,7 +92,8 @@ class ControllerSettings:
     of each controller that was in charge before, is given to a task again. Plans take over new
     rates every `update_s`, if one differs by the share `update_threshold` or more; with
     `follows_measured` these are what the workers have measured. It tells `time_roots` sites the
-    time, by its `clock`, and with `auxiliary` all workers of auxiliary paths.
+    time, by its `clock`, and with `auxiliary` all workers of auxiliary paths. `tensor_bytes` are as
+    the workers'.
     """
 
     sites: tuple[str, ...]
@@ -113,8 +117,9 @@ class ControllerSettings:
     time_roots: int = 0
     clock: SiteClock = field(default_factory=SiteClock)
     auxiliary: bool = False
+    tensor_bytes: tuple[int, ...] = ()
 
     @property
-    def chunk_count(self) -> int:
-        """Chunks of a model."""
-        return -(-self.model_bytes // self.chunk_bytes)
+    def cut(self) -> Cut:
+        """The model's chunks, in bytes."""
+        return cut(self.model_bytes, self.chunk_bytes, self.tensor_bytes)

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from agents.chunks import Cut
 from agents.disciplines import Flow
 from agents.framing import ChunkHeader
 from agents.link import Outgoing
@@ -36,8 +37,7 @@ class Local:
 
     site: str
     sites: tuple[str, ...]
-    elements: int
-    chunk_elements: int
+    cut: Cut
     chunks: Pool
     put: Put
     drop: Callable[[Callable[[Outgoing], bool]], None]
@@ -46,21 +46,6 @@ class Local:
     def __post_init__(self) -> None:
         ranks = {name: rank for rank, name in enumerate(self.sites)}
         object.__setattr__(self, "rank", ranks)
-
-    @property
-    def chunk_count(self) -> int:
-        """Chunks of a model."""
-        return -(-self.elements // self.chunk_elements)
-
-    def span(self, chunk: int) -> slice:
-        """The elements of a chunk."""
-        start = chunk * self.chunk_elements
-        return slice(start, min(start + self.chunk_elements, self.elements))
-
-    def size(self, chunk: int) -> int:
-        """How many elements a chunk has; the last one may be shorter."""
-        span = self.span(chunk)
-        return int(span.stop - span.start)
 
 
 @dataclass(slots=True)
@@ -96,7 +81,7 @@ class Share:
         self.blocks = self.message.blocks
         self.floor = self.message.floor
         self.parts = {part.block: part for part in self.message.parts}
-        self.missing = set(range(self.local.chunk_count)) if self.message.receives else set()
+        self.missing = set(range(self.local.cut.count)) if self.message.receives else set()
 
     def is_withdrawn(self, block: int) -> bool:
         """Whether chunks of this block are in vain."""
@@ -110,7 +95,7 @@ class Share:
                 continue
             assert self.contribution is not None
             part = self.parts[block]
-            own = self.contribution[self.local.span(chunk)]
+            own = self.contribution[self.local.cut.span(chunk)]
             if part.parent is not None:
                 self._send(part.parent, part, chunk, own, original=True)
             else:
@@ -139,7 +124,7 @@ class Share:
         self.raise_floor(message.floor)
         self.blocks = message.blocks
         if message.floor and not self.told and self.result is not None:
-            self.missing = set(range(self.local.chunk_count))
+            self.missing = set(range(self.local.cut.count))
         if not self.told:
             self.parts |= {part.block: part for part in parts}
             self.owed |= {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
@@ -200,7 +185,7 @@ class Share:
         """Send the result, which is whole, to others."""
         assert self.result is not None
         for chunk in part.indexes():
-            data = self.result[self.local.span(chunk)]
+            data = self.result[self.local.cut.span(chunk)]
             shared = _Shared(data, len(part.outs), _keep)
             for edge in part.outs:
                 self._send(edge, part, chunk, data, inward=False, shared=shared)
@@ -242,7 +227,7 @@ class Share:
             source = part.sources[sum_.added]
             if source == self.local.site:
                 assert self.contribution is not None
-                own = self.contribution[self.local.span(header.chunk)]
+                own = self.contribution[self.local.cut.span(header.chunk)]
                 self._accumulate(sum_, self._copy(own, source))
             elif source in sum_.held:
                 self._accumulate(sum_, sum_.held[source])
@@ -275,7 +260,7 @@ class Share:
         """A chunk of the result: send it on, keep it if this site receives it."""
         if part.receives and chunk in self.missing:
             assert self.result is not None
-            self.result[self.local.span(chunk)] = data
+            self.result[self.local.cut.span(chunk)] = data
             self.missing.remove(chunk)
         shared = _Shared(data, len(part.outs), self.local.chunks.give)
         for edge in part.outs:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from agents import repair
+from agents.chunks import Cut
 from agents.messages import Control, Halt, RearrangeTask, StartTask, TaskOver, TaskState
 from agents.part import BlockPart, part
 from agents.plan import Block, Edge, Plan, PlanError, check
@@ -38,8 +39,7 @@ class Tasks:
     """
 
     overlay: Overlay
-    chunk_count: int
-    chunk_bytes: int
+    cut: Cut
     task_s: float
     replans: int
     build: Callable[[Start, int], Plan]
@@ -252,7 +252,7 @@ class Tasks:
     def _moved(self, plan: Plan, block: Block) -> Block | None:
         keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
         able = [s for s in sorted(self.overlay.present) if s in keeps or s not in plan.receivers]
-        size = block.size * self.chunk_bytes
+        size = self.cut.size_of(block.chunks)
         hub = repair.replacement(plan.contributors, size, self._loads_bytes(), able, self.overlay)
         return None if hub is None else repair.moved(plan, block, hub)
 
@@ -261,7 +261,7 @@ class Tasks:
         loads: dict[str, int] = {}
         for running in self.running.values():
             for block in running.blocks.values():
-                size = block.size * self.chunk_bytes
+                size = self.cut.size_of(block.chunks)
                 loads[block.aggregator] = loads.get(block.aggregator, 0) + size
         return loads
 
@@ -336,7 +336,7 @@ class Tasks:
         running = self.running[task]
         for holder in sorted(running.holders):
             try:
-                plan = repair.gift(holder, running.unfinished, self.chunk_count, self.overlay)
+                plan = repair.gift(holder, running.unfinished, self.cut.count, self.overlay)
             except PlanError:
                 continue
             self._replan(task, plan, holder)

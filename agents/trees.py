@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from agents.plan import Block, Chunks, Directed, Edge, Plan, PlanError, PlanRequest, split
+from agents.plan import Block, Chunks, Directed, Edge, Plan, PlanError, PlanRequest
 from agents.routes import route_rates_mbps, routes
 
 Parents = Mapping[str, str]
@@ -129,7 +129,7 @@ def forest(
     shares = {str(number): weight for number, weight in enumerate(weights) if weight > 0}
     blocks = tuple(
         tree_block(request, chunks, *trees[int(number)])
-        for number, chunks in split(shares, request.chunk_count).items()
+        for number, chunks in request.split(shares).items()
     )
     return Plan(request.group, request.group, request.chunk_count, blocks)
 

@@ -110,6 +110,7 @@ class Worker:
             settings.chunk_bytes,
             clock.now_ns,
             settings.auxiliary,
+            settings.tensor_bytes,
         )
         reach = reach or Unreachable()
         self._awareness = Awareness(

@@ -118,6 +118,7 @@ class Body:
             probing.probing(scenario),
             probing.clock(scenario, site),
             scenario.scheme.bounds,
+            planning.tensor_bytes(scenario),
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -176,11 +177,12 @@ class Body:
             update_s=scheme.update_s,
             update_threshold=scheme.update_rate_percent / 100,
             auxiliary=scheme.auxiliary is not None,
+            tensor_bytes=planning.tensor_bytes(scenario),
         )
         policy = registry.policies()[scheme.policy.kind].create(
             topology.site_names, **scheme.policy.options
         )
-        build, default = planning.builder(scenario, rates_mbps, settings.chunk_count)
+        build, default = planning.builder(scenario, rates_mbps)
         return Controller(settings, policy, build, clock.now_ns, log, default)
 
     def _controllers(self) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agents.chunks import Cut, cut
+
 CONTROLLER = "controller"
 BACKUP = "backup"
 RUNNER = "runner"
@@ -305,7 +307,7 @@ class TaskStarted(Event):
     """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
 
     `bytes` is the model's size; `forest` is the plan as `agents.plan.Plan.to_json` gives it, made
-    by the rates of that version.
+    by the rates of that version. The model is of tensors of `tensor_bytes`, or of one array.
     """
 
     task: int
@@ -318,6 +320,12 @@ class TaskStarted(Event):
     chunk_bytes: int
     forest: Mapping[str, Any]
     version: int = 1
+    tensor_bytes: tuple[int, ...] = ()
+
+    @property
+    def cut(self) -> Cut:
+        """The model's chunks, in bytes."""
+        return cut(self.bytes, self.chunk_bytes, self.tensor_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,8 @@ class _Run:
         self._chunk_bytes = scheme.chunk_bytes
         self._model_bytes = kinds()[workload.kind].model_bytes(**options)
         self._delays_ms = topology.delays_ms()
-        self._chunk_count = -(-self._model_bytes // self._chunk_bytes)
+        self._tensor_bytes = planning.tensor_bytes(scenario)
+        self._cut = planning.model_cut(scenario)
         self._known = Knowledge(
             planning.known_rates_mbps(scenario), scheme.update_rate_percent / 100
         )
@@ -77,9 +78,7 @@ class _Run:
         policy = registry.policies()[scheme.policy.kind]
         self._policy = policy.create(self._sites, **scheme.policy.options)
         self._state: Any = self._policy.initial
-        self._build, self._default = planning.builder(
-            scenario, self._known.rates_mbps, self._chunk_count
-        )
+        self._build, self._default = planning.builder(scenario, self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
@@ -148,9 +147,10 @@ class _Run:
                 self._sites,
                 self._known.rates_mbps,
                 self._delays_ms,
-                self._chunk_count,
+                self._cut.count,
                 random.Random(f"{self._seed} {self._started}"),
                 self._known.first_mbps,
+                self._cut.sizes,
             )
         )
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
@@ -195,7 +195,8 @@ class _Run:
         return bool(self._running or (self._until_s is None and self._working))
 
     def _job(self, plan: Plan) -> Job:
-        return Job(plan, self._model_bytes, self._chunk_bytes)
+        sizes = self._model_bytes, self._chunk_bytes
+        return Job(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
     def _round(self, site: str) -> None:
         self._iterations[site] += 1

@@ -196,9 +196,8 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
 
 def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
     """Every edge of the task's plan, with the bytes that take it."""
-    size, chunk = task.started.bytes, task.started.chunk_bytes
     for block in Plan.from_json(task.started.forest).blocks:
-        moved = sum(min(stop * chunk, size) - start * chunk for start, stop in block.chunks)
+        moved = task.started.cut.size_of(block.chunks)
         for edge in (*block.in_edges, *block.out_edges):
             yield edge, moved
 

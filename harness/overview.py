@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from harness import document, units
+from harness import document, planning, units
 from harness.extensions import discover, summary
 from harness.faults import VERBS
 from harness.options import render
@@ -54,10 +54,11 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
     scheme = scenario.scheme
     module = discover().workloads[scenario.workload.kind]
     model_bytes = module.model_bytes(**scenario.workload.options)
-    chunks = -(-model_bytes // scheme.chunk_bytes)
+    tensors = planning.tensor_bytes(scenario)
     return {
-        "model": f"{short(model_bytes, SIZE_BYTES)} in {chunks} chunks of "
-        f"{units.render(scheme.chunk_bytes, SIZE_BYTES)}",
+        "model": f"{short(model_bytes, SIZE_BYTES)} in {planning.model_cut(scenario).count} chunks "
+        f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
+        f"{f', {len(tensors)} tensors' if tensors else ''}",
         "policy": _component(scheme.policy),
         "plan": _component(scheme.plan),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "

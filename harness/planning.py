@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from agents import estimates, registry
+from agents.chunks import Cut, cut
 from agents.plan import Directed, Plan, PlanRequest
 from agents.rearrange import builder_keeping
 from harness.scenario import Scenario
+from workloads import kinds
+from workloads.base import tensor_bytes_of
 
 Build = Callable[[PlanRequest], Plan]
 
@@ -23,9 +26,20 @@ def known_rates_mbps(scenario: Scenario) -> Mapping[Directed, float]:
     )
 
 
-def builder(
-    scenario: Scenario, rates_mbps: Mapping[Directed, float], chunk_count: int
-) -> tuple[Build, Plan | None]:
+def tensor_bytes(scenario: Scenario) -> tuple[int, ...]:
+    """The sizes of the model's tensors; none where it is one array."""
+    workload = scenario.workload
+    return tensor_bytes_of(kinds()[workload.kind], workload.options)
+
+
+def model_cut(scenario: Scenario) -> Cut:
+    """The model's chunks, in bytes."""
+    workload = scenario.workload
+    size = kinds()[workload.kind].model_bytes(**workload.options)
+    return cut(size, scenario.scheme.chunk_bytes, tensor_bytes(scenario))
+
+
+def builder(scenario: Scenario, rates_mbps: Mapping[Directed, float]) -> tuple[Build, Plan | None]:
     """What builds the plans of groups, and with a non-blocking scatter the default split.
 
     That is the plan for everybody by which sites send at once; the others then keep to it.
@@ -35,13 +49,15 @@ def builder(
     build: Build = partial(plan.build, **scheme.plan.options)
     if scheme.scatter != "non-blocking":
         return build, None
+    model = model_cut(scenario)
     everybody = PlanRequest(
         topology.site_names,
         topology.site_names,
         rates_mbps,
         topology.delays_ms(),
-        chunk_count,
+        model.count,
         random.Random(f"{scenario.seed} default split"),
+        chunk_sizes=model.sizes,
     )
     default: Plan = plan.default(everybody, **scheme.plan.options)
     return builder_keeping(default, build), default

@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.chunks import cut
 from harness import patience, probing, rehearsal, schedule, units
 from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
@@ -20,6 +21,7 @@ from harness.settings import PROGRAMS, Basics, Clock, Component, Scenario, Schem
 from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
+from workloads.base import tensor_bytes_of
 
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "crew": {"policy": "preduce", "plan": "crew"},
@@ -344,12 +346,13 @@ class Reader:
     def _check_plan(self, topology: Topology, scheme: Scheme, workload: Component) -> None:
         policy = self._extensions.policies[scheme.policy.kind]
         plan = self._extensions.plans[scheme.plan.kind]
-        size = self._extensions.workloads[workload.kind].model_bytes(**workload.options)
+        kind = self._extensions.workloads[workload.kind]
+        size = kind.model_bytes(**workload.options)
         error = rehearsal.refusal(
             topology,
             policy.create(topology.site_names, **scheme.policy.options),
             functools.partial(plan.build, **scheme.plan.options),
-            -(-size // scheme.chunk_bytes),
+            cut(size, scheme.chunk_bytes, tensor_bytes_of(kind, workload.options)),
         )
         if error:
             name = str(error).partition(":")[0]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from agents.chunks import Cut
 from agents.plan import Plan, PlanError, PlanRequest, check
 from agents.policy import Policy, Ready, Start
 from topologies.model import Topology
 
 
 def refusal(
-    topology: Topology, policy: Policy, build: Callable[[PlanRequest], Plan], chunk_count: int
+    topology: Topology, policy: Policy, build: Callable[[PlanRequest], Plan], cut: Cut
 ) -> PlanError | None:
     """Why the plan cannot serve the first group that the policy makes; None if it can."""
     group = first_group(policy, topology.site_names)
@@ -27,8 +28,9 @@ def refusal(
         topology.site_names,
         rates_mbps,
         topology.delays_ms(),
-        chunk_count,
+        cut.count,
         random.Random("rehearsal"),
+        chunk_sizes=cut.sizes,
     )
     try:
         check(build(request), rates_mbps.keys())

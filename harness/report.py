@@ -121,11 +121,13 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         return sum(delays_ms[hop] for hop in pairwise(path)) / 1e3
 
     @functools.lru_cache(maxsize=4096)
-    def of_plan(forest: str, chunk_bytes: int, model_bytes: int) -> Forecast:
+    def of_plan(
+        forest: str, chunk_bytes: int, model_bytes: int, tensor_bytes: tuple[int, ...]
+    ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes = chunk_bytes, model_bytes
-        fluid_s = estimate(plan, rates_mbps, *sizes, None, discipline, bounds)
-        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline, bounds)
+        fluid_s = estimate(plan, rates_mbps, *sizes, None, discipline, bounds, tensor_bytes)
+        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline, bounds, tensor_bytes)
         told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,
@@ -134,7 +136,8 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         )
 
     def forecast(started: TaskStarted) -> Forecast:
-        return of_plan(json.dumps(started.forest), started.chunk_bytes, started.bytes)
+        sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
+        return of_plan(json.dumps(started.forest), *sizes)
 
     return forecast
 

@@ -20,7 +20,6 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
     the two add in different orders. A plan that only passes a result on adds nothing.
     """
     started = task.started
-    size = started.chunk_bytes // ELEMENT_BYTES
     orders: dict[int, part.Order] = {}
     forests = [started.forest, *(event.forest for event in task.rearranged)]
     forests += [event.forest for event in task.replanned if event.holder is None]
@@ -33,8 +32,9 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
                     return []
     ranges: dict[part.Order, list[tuple[int, int]]] = {}
     for chunk, order in orders.items():
-        span = (chunk * size, min((chunk + 1) * size, elements))
-        ranges.setdefault(order, []).append(span)
+        span = started.cut.span(chunk)
+        ends = (span.start // ELEMENT_BYTES, span.stop // ELEMENT_BYTES)
+        ranges.setdefault(order, []).append(ends)
     return [(tuple(spans), _in_terms(order, terms)) for order, spans in ranges.items()]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agents.auxiliary import Bounds, disjoint_paths
+from agents.chunks import Cut, cut
 from agents.executor import Executor
 from agents.framing import FrameReader, encode
 from agents.link import Outgoing
@@ -57,6 +58,7 @@ class Fabric:
     elements: int
     seed: int = 0
     bounds: Bounds | None = None
+    tensors: tuple[int, ...] = ()
     results: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     inward_bytes: int = 0
 
@@ -65,15 +67,23 @@ class Fabric:
         self.sites = tuple(sorted({site for link in self.rates for site in link}))
         self.links = {link: FakeLink() for link in self.rates}
         self.executors = {
-            site: Executor(site, self.sites, self.elements, CHUNK_BYTES, lambda: 0, self.bounds)
+            site: Executor(
+                site,
+                self.sites,
+                self.elements,
+                CHUNK_BYTES,
+                lambda: 0,
+                self.bounds,
+                tuple(4 * size for size in self.tensors),
+            )
             for site in self.sites
         }
         for site, executor in self.executors.items():
             executor.dispatch.links = {b: self.links[a, b] for a, b in self.links if a == site}
 
     @property
-    def chunk_count(self) -> int:
-        return -(-self.elements * 4 // CHUNK_BYTES)
+    def cut(self) -> Cut:
+        return cut(self.elements, CHUNK_BYTES // 4, self.tensors)
 
     def tell(
         self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models, offers=()
@@ -118,8 +128,8 @@ class Fabric:
     def give(self, task: int, holder: str, others: list[str]) -> None:
         """A site that has finished sends its result to the others, in a block far beyond."""
         first = 100
-        block = Block(((0, self.chunk_count),), holder, (), tuple((holder, s) for s in others))
-        gift = Plan((holder,), tuple(others), self.chunk_count, (block,))
+        block = Block(((0, self.cut.count),), holder, (), tuple((holder, s) for s in others))
+        gift = Plan((holder,), tuple(others), self.cut.count, (block,))
         for site in self.sites:
             parts = tuple(
                 replace(each, sources=(), originals=()) if site == holder else each

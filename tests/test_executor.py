@@ -41,8 +41,15 @@ def integers(sites, elements, seed):
 
 def request(fabric, group):
     delays = dict.fromkeys(fabric.rates, 1.0)
-    count = fabric.chunk_count
-    return PlanRequest(group, fabric.sites, fabric.rates, delays, count, random.Random(1))
+    return PlanRequest(
+        group,
+        fabric.sites,
+        fabric.rates,
+        delays,
+        fabric.cut.count,
+        random.Random(1),
+        chunk_sizes=fabric.cut.sizes,
+    )
 
 
 def exact(models, weights, scale):
@@ -51,7 +58,7 @@ def exact(models, weights, scale):
     return total.astype(np.float32) * np.float32(scale)
 
 
-def repeated(plan, models, weights, scale):
+def repeated(plan, cut, models, weights, scale):
     """The same float32 operations in the order that the plan gives, chunk by chunk."""
 
     def added(names, span):
@@ -65,7 +72,7 @@ def repeated(plan, models, weights, scale):
     result = np.zeros_like(next(iter(models.values())))
     for block in plan.blocks:
         for chunk in block.indexes():
-            span = slice(chunk * CHUNK_BYTES // 4, (chunk + 1) * CHUNK_BYTES // 4)
+            span = cut.span(chunk)
             result[span] = added(order(plan, block), span) * np.float32(scale)
     return result
 
@@ -74,7 +81,9 @@ def repeated(plan, models, weights, scale):
 @given(data=st.data())
 @settings(max_examples=100)
 def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
-    fabric = Fabric(data.draw(overlays()), data.draw(st.integers(1, 90)), data.draw(st.integers()))
+    tensors = data.draw(st.lists(st.integers(1, 20), max_size=12).map(tuple))
+    elements = sum(tensors) or data.draw(st.integers(1, 90))
+    fabric = Fabric(data.draw(overlays()), elements, data.draw(st.integers()), tensors=tensors)
     group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
     whole = data.draw(st.booleans())
     weight = st.integers(1, 9) if whole else st.floats(0.001, 10.0)
@@ -90,7 +99,7 @@ def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
     results = [fabric.results[site, 3] for site in group]
     assert len(fabric.results) == len(group)
     assert {result.tobytes() for result in results} == {results[0].tobytes()}
-    np.testing.assert_array_equal(results[0], repeated(plan, models, weights, scale))
+    np.testing.assert_array_equal(results[0], repeated(plan, fabric.cut, models, weights, scale))
     wanted = exact(models, weights, scale)
     if whole:
         np.testing.assert_array_equal(results[0], wanted)

@@ -311,7 +311,7 @@ def test_a_resolved_scenario_spells_out_every_default():
     assert data["scheme"] == {
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
         "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
-        "awareness": None, "p": 3,
+        "awareness": None, "auxiliary": None, "update": "5 s", "update_rate": "0 %", "p": 3,
         "weights": "constant", "decay": 0.5, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {

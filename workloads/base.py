@@ -8,8 +8,9 @@ fingerprint of a weighted sum is the weighted sum of the fingerprints).
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import xxhash
@@ -53,7 +54,9 @@ class Workload(Protocol):
     - `model_bytes(*, <options>) -> int`, the bytes of one contribution,
     - `problems(sites, *, <options>) -> list[OptionError]`, everything wrong with the options,
     - `preload(*, <options>) -> None`, heavy imports and data, once before agents are forked,
-    - `EVALUATES: bool`, whether its models have an accuracy.
+    - `EVALUATES: bool`, whether its models have an accuracy,
+    - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors that a
+      contribution consists of; empty for one array.
 
     The keyword-only parameters of `build` are the options of the kind.
     """
@@ -69,6 +72,12 @@ class Workload(Protocol):
 
     def evaluate(self) -> Evaluation | None:
         """Evaluate the model; None when the kind has no accuracy or none is due now."""
+
+
+def tensor_bytes_of(kind: Any, options: Mapping[str, Any]) -> tuple[int, ...]:
+    """The sizes of a kind's tensors with these options; none where it says nothing of them."""
+    found: tuple[int, ...] = kind.tensor_bytes(**options) if hasattr(kind, "tensor_bytes") else ()
+    return found
 
 
 def populated(elements: int) -> Vector:

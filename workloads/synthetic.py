@@ -14,15 +14,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads import compute_time
+from workloads import compute_time, tensors
 from workloads.base import ELEMENT_BYTES, Order, Term, Vector, populated
 from workloads.compute_time import Compute, ComputeTime, Slowdown
 from workloads.options import OptionError, Sites, reject
+from workloads.tensors import Model
 
 EVALUATES = False
 
@@ -72,16 +73,16 @@ def build(
     sites: Sites,
     seed: int,
     *,
-    model_bytes: int = 50_000_000,
+    model_bytes: int | Model = 50_000_000,
     compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
 ) -> Synthetic:
     """Return the workload of the site `rank`.
 
-    `model_bytes` is the size of the tensor; `compute_s` one iteration's time: seconds, a range,
-    `t1`, `t2` or a lognormal; `compute_factor` multiplies it everywhere, `slowdown` at the sites
-    it names. Raises OptionError.
+    `model_bytes` is the size of the tensor, or the name of a model that has many; `compute_s` one
+    iteration's time: seconds, a range, `t1`, `t2` or a lognormal; `compute_factor` multiplies it
+    everywhere, `slowdown` at the sites it names. Raises OptionError.
     """
     reject(
         problems(
@@ -93,18 +94,27 @@ def build(
         )
     )
     times = compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown)
-    return Synthetic(rank, seed, model_bytes // ELEMENT_BYTES, times)
+    return Synthetic(rank, seed, _size_bytes(model_bytes) // ELEMENT_BYTES, times)
 
 
-def model_bytes(*, model_bytes: int = 50_000_000, **_: Any) -> int:
+def model_bytes(*, model_bytes: int | Model = 50_000_000, **_: Any) -> int:
     """Return the bytes of one contribution."""
-    return model_bytes
+    return _size_bytes(model_bytes)
+
+
+def tensor_bytes(*, model_bytes: int | Model = 50_000_000, **_: Any) -> tuple[int, ...]:
+    """Return the bytes of each tensor of a named model; none for a size."""
+    if isinstance(model_bytes, int):
+        return ()
+    return tuple(ELEMENT_BYTES * size for size in tensors.sizes(model_bytes))
 
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
     found = compute_time.problems(sites, options)
     size = options.get("model_bytes", ELEMENT_BYTES)
+    if size in get_args(Model):
+        return found
     if type(size) is not int or size % ELEMENT_BYTES or not 0 < size <= MODEL_LIMIT_BYTES:
         found.append(OptionError("model", size, "whole float32 numbers (4 B each), up to 16 GiB"))
     return found
@@ -153,6 +163,10 @@ def is_exact(weights: Iterable[float]) -> bool:
     return all(float(each).is_integer() for each in every) and (
         sum(map(abs, every)) <= LARGEST_TOTAL_WEIGHT
     )
+
+
+def _size_bytes(model: int | Model) -> int:
+    return model if isinstance(model, int) else ELEMENT_BYTES * sum(tensors.sizes(model))
 
 
 def _added(seed: int, order: Order, elements: int) -> Vector:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, split, star
+from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, star
 from agents.routes import route_rates_mbps, routes
 
 Split = Literal["aware", "even", "pipelined"]
@@ -59,7 +59,7 @@ def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) ->
         solve = solve_shares if mode == "aware" else solve_pipelined
         shares = solve(hubs, request.group, rates)
     blocks = []
-    for hub, chunks in split(shares, request.chunk_count).items():
+    for hub, chunks in request.split(shares).items():
         blocks.append(Block(chunks, hub, *star(hub, request.group, found)))
     return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 
-from agents.plan import Plan, PlanError, PlanRequest, split
+from agents.plan import Plan, PlanError, PlanRequest
 from agents.trees import Pull, backward, delay, pruned, require_pair, shortest, tree_block
 
 
@@ -33,7 +33,7 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
     weights = {link: 1.0 / rate for link, rate in request.rates_mbps.items()}
     shares = dict(itertools.islice(qualities(request).items(), roots))
     blocks = []
-    for root, chunks in split(shares, request.chunk_count).items():
+    for root, chunks in request.split(shares).items():
         inward = shortest(root, weights)
         outward = shortest(root, backward(weights)) if pull == "own" else inward
         up, down = pruned(inward, request.group), pruned(outward, request.group)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from agents.plan import Block, Plan, PlanError, PlanRequest, split
+from agents.plan import Block, Plan, PlanError, PlanRequest
 from agents.trees import closure
 
 
@@ -23,7 +23,7 @@ def build(request: PlanRequest) -> Plan:
         rest = [site for site in request.group if site not in ring]
         ring.append(max(rest, key=lambda site: rates[ring[-1], site]))
     blocks = []
-    for hub, chunks in split(dict.fromkeys(ring, 1.0), request.chunk_count).items():
+    for hub, chunks in request.split(dict.fromkeys(ring, 1.0)).items():
         at = ring.index(hub)
         inward = [*ring[at + 1 :], *ring[: at + 1]]
         outward = [*ring[at:], *ring[:at]]
