@@ -185,11 +185,11 @@ def _arc(a: Place, b: Place, title: Html, load: int) -> Html:
     ux, uy = (bx - ax) / length, (by - ay) / length
     bend = min(0.16 * length, 60.0)
     cx, cy = (ax + bx) / 2 - uy * bend, (ay + by) / 2 + ux * bend
-    mx, my = (ax + 2 * cx + bx) / 4 + ux * 5, (ay + 2 * cy + by) / 4 + uy * 5
+    mx, my = (ax + 2 * cx + bx) / 4 + ux * 7, (ay + 2 * cy + by) / 4 + uy * 7
     path = f"M{ax:.1f} {ay:.1f}Q{cx:.1f} {cy:.1f} {bx:.1f} {by:.1f}"
     head = (
-        f"M{mx:.1f} {my:.1f}L{mx - 9 * ux - 4 * uy:.1f} {my - 9 * uy + 4 * ux:.1f}"
-        f"L{mx - 9 * ux + 4 * uy:.1f} {my - 9 * uy - 4 * ux:.1f}z"
+        f"M{mx:.1f} {my:.1f}L{mx - 13 * ux - 6 * uy:.1f} {my - 13 * uy + 6 * ux:.1f}"
+        f"L{mx - 13 * ux + 6 * uy:.1f} {my - 13 * uy - 6 * ux:.1f}z"
     )
     return tag("g", title, tag("path", d=path), tag("path", d=head, class_="head"),
                class_=f"link load-{load}")  # fmt: skip
