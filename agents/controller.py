@@ -96,6 +96,7 @@ class Controller:
         )
         self._links: dict[str, Connection] = {}
         self._working = set(settings.sites)
+        self._given_up: set[str] = set()
         self._unsettled: list[decisions.Event] | None = []
         self._absent: set[str] = set()
         self._helps: dict[str, tuple[int, ...]] = {}
@@ -460,20 +461,22 @@ class Controller:
     def _end_if_idle(self) -> None:
         """End when nothing runs and nobody works; whoever is lost may come back for a while.
 
-        Where all are lost before anybody has done its rounds it is as likely the controller that is
-        cut off: then the while is as long as a task may take.
+        So may those who have done their rounds: nobody else tells them that the run is over. Where
+        all are lost before anybody has done its rounds it is as likely the controller that is cut
+        off: then the while is as long as a task may take.
         """
         if self._ended is None or self._ended.done() or self._unsettled is not None:
             return
         if self._tasks.running or self._working & self._overlay.present:
             self._cancel_last_call()
-        elif not self._working:
+        elif not self._working and not self._missing():
             self._stop("every site has done its rounds")
             self._ended.set_result(None)
         elif self._last_call is not None:
             return
         elif self._stopping or len(self._working) < len(self.settings.sites):
-            self._stop("every site that can be reached has done its rounds")
+            reached = " that can be reached" if self._working else ""
+            self._stop(f"every site{reached} has done its rounds")
             self._call_last(self.settings.failover.patience_s, self._give_up_absent)
         else:
             wait_s = self.settings.task_s
@@ -491,8 +494,13 @@ class Controller:
 
     def _give_up_absent(self) -> None:
         self._last_call = None
-        self._working &= self._overlay.present
+        self._given_up |= self._missing()
+        self._working -= self._given_up
         self._end_if_idle()
+
+    def _missing(self) -> set[str]:
+        """The sites that cannot be reached and may still come back."""
+        return set(self.settings.sites) - self._overlay.present - self._given_up
 
     def _check(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):

@@ -78,6 +78,17 @@ def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_o
     assert max(times(wan.of("task_completed"))) > 50.0
 
 
+def test_a_worker_that_has_done_its_rounds_and_is_cut_off_is_told_of_the_end():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), rounds=5)
+    wan.compute_s = {"s1": 3.0}
+    run(wan, (6.0, cut("s3", "controller")))
+    assert max(times(wan.of("controller_lost"))) > 6.0
+    stopping = times(wan.of("stopping"))[0]
+    exited = {e["who"]: e["t_ns"] / 1e9 for e in wan.of("agent_exited")}
+    assert stopping > 15.0
+    assert stopping < exited["s3"] < stopping + FAILOVER.patience_s
+
+
 def test_a_run_ends_when_nobody_comes_back_within_a_tasks_budget():
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=600.0)
     run(wan, *((2.0, cut(site, "controller")) for site in FOUR))

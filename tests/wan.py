@@ -257,6 +257,7 @@ class Wan:
         self.probing, self.assumed = probing, assumed or rates
         self.clocks = clocks or {}
         self.lives = {}
+        self.compute_s = {}
         self.events = []
         self.paths = {}
         self.agents = {}
@@ -418,7 +419,8 @@ class Wan:
             clock=self.clocks.get(site, SiteClock()),
             auxiliary=self.bounds,
         )
-        workload = Integers(self.sites.index(site), self.elements, 0.1)
+        compute_s = self.compute_s.get(site, 0.1)
+        workload = Integers(self.sites.index(site), self.elements, compute_s)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
         self.agents[site] = worker
         await worker.run({}, None)
