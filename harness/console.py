@@ -97,6 +97,12 @@ class Console:
         self.situation = Situation(self.scenario.topology.site_names)
         self._inbox = Inbox(self.run_dir / FOLDER)
 
+    def prepare(self) -> None:
+        """Before time counts: start what would hold up the timeline when it is first asked for."""
+        if self.hold and self.network.mininet:
+            for site in self.network.mininet.hosts:
+                site.open_shell()
+
     def open(self) -> None:
         """The first task has started: take requests from now on."""
         reader, writer = self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -188,6 +194,8 @@ class Console:
         verb, _, rest = line.strip().partition(" ")
         if self._ending:
             raise UnableError(ENDING)
+        if verb in ("status", "exit") and rest.strip():
+            raise UnableError(f"{verb}: allowed is {verb} alone")
         if verb in VERBS:
             return self._fault(parse(line, self.scenario.topology, files(Path(cwd))))
         match verb:

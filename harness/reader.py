@@ -7,7 +7,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from harness.document import MISSING, Document, KeyPath, one_of
 from harness.extensions import Extensions
 from harness.network import ETHERNET_HEADER_BYTES, NetworkOptions
 from harness.options import REQUIRED, Option, check, model_of, options_of, typed, values_of
-from harness.settings import PROGRAMS, Basics, Clock, Component, Scenario, Scheme, Stop
+from harness.settings import PROGRAMS, Basics, Clock, Component, Limits, Scenario, Scheme, Stop
 from harness.wording import Read
 from topologies import explicit
 from topologies.model import LinkOverride, Topology, TopologyError
@@ -94,6 +94,7 @@ class Reader:
         workload = self._workload(sites)
         programs = self._runs_programs()
         scheme = None if programs else self._scheme(sites)
+        basics["limits"] = self._fitting(basics["limits"])
         timeline = schedule.read(
             self._source, topology, basics["limits"].run_s, self._files, programs
         )
@@ -304,6 +305,13 @@ class Reader:
                         refuse(("stop", "exit", index), one_of(placed, site))
         elif isinstance(stop, Stop) and stop.exit is not None:
             refuse(("stop", "exit"), "allowed where sites run programs")
+
+    def _fitting(self, limits: Limits) -> Limits:
+        """A task's budget that the file does not give is at most the run's."""
+        given = self._data.get("limits")
+        if isinstance(given, dict) and "task" not in given:
+            return replace(limits, task_s=min(limits.task_s, limits.run_s))
+        return limits
 
     def _check_together(
         self,

@@ -152,6 +152,8 @@ def files(folder: Path) -> Read:
             raise FaultError(f"{name}: cannot read: {reason}") from None
         except UnicodeDecodeError:
             raise FaultError(f"{name}: allowed is UTF-8 text") from None
+        except ValueError as error:  # no name that a file can have
+            raise FaultError(f"{name!r}: cannot read: {error}") from None
 
     return read
 

@@ -108,6 +108,7 @@ def _agents(
         ):
             after.callback(console.end_commands)
             log.heard = console.situation.update
+            console.prepare()
             agency.start()
             agency.watch(performer.fd, performer.wake)
             for event in agency.events():

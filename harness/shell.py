@@ -110,6 +110,16 @@ def saved(scenario: Scenario, name: str, session: Said) -> str:
     return notes + resolve(replace(scenario, name=name, timeline=entries, stop=stop))
 
 
+def save(scenario: Scenario, path: Path, session: Said) -> str | None:
+    """Write a session as a scenario; returns why not, None if it was written."""
+    try:
+        path.write_text(saved(scenario, path.stem, session), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return f"{path}: cannot be written: {reason}"
+    return None
+
+
 @contextlib.contextmanager
 def front_end(scenario: Scenario) -> Iterator[socket.socket]:
     """A front end that runs beside us; yields the run's side of its connection.
@@ -164,7 +174,7 @@ class Shell(cmd.Cmd):
                 if "ending" in said:
                     self._show(f"the run is ending: {said['ending']}\n")
         except RunOverError:
-            pass
+            self._complain_of_the_rest()
         finally:
             if self.interactive:
                 with contextlib.suppress(OSError):
@@ -246,12 +256,23 @@ class Shell(cmd.Cmd):
             self._look()
             if self.interactive:
                 return input(self.prompt)
-            return sys.stdin.readline() or "EOF"
+            return sys.stdin.buffer.readline().decode(errors="replace") or "EOF"
         except EOFError:
             self._show("\n")
             return "EOF"
         finally:
             self.reading = False
+
+    def _complain_of_the_rest(self) -> None:
+        """The run is over: say which lines were not done, of those that are there already."""
+        if self.interactive or not select.select([0], [], [], 0)[0]:
+            return
+        os.set_blocking(0, False)
+        rest = (sys.stdin.buffer.read() or b"").decode(errors="replace")
+        os.set_blocking(0, True)
+        for line in filter(None, (line.partition("#")[0].strip() for line in rest.splitlines())):
+            if line not in ("exit", "quit"):
+                self._complain(f"{line}: not done: the run is over")
 
     def _look(self, *_: Any) -> None:
         """While a line is read: hear what is said without being asked, such as the run's end."""
@@ -285,11 +306,8 @@ class Shell(cmd.Cmd):
         self._wait_for_prompt()
         if not session["done"]:
             self._complain(session["text"])
-            return
-        try:
-            path.write_text(saved(self.scenario, path.stem, session["saved"]), encoding="utf-8")
-        except OSError as error:
-            self._complain(f"{path}: cannot be written: {error.strerror}")
+        elif refusal := save(self.scenario, path, session["saved"]):
+            self._complain(refusal)
 
     def _source(self, name: str) -> bool:
         try:

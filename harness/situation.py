@@ -58,6 +58,7 @@ class Situation:
                 self.rounds += event["event"] == "round_finished"
             case "ready":
                 self.doing[site] = ("waiting for a group", t_ns)
+                self._in_no_task(site)
             case "worker_finished":
                 self.doing[site] = ("finished", t_ns)
             case "sync_started":
@@ -75,8 +76,15 @@ class Situation:
 
     def _agent(self, who: str, do: str) -> None:
         self.stopped.pop(who, None)
+        if do == "kill":
+            self._in_no_task(who)
         if do in ("kill", "pause"):
             self.stopped[who] = {"kill": "dead", "pause": "paused"}[do]
+
+    def _in_no_task(self, site: str) -> None:
+        """Whatever it took part in, it does so no more."""
+        for task in self.tasks.values():
+            task.unfinished.discard(site)
 
     def _task(self, event: Mapping[str, Any]) -> None:
         match event["event"]:
@@ -117,10 +125,10 @@ class Situation:
 
     def _tasks_lines(self, now_ns: int) -> Iterator[Line]:
         for number, task in self.tasks.items():
-            missing = [site for site in task.group if site in task.unfinished]
-            waits = f"waits for {' '.join(missing)}" if missing else "is about to end"
-            lasts = (now_ns - task.start_ns) / 1e9
-            yield f"task {number}", f"{' '.join(task.group)}, for {lasts:.1f} s; {waits}"
+            if missing := [site for site in task.group if site in task.unfinished]:
+                lasts = f"for {(now_ns - task.start_ns) / 1e9:.1f} s"
+                waits = f"waits for {' '.join(missing)}"
+                yield f"task {number}", f"{' '.join(task.group)}, {lasts}; {waits}"
 
     def _sites_lines(self, now_ns: int) -> Iterator[Line]:
         together: defaultdict[str, list[str]] = defaultdict(list)

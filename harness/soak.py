@@ -161,13 +161,25 @@ def shrunk(
 
 
 def minimal(
-    asked: Soak, seed: int, entries: Sequence[Entry], folder: Path, tries: int
+    asked: Soak,
+    seed: int,
+    entries: Sequence[Entry],
+    folder: Path,
+    tries: int,
+    on_failing: Callable[[Scenario], None],
 ) -> Scenario | None:
-    """The scenario with as few of these faults as still fail; None if even all of them pass."""
+    """The scenario with as few of these faults as still fail; None if even all of them pass.
+
+    `on_failing` gets each scenario that fails, one after the other with fewer faults.
+    """
     scenario = parse(asked.text, asked.file, asked.overrides, seed)
 
     def fails(some: Sequence[Entry]) -> bool:
-        return _outcome(replace(scenario, timeline=tuple(some)), folder) in FAILURES
+        tried = replace(scenario, timeline=tuple(some))
+        failed = _outcome(tried, folder) in FAILURES
+        if failed:
+            on_failing(tried)
+        return failed
 
     if not fails(entries):
         return None

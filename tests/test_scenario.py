@@ -135,6 +135,10 @@ def test_silence_is_given_more_time_on_a_real_clock(clock, timeout_s):
     assert (failover.timeout_s, failover.heartbeat_s) == (timeout_s, timeout_s / 4)
 
 
+def test_the_budget_of_a_task_is_by_default_no_more_than_that_of_the_run():
+    assert parse(SMALL + "limits: {run: 3 min}\n", "x.yaml").limits == Limits(180.0, 180.0)
+
+
 def test_many_links_give_signs_of_life_less_often():
     failover = parse(SMALL.replace("sites: 3", "sites: 60"), "x.yaml").failover
     assert (failover.timeout_s, failover.heartbeat_s) == (14.0, 3.5)  # of 3540 directed links

@@ -56,6 +56,12 @@ def faults(run_dir: Path) -> list[tuple[str, int]]:
     ]
 
 
+def lasted_ns(run_dir: Path, fault: int) -> int:
+    log = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    start_ns, end_ns = (each["t_ns"] for each in log if each.get("fault") == fault)
+    return int(end_ns - start_ns)
+
+
 def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
     (tmp_path / "small.yaml").write_text(SMALL)
     runs = str(tmp_path / "runs")
@@ -70,19 +76,25 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
             said[about] = text.strip()
         held = cli.main(["inject", "small", "setlink n1 n3 rate=5Mbit/s", "--runs", runs])
         wrong = cli.main(["inject", "small", "outage", "n1", "n9", "--runs", runs])
+        early = str(tmp_path / "early.yaml")
+        kept = cli.main(["inject", "small", "save", early, "--runs", runs])
         injected = capsys.readouterr()
-        process.stdin.write("step 1 s\nn1 ping -c1 n3\nmend n1 n2\nbogus\nsave saved.yaml\nexit\n")
+        process.stdin.write("step 1 s\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n")
+        process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
     assert said["fault 0"].startswith("outage n1 n2 both blackhole, since 0.")
     assert said["n1 -> n2"] == "blackhole"
     assert said["time"].startswith("1.0")
-    assert (held, wrong) == (0, 64)
+    assert (held, wrong, kept) == (0, 64, 0)
+    assert len(load(early).timeline) == 2
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: allowed is one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
     assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
+    assert "'\\x00.csv': cannot read: embedded null byte" in err
+    assert err.endswith("status: not done: the run is over\n")
     assert "the run is ending: somebody asked for it" in out
     assert out.splitlines()[-1].startswith("pass  ")
 
@@ -100,8 +112,10 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert [fault for fault, _ in typed] == [
         "outage n1 n2 both blackhole",
         "setlink n1 n3 both rate=5Mbit/s",
+        "outage n2 n4 both blackhole for 1 ms",
         "mend n1 n2",
     ]
+    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
     assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
     for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
         assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
@@ -278,7 +292,10 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         {"t_ns": second, "site": "n3", "event": "ready", "iteration": 1},
         {"t_ns": second, "site": "controller", "event": "task_started", "task": 7, "group": "12"},
         {"t_ns": second, "site": "runner", "event": "fault_started", "fault": 0},
+        {"t_ns": second, "site": "controller", "event": "task_started", "task": 8, "group": "34"},
         {"t_ns": 2 * second, "site": "1", "event": "task_finished", "task": 7},
+        {"t_ns": 2 * second, "site": "3", "event": "ready", "iteration": 2},
+        {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "4", "do": "kill"},
         {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "n4", "do": "kill"},
     ):
         situation.update(event)
@@ -292,6 +309,7 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("sites", "computing: n4"),
         ("fault 0", "setlink n1 n2 one-way rate=5Mbit/s, since 2.0 s"),
         ("fault 1", "outage n3 n4 one-way blackhole, since 0.0 s"),
+        ("4", "dead"),
         ("n4", "dead"),
         ("n1 -> n2", f"rate 5 Mbit/s (as built {topology.link('n1', 'n2').rate_mbps:g} Mbit/s)"),
         ("n3 -> n4", "blackhole"),

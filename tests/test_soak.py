@@ -114,9 +114,12 @@ def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
     monkeypatch.setattr(soak.pool, "run", run)
     asked = soak.plan(written(tmp_path), 1)
     cuts = [Entry(float(n), Outage("n1", "n2", for_s=0.5)) for n in range(4)]
-    found = soak.minimal(asked, 7, [*cuts, Entry(9.0, Kill("n3"))], tmp_path, 40)
+    smaller = []
+    found = soak.minimal(asked, 7, [*cuts, Entry(9.0, Kill("n3"))], tmp_path, 40, smaller.append)
     assert found.timeline == (Entry(9.0, Kill("n3")),)
-    assert soak.minimal(asked, 7, cuts, tmp_path, 40) is None
+    assert [len(each.timeline) for each in smaller] == sorted({5, 3, 2, 1}, reverse=True)
+    assert smaller[-1] == found
+    assert soak.minimal(asked, 7, cuts, tmp_path, 40, smaller.append) is None
     assert [path.name for path in tmp_path.iterdir()] == ["three.yaml"]
 
 

@@ -14,8 +14,8 @@ examples:
   trunkline inject runs/outage/20260301-120000 status
 
 What can be said is what can be typed at the prompt of `trunkline shell`: faults as in a timeline,
-`status`, `exit`, commands at sites. It takes effect at the time that the run has reached, and is in
-its log like any fault.
+`status`, `save FILE`, `exit`, commands at sites. It takes effect at the time that the run has
+reached, and is in its log like any fault.
 """
 
 
@@ -31,18 +31,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask the run, and print its answer."""
     from harness import desk
-    from harness.shell import Channel, RunOverError
+    from harness.scenario import load
+    from harness.shell import Channel, RunOverError, save
 
     run_dir = _found(arguments.run, Path(arguments.runs))
+    text = " ".join(arguments.text)
+    if text.partition(" ")[0] in ("help", "source"):
+        raise terminal.UsageError(
+            f"{text}: allowed is what changes or asks a run: this is of `shell`"
+        )
+    verb, _, file = text.partition(" ")
+    if verb == "save" and not file.strip():
+        raise terminal.UsageError("save: allowed is save FILE")
     try:
         with desk.reach(run_dir) as sock:
-            said = Channel(sock).ask(" ".join(arguments.text), _show)
+            said = Channel(sock).ask("save" if verb == "save" else text, _show)
     except RunOverError:
         said = {"done": False, "text": desk.OVER}
     except PermissionError:
         raise terminal.UsageError(f"{run_dir}: allowed to who runs it only") from None
     except OSError:
         raise terminal.UsageError(f"{run_dir}: this run has ended") from None
+    if said["done"] and "saved" in said:
+        refusal = save(load(run_dir / "resolved.yaml"), Path(file.strip()), said["saved"])
+        if refusal:
+            raise terminal.UsageError(refusal)
     if said["done"]:
         print(f"{said['text']}done at {said['t_s']:.3f} s")
         return 0

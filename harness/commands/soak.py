@@ -10,6 +10,7 @@ from harness import terminal
 from harness.commands.compare import count
 
 if TYPE_CHECKING:
+    from harness.scenario import Scenario
     from harness.soak import Soak
 
 EPILOG = """\
@@ -72,10 +73,13 @@ def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> 
     from harness.scenario import resolve
 
     entries = soak.written_out(run_dir, asked.scenario.topology)
-    found = soak.minimal(asked, seed, entries, folder, tries)
-    if found is None:
-        print(f"with its {len(entries)} faults written out one by one it passes")
-        return
     path = folder / "failing.yaml"
-    path.write_text(resolve(found), encoding="utf-8")
-    print(f"{len(found.timeline)} of its {len(entries)} faults are enough: {path}")
+
+    def keep(failing: Scenario) -> None:
+        path.write_text(resolve(failing), encoding="utf-8")
+        count = len(failing.timeline)
+        print(f"{count} of its {len(entries)} faults are enough: {path}", flush=True)
+
+    print(f"it had {len(entries)} faults; looking for those that matter", flush=True)
+    if soak.minimal(asked, seed, entries, folder, tries, keep) is None:
+        print(f"with its {len(entries)} faults written out one by one it passes")
