@@ -186,6 +186,11 @@ class Executor:
             self._discarded.close(task),
         )
 
+    def open_accounts(self) -> tuple[int, ...]:
+        """The tasks that moved something here and are not over."""
+        pages = {*self.dispatch.sent.pages, *self._received.pages}
+        return tuple(sorted(account for account in pages if isinstance(account, int)))
+
     def allocate(self, header: ChunkHeader) -> memoryview:
         """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
         if (

@@ -162,6 +162,8 @@ class Worker:
             task.add_done_callback(self._check)
         try:
             await self._ended
+            for moved in self._executor.open_accounts():  # of which nobody told this site the end
+                self._close_books(moved)
             self._neighbours.say_goodbye()
         finally:
             if self._patience is not None:
@@ -382,6 +384,17 @@ class Worker:
         self._home.tell(Halted(task, finished))
 
     def _over(self, task: int, reason: str) -> None:
+        self._close_books(task)
+        self._installed.pop(task, None)
+        self._deadlines_s.pop(task, None)
+        if self._task is not None and self._task.task == task:
+            self._task = None
+            kept = digest(self._workload.contribution())
+            self._log("task_dropped", task=task, reason=reason, digest=kept)
+            self._settle(Outcome.DROPPED)
+
+    def _close_books(self, task: int) -> None:
+        """Forget a task, and say what it moved."""
         sent, received, discarded = self._executor.over(task)
         for (peer, phase), traffic in sent.items():
             self._log("sent", task=task, dst=peer, phase=phase, **_fields(traffic))
@@ -392,13 +405,6 @@ class Worker:
         for (source, _), traffic in discarded.items():
             size, chunks = traffic.bytes, traffic.chunks
             self._log("discarded", task=task, src=source, bytes=size, chunks=chunks)
-        self._installed.pop(task, None)
-        self._deadlines_s.pop(task, None)
-        if self._task is not None and self._task.task == task:
-            self._task = None
-            kept = digest(self._workload.contribution())
-            self._log("task_dropped", task=task, reason=reason, digest=kept)
-            self._settle(Outcome.DROPPED)
 
     def _give_up(self, task: int, reason: str) -> None:
         """Without a controller: take no further part in the task, and tell whom it may concern."""
@@ -417,7 +423,7 @@ class Worker:
 
     def _refuse(self, task: int, senders: set[str]) -> None:
         """Without a controller: tell the senders that their chunks are in vain here."""
-        self._executor.over(task)
+        self._close_books(task)
         for peer in senders:
             self._neighbours.tell(peer, Refuse(task))
 
