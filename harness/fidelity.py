@@ -108,9 +108,15 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No payload's first byte arrived before its link's delay had passed."""
+    """No payload's first byte arrived before its link's delay had passed.
+
+    Tasks that losses may have hit do not count: who was killed does not say what it sent first.
+    """
+    fates = Fates(history, rules.patience_s)
     quickest_s: dict[Directed, float] = {}
     for task in history.tasks:
+        if fates.is_disturbed(task):
+            continue
         starts = {(sent.site, sent.dst, sent.phase): sent.start_ns for sent in task.sent}
         for got in task.received:
             start_ns = starts.get((got.src, got.site, got.phase))
