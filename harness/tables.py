@@ -268,7 +268,7 @@ def paths(history: History) -> pd.DataFrame:
                 "chunks": sum(event.chunks for event in events),
                 "share_percent": 100 * size / moved[path[0], path[-1]],
             }
-            for (path, auxiliary), events in sorted(used.items())
+            for (path, auxiliary), events in sorted(used.items(), key=_by_ends)
         ),
     )
 
@@ -322,6 +322,12 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
     }
     return _table(RUN, [row])
+
+
+def _by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
+    """First site, last site, and the plan's own edges before the ways around them."""
+    (path, auxiliary), _ = item
+    return path[0], path[-1], auxiliary, path
 
 
 def _edges(task: Task) -> set[Edge]:

@@ -157,3 +157,15 @@ def test_a_member_that_is_lost_before_it_is_ready_does_not_hold_up_the_others():
     later = [e for e in wan.of("task_started") if e["t_ns"] > 3e9]
     assert later
     assert all("s3" not in e["group"] for e in later)
+
+
+def test_the_same_run_gives_the_same_log():
+    def log():
+        rates = ladder(FIVE, 3.0)
+        slow = rates | {("s0", "s1"): 0.3}
+        policy = bsp.create(FIVE, barrier=False)
+        wan = Wan(rates, "fapt", policy, tasks=5, bounds=Bounds(1, 2), latest_mbps=lambda: slow)
+        wan.run()
+        return wan.events
+
+    assert log() == log()

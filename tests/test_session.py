@@ -104,6 +104,33 @@ timeline:
 """
 
 
+NETSTORM = """
+name: small
+topology: internet2
+workload: {kind: synthetic, model: 4 MB, compute: [0.05 s, 0.2 s]}
+scheme: {name: netstorm-pro, chunk: 64 KiB, update: 400 ms, barrier: false}
+timeline: [{do: redraw rate=20..155 Mbit/s every 1 s}]
+stop: {tasks: 5}
+outputs: {plots: false}
+"""
+
+
+def test_netstorm_goes_around_what_is_busy_while_rates_change_and_does_so_again(embedded, tmp_path):
+    names = ("copy", "once")
+    for name in names:
+        folder(tmp_path, name, NETSTORM)
+        done = embedded.call(run_all, str(tmp_path), [name], visible=[tmp_path])
+        assert done == {"codes": {name: 0}, "left": []}
+    first, second = ((tmp_path / name / "events.jsonl").read_text() for name in names)
+    assert first == second
+    verdict = report.build(tmp_path / "once")
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    events = [json.loads(line) for line in first.splitlines()]
+    assert {event["version"] for event in events if event["event"] == "task_started"} > {1}
+    assert any(len(event["path"]) > 2 for event in events if event["event"] == "routed")
+    assert (tmp_path / "once/tables/paths.csv").exists()
+
+
 def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
     text = SMALL.replace("tasks: 3", "tasks: 12") % (MESH, "bsp", "ring") + TIMELINE
     for name in ("once", "copy"):
