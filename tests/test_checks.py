@@ -69,8 +69,8 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "the log is whole",
         [added(1000, "rome", "task_joined", task=7)],
         "fail",
-        "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False) is of no task or"
-        " starts it again",
+        "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False)"
+        " is of no task or starts it again",
     ),
     (
         "the log is whole",
