@@ -52,6 +52,9 @@ VECTORS = 4000
 FEW_SITES = 20
 """Up to so many rows of a Gantt chart are tall."""
 
+MOST_NAMES = 30
+"""Names beside a matrix; of more sites every second or third has one."""
+
 CELLS_WITH_NUMBERS = 12
 BARS = 48
 """Sites up to which a matrix shows its numbers; links up to which a sparse overlay has bars."""
@@ -284,8 +287,7 @@ def _link_bars(links: pd.DataFrame, what: str) -> Figure:
 
 
 def _link_matrices(links: pd.DataFrame, sites: Sequence[str], counted: bool) -> Figure:
-    side = float(np.clip(0.42 * len(sites), 3.2, 7.5))
-    figure = Figure(figsize=(2 * side + 1.6, side + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH_IN, 0.45 * WIDTH_IN), layout="constrained")
     panels = (
         (
             "utilisation_percent",
@@ -313,10 +315,11 @@ def _link_matrices(links: pd.DataFrame, sites: Sequence[str], counted: bool) -> 
 
 
 def _matrix_axes(axes: Axes, sites: Sequence[str], title: str) -> None:
-    step = 1 if len(sites) <= 30 else 2
+    step = -(-len(sites) // MOST_NAMES)
     ticks, names = range(0, len(sites), step), sites[::step]
-    axes.set_xticks(ticks, names, rotation=90, size=7 if step == 1 else 6)
-    axes.set_yticks(ticks, names, size=7 if step == 1 else 6)
+    size = 7 if len(sites) <= CELLS_WITH_NUMBERS else 5
+    axes.set_xticks(ticks, names, rotation=90, size=size)
+    axes.set_yticks(ticks, names, size=size)
     axes.set(xlabel="to", ylabel="from", title=title, facecolor="white")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -327,7 +330,15 @@ def _matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
         if not np.isnan(value):
             colour = "white" if value < 0.55 * top else BLACK
             text = _short(value)
-            axes.text(column, row, text, ha="center", va="center", size=6.5, color=colour)
+            axes.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                size=6 if len(cells) < 10 else 5,
+                color=colour,
+            )
 
 
 def _short(value: float) -> str:
