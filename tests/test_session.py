@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from inside import run_all
 
@@ -132,7 +133,9 @@ def test_netstorm_goes_around_what_is_busy_while_rates_change_and_does_so_again(
 
 
 def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
-    text = SMALL.replace("tasks: 3", "tasks: 12") % (MESH, "bsp", "ring") + TIMELINE
+    measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
+    text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
+    text = text % (MESH, "bsp", "ring") + TIMELINE + "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
     for name in ("once", "copy"):
         folder(tmp_path, name, text)
     names = ["copy", "once"]
@@ -148,6 +151,9 @@ def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
     begun = {e["verb"]: e["t_ns"] - started for e in events if e["event"] == "fault_started"}
     assert begun["pause"] == pytest.approx(600_000_000, abs=20_000)  # reading clocks takes time
     assert [e["event"] for e in events].count("fault_ended") == 4
+    assert {"rate_measured", "plans_updated"} <= {e["event"] for e in events}
+    errors_ms = pd.read_csv(tmp_path / "once/tables/clocks.csv")["error_ms"].abs()
+    assert errors_ms.median() < 0.5
 
 
 def kill_a_worker(home: str) -> dict:
