@@ -300,6 +300,8 @@ def _no_trunkline(host: Host, code: int, said: str, error: str) -> str:
         "Install Trunkline there, or say where it is: --remote-command "
         "/path/to/trunkline/.venv/bin/trunkline"
     )
+    if code < 0:
+        return f"{host.text}: {called} did not answer: {said or error}"
     if code == 127:
         return f"{host.text}: there is no {host.command!r} there ({said})\n{remedy}"
     if "invalid choice: 'remote'" in said:

@@ -16,7 +16,7 @@ removed.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 
@@ -93,7 +93,8 @@ def _start(request: Request, wire: Wire) -> str:
         job = jobs.settle(job, request, datetime.now())
         job.start()
     except BaseException:
-        shutil.rmtree(job.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            job.remove()
         raise
     return job.name
 

@@ -1,0 +1,79 @@
+"""a virtual Debian machine with Trunkline in it, by Vagrant."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from harness import terminal
+
+EPILOG = """\
+examples:
+  trunkline vm up
+  trunkline vm run scenarios/quickstart.yaml
+  trunkline vm run scenarios/outage.yaml --set backend=host --set clock=real
+  trunkline vm down
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """What to do with it."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="make it, or start it, and install what is missing")
+    up.add_argument("--provider", metavar="NAME", help="virtualbox, libvirt or qemu")
+    run = actions.add_parser("run", help="run a scenario on it, as `trunkline run` does here")
+    terminal.add_scenario(run)
+    terminal.add_runs(run)
+    terminal.add_quiet(run)
+    shell = actions.add_parser("shell", help="run a scenario on it, and break it while it runs")
+    shell.add_argument("file", metavar="FILE", help="a scenario of the checkout; stays there")
+    actions.add_parser("ssh", help="log in to it")
+    down = actions.add_parser("down", help="stop it")
+    down.add_argument("--destroy", action="store_true", help="and delete it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out one of the actions."""
+    from harness import vagrant
+
+    action = arguments.action
+    if action == "up":
+        provider = [f"--provider={arguments.provider}"] if arguments.provider else []
+        vagrant.carry_out("up", *provider)
+        vagrant.carry_out("rsync")
+    elif action == "down":
+        vagrant.carry_out(*(["destroy", "--force"] if arguments.destroy else ["halt"]))
+    elif action == "ssh":
+        return vagrant.talk([])
+    elif action == "shell":
+        return _shell(Path(arguments.file))
+    else:
+        return _run(arguments)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from harness import vagrant
+    from harness.remote import driving
+    from harness.scenario import load
+
+    scenario = load(arguments.file, arguments.set, arguments.seed)
+    host = vagrant.host(scenario)
+    with terminal.followed(arguments.quiet) as (show, tell):
+        result = driving.run(host, scenario, Path(arguments.file), Path(arguments.runs), show, tell)
+    return terminal.show_result(result, arguments.quiet)
+
+
+def _shell(file: Path) -> int:
+    """The file has to be in the checkout, which the machine has a copy of."""
+    from harness import vagrant
+    from harness.scenario import load
+
+    scenario = load(file)
+    checkout = vagrant.FOLDER.parent
+    if not file.resolve().is_relative_to(checkout):
+        raise terminal.UsageError(f"{file}: allowed is a scenario in {checkout}")
+    there = file.resolve().relative_to(checkout)
+    as_root = "sudo " if scenario.backend == "host" else ""
+    return vagrant.talk([f"cd trunkline && {as_root}trunkline shell {shlex.quote(str(there))}"])
