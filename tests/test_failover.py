@@ -109,7 +109,6 @@ def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost
         (13.5, restart("s2")),
         *others,
         *terms[2:],
-        (26.0, restart("controller")),
     )
     by_backup = times(e for e in wan.of("task_started") if e["site"] == "backup")
     assert by_backup[0] < 11.0

@@ -394,11 +394,7 @@ class Wan:
         self.log("runner")("agent_exited", who=name, code=0, signal=0, fault=None)
         if task.exception() and not self.done.done():
             self.done.set_exception(task.exception())
-        elif name in self.names and not self.done.done():
-            asyncio.get_running_loop().call_later(5.0, self._finish)
-
-    def _finish(self):
-        if not self.done.done():
+        elif all(each.done() for each in self.tasks.values()) and not self.done.done():
             self.done.set_result(None)
 
     async def _worker(self, site, fresh):
@@ -448,9 +444,9 @@ class Wan:
         )
         build, default = registry.plans()[self.plan].build, None
         if self.early:
-            delays = settings.delays_ms
+            delays, chunks = settings.delays_ms, -(-settings.model_bytes // CHUNK_BYTES)
             request = PlanRequest(
-                self.sites, self.sites, self.rates, delays, settings.chunk_count, random.Random(0)
+                self.sites, self.sites, self.rates, delays, chunks, random.Random(0)
             )
             default = crew.default(request)
             build = builder_keeping(default, build)
