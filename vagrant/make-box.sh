@@ -7,11 +7,12 @@
 #   TRUNKLINE_BOX=trunkline/bookworm64 trunkline vm up
 #
 # It needs: apt-get install --no-install-recommends mmdebstrap extlinux syslinux-common qemu-utils
-# e2fsprogs fdisk openssh-client. MIRROR is a Debian mirror, or a snapshot of one, for equal boxes.
+# e2fsprogs fdisk openssh-client. MIRROR is a Debian mirror, or a snapshot of one, for equal boxes;
+# without it, it is mmdebstrap's own.
 set -euo pipefail
 
 BOX=$(realpath "${1:?usage: make-box.sh FILE.box}")
-MIRROR=${MIRROR:-http://deb.debian.org/debian}
+MIRROR=${MIRROR:-}
 SIZE_GB=${SIZE_GB:-16}
 OFFSET=$((1 << 20))
 
@@ -32,7 +33,7 @@ trap finish EXIT
 mmdebstrap --variant=minbase --aptopt='Acquire::Retries "3"' \
     --include=linux-image-cloud-amd64,systemd-sysv,systemd-resolved,udev,dbus,openssh-server,sudo \
     --include=rsync,iproute2,ca-certificates,locales,python3 \
-    bookworm "$work/root.tar" "$MIRROR"
+    bookworm "$work/root.tar" ${MIRROR:+"$MIRROR"}
 
 # One partition, which extlinux boots.
 truncate --size "${SIZE_GB}G" "$work/disk.raw"

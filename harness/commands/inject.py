@@ -36,12 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     run_dir = _found(arguments.run, Path(arguments.runs))
     text = " ".join(arguments.text)
-    if text.partition(" ")[0] in ("help", "source"):
+    verb, _, rest = text.partition(" ")
+    file = rest.strip()
+    if verb in ("help", "source"):
         raise terminal.UsageError(
             f"{text}: allowed is what changes or asks a run: this is of `shell`"
         )
-    verb, _, file = text.partition(" ")
-    if verb == "save" and not file.strip():
+    if verb == "save" and not file:
         raise terminal.UsageError("save: allowed is save FILE")
     try:
         with desk.reach(run_dir) as sock:
@@ -52,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(f"{run_dir}: allowed to who runs it only") from None
     except OSError:
         raise terminal.UsageError(f"{run_dir}: this run has ended") from None
-    if said["done"] and "saved" in said:
-        refusal = save(load(run_dir / "resolved.yaml"), Path(file.strip()), said["saved"])
+    if "saved" in said:
+        refusal = save(load(run_dir / "resolved.yaml"), Path(file), said["saved"])
         if refusal:
             raise terminal.UsageError(refusal)
     if said["done"]:
