@@ -34,6 +34,11 @@ lint: $(INSTALLED) ## check style and types
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
+.PHONY: docs
+docs: .venv/.docs ## build the documentation; warnings are errors
+	.venv/bin/sphinx-build --quiet --fresh-env --nitpicky --fail-on-warning docs docs/_build
+	@echo "docs/_build/index.html"
+
 .PHONY: system
 system: ## install missing Debian packages
 	@command -v dpkg-query >/dev/null || { \
@@ -63,11 +68,15 @@ $(INSTALLED): pyproject.toml
 	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[dev]'
 	@touch $@
 
+.venv/.docs: $(INSTALLED)
+	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[docs]'
+	@touch $@
+
 .PHONY: kernel
 kernel: system $(INSTALLED) ## build the embedded kernel, once per user
 	@.venv/bin/trunkline kernel build
 
 .PHONY: clean
 clean: ## remove what was made here; keeps runs/ and the kernel's cache
-	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
