@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class Release:
 Decision = Start | Release
 
 
+@runtime_checkable
 class Policy(Protocol):
     """`initial` is the first state; `step` never changes the state it is given."""
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from agents import registry
 from agents.backup import Backup
 from agents.clock import Clock
 from agents.controller import Controller
@@ -34,7 +33,7 @@ from agents.dial import (
 from agents.identity import Gate, Identity
 from agents.settings import ControllerSettings, Log, WorkerSettings
 from agents.worker import Worker
-from harness import planning, probing
+from harness import own, planning, probing
 from harness.events import BACKUP, CONTROLLER
 from harness.network import Network
 from harness.patience import patience
@@ -179,9 +178,7 @@ class Body:
             auxiliary=scheme.auxiliary is not None,
             tensor_bytes=planning.tensor_bytes(scenario),
         )
-        policy = registry.policies()[scheme.policy.kind].create(
-            topology.site_names, **scheme.policy.options
-        )
+        policy = own.policy(scenario).create(topology.site_names, **scheme.policy.options)
         build, default = planning.builder(scenario, rates_mbps)
         return Controller(settings, policy, build, clock.now_ns, log, default)
 

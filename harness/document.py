@@ -202,6 +202,14 @@ class _WordyLoader(_Strict, yaml.SafeLoader):
 class _StrictDumper(yaml.CSafeDumper):
     """Quotes what either YAML 1.1 or the strict loader would take for something else than text."""
 
+    def represent_text(self, text: str) -> yaml.Node:
+        """Text of several lines as lines."""
+        style = "|" if "\n" in text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_StrictDumper.add_representer(str, _StrictDumper.represent_text)
+
 
 _EXPONENT = "[eE][-+]?[0-9]{1,3}"
 _DIGITS = [*"-0123456789"]

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from agents import registry
 from agents.fluid import Job, Offer, Overlay
 from agents.knowledge import Knowledge
 from agents.plan import Plan, PlanRequest
 from agents.policy import Event, Left, Ready, Release, Start
-from harness import planning
+from harness import own, planning
 from harness.faults import Redraw, SetLink, Trace
 from harness.scenario import Scenario
 from harness.timeline import LinkStep, Timeline
@@ -75,8 +74,7 @@ class _Run:
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
         self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
         self._overlay.know(self._known.rates_mbps)
-        policy = registry.policies()[scheme.policy.kind]
-        self._policy = policy.create(self._sites, **scheme.policy.options)
+        self._policy = own.policy(scenario).create(self._sites, **scheme.policy.options)
         self._state: Any = self._policy.initial
         self._build, self._default = planning.builder(scenario, self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}

@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from agents import estimates, registry
+from agents import estimates
 from agents.chunks import Cut, cut
 from agents.plan import Directed, Plan, PlanRequest
 from agents.rearrange import builder_keeping
+from harness import own
 from harness.scenario import Scenario
 from workloads import kinds
 from workloads.base import tensor_bytes_of
@@ -45,7 +46,7 @@ def builder(scenario: Scenario, rates_mbps: Mapping[Directed, float]) -> tuple[B
     That is the plan for everybody by which sites send at once; the others then keep to it.
     """
     topology, scheme = scenario.topology, scenario.scheme
-    plan = registry.plans()[scheme.plan.kind]
+    plan = own.plan(scenario)
     build: Build = partial(plan.build, **scheme.plan.options)
     if scheme.scatter != "non-blocking":
         return build, None

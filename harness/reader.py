@@ -109,7 +109,8 @@ class Reader:
         controller = basics.pop("controller")
         basics["failover"] = patience.derived(basics["failover"], topology, clock)
         return Scenario(
-            **basics | {"clock": clock, "clocks": basics["clocks"] or {}},
+            **basics
+            | {"clock": clock, "clocks": basics["clocks"] or {}, "code": basics["code"] or {}},
             topology=topology,
             workload=workload,
             scheme=scheme,

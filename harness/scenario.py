@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import document, schedule, units
+from harness import document, own, schedule, units
 from harness.document import Problem, ScenarioErrors
 from harness.extensions import Extensions, discover
 from harness.faults import FaultError
@@ -97,7 +97,9 @@ def parse(
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
-    scenario = Reader(source, extensions or discover(), files(Path(file).parent)).scenario()
+    read = files(Path(file).parent)
+    known = own.extended(extensions or discover(), source, read)
+    scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
     return _anchored(scenario, file)
@@ -134,6 +136,7 @@ def resolve(scenario: Scenario) -> str:
             "limits": render(scenario.limits, None),
             "timeline": schedule.plain(scenario.timeline),
             "outputs": render(scenario.outputs, None),
+            **({"code": dict(scenario.code)} if scenario.code else {}),
         }
     )
 

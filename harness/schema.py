@@ -6,13 +6,20 @@ It knows the form of a file and the options of every extension. What depends on 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import Field, WithJsonSchema
 
 from harness.extensions import Extensions, discover, summary
 from harness.options import REQUIRED, Option, model_of, options_of
+from harness.own import SUFFIX
 from harness.reader import DEFAULT_SCHEME, OVERRIDES, SCHEME, SCHEMES, merged, named
 from harness.settings import Basics, TimelineEntry
+
+FILE = f"{re.escape(SUFFIX)}$"
+"""A pattern for the name of a file of the user's own."""
 
 
 def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
@@ -38,7 +45,9 @@ def _topology(known: Extensions) -> Any:
                 summary(module),
             )
             for name, module in known.topologies.items()
-        }
+        },
+        Annotated[str, Field(pattern=FILE)],
+        _own("builder"),
     )
 
 
@@ -70,7 +79,7 @@ def _scheme(known: Extensions) -> Any:
             )
             text = f"{summary(policy_module)}. {summary(plan_module)}"
             models[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
-    return Union[(Literal[tuple(SCHEMES)], *models.values())]
+    return Union[(Literal[tuple(SCHEMES)], _own("policy"), _own("plan"), *models.values())]
 
 
 def _options(known: Extensions, parts: Mapping[str, Any]) -> tuple[Option, ...]:
@@ -82,6 +91,16 @@ def _default(key: str, name: str) -> Any:
     return name if DEFAULT_SCHEME[key] == name else REQUIRED
 
 
-def _either(models: Mapping[str, Any]) -> Any:
+def _own(key: str) -> Any:
+    """A mapping that names a file of the user's own: only reading that tells its options."""
+    form = {
+        "type": "object",
+        "properties": {key: {"type": "string", "pattern": FILE}},
+        "required": [key],
+    }
+    return Annotated[dict[str, Any], WithJsonSchema(form)]
+
+
+def _either(models: Mapping[str, Any], *others: Any) -> Any:
     """A component by its bare name, or as a mapping."""
-    return Union[(Literal[tuple(models)], *models.values())]
+    return Union[(Literal[tuple(models)], *models.values(), *others)]

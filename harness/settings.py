@@ -206,6 +206,7 @@ class Scenario:
     limits: Limits
     timeline: tuple[Entry, ...]
     outputs: Outputs
+    code: Mapping[str, str]
 
     @property
     def runs_programs(self) -> bool:
@@ -235,7 +236,7 @@ _NETWORK = NetworkOptions()
 class Basics:
     """The keys of a file that mean the same for every component; `clock` None is the backend's.
 
-    In `clocks` are those that are wrong.
+    In `clocks` are those that are wrong; `code` has the text of Python files that the file names.
     """
 
     stop: Stop
@@ -250,3 +251,4 @@ class Basics:
     failover: Failover = Failover()
     limits: Limits = Limits()
     outputs: Outputs = Outputs()
+    code: Mapping[str, str] | None = None
