@@ -99,7 +99,7 @@ class Share:
             if part.parent is not None:
                 self._send(part.parent, part, chunk, own, original=True)
             else:
-                self._reduced(part, chunk, self._copy(own, self.local.site))
+                self._deliver(part, chunk, self._weighted(own), self.message.scale)
 
     def keep_offered(self, own: OwnOffer, flow: Flow) -> None:
         """What is on its way to where the task wants it stays there, the rest is not sent."""
@@ -201,7 +201,7 @@ class Share:
         self.owed = {key for key in self.owed if not chosen(key[0])}
         for key in [key for key in self.sums if chosen(key[0])]:
             sum_ = self.sums.pop(key)
-            for data in (*sum_.held.values(), sum_.total):
+            for data in (*sum_.held.values(), *([] if sum_.lent else [sum_.total])):
                 if data is not None:
                     self.local.chunks.give(data)
 
@@ -228,7 +228,8 @@ class Share:
             if source == self.local.site:
                 assert self.contribution is not None
                 own = self.contribution[self.local.cut.span(header.chunk)]
-                self._accumulate(sum_, self._copy(own, source))
+                lent = self.message.weights[source] == 1.0
+                self._accumulate(sum_, own if lent else self._weighted(own), lent)
             elif source in sum_.held:
                 self._accumulate(sum_, sum_.held[source])
                 sum_.held[source] = _ADDED
@@ -238,35 +239,43 @@ class Share:
         del self.sums[key]
         self.owed.discard(key)
         if part.parent is None:
-            self._reduced(part, header.chunk, sum_.total)
+            self._deliver(part, header.chunk, sum_.total, self.message.scale)
         else:
             self._send(part.parent, part, header.chunk, sum_.total)
             self.finish_if_done()
 
-    def _accumulate(self, sum_: _Sum, data: Vector) -> None:
+    def _accumulate(self, sum_: _Sum, data: Vector, lent: bool = False) -> None:
+        """Add the next source's chunk, where there is memory of it that may change."""
         sum_.added += 1
         if sum_.total is None:
-            sum_.total = data
-        else:
-            np.add(sum_.total, data, out=sum_.total)
+            sum_.total, sum_.lent = data, lent
+            return
+        np.add(sum_.total, data, out=data if sum_.lent else sum_.total)
+        if sum_.lent:
+            sum_.total, sum_.lent = data, False
+        elif not lent:
             self.local.chunks.give(data)
 
-    def _reduced(self, part: BlockPart, chunk: int, total: Vector) -> None:
-        """This site is the aggregator and the sum is complete."""
-        _scale(total, self.message.scale)
-        self._deliver(part, chunk, total)
+    def _deliver(self, part: BlockPart, chunk: int, data: Vector, scale: float = 1.0) -> None:
+        """A chunk of the result, once it is scaled: keep it if this site receives it, send it on.
 
-    def _deliver(self, part: BlockPart, chunk: int, data: Vector) -> None:
-        """A chunk of the result: send it on, keep it if this site receives it."""
+        What is kept is sent from the result's memory, which lives until the task is over.
+        """
+        free: Callable[[Vector], None] = self.local.chunks.give
         if part.receives and chunk in self.missing:
             assert self.result is not None
-            self.result[self.local.cut.span(chunk)] = data
+            kept = self.result[self.local.cut.span(chunk)]
+            np.multiply(data, np.float32(scale), out=kept)
             self.missing.remove(chunk)
-        shared = _Shared(data, len(part.outs), self.local.chunks.give)
+            free(data)
+            data, free = kept, _keep
+        else:
+            _scale(data, scale)
+        shared = _Shared(data, len(part.outs), free)
         for edge in part.outs:
             self._send(edge, part, chunk, data, inward=False, shared=shared)
         if not part.outs:
-            self.local.chunks.give(data)
+            free(data)
         self.finish_if_done()
 
     def _send(
@@ -299,18 +308,22 @@ class Share:
             release = partial(self.local.chunks.give, data)
         self.local.put(edge[1], header, data, "in" if inward else "out", release)
 
-    def _copy(self, own: Vector, site: str) -> Vector:
-        """The site's own chunk, weighted, in memory that may be added to."""
+    def _weighted(self, own: Vector) -> Vector:
+        """This site's own chunk times its weight, in memory that may change."""
         data = self.local.chunks.take(len(own))
-        np.multiply(own, np.float32(self.message.weights[site]), out=data)
+        np.multiply(own, np.float32(self.message.weights[self.local.site]), out=data)
         return data
 
 
 @dataclass(slots=True)
 class _Sum:
-    """One chunk being summed: how many sources are in `total`, and who waits to be added."""
+    """One chunk being summed: how many sources are in `total`, and who waits to be added.
+
+    A `lent` total is a part of the contribution, which must not change.
+    """
 
     total: Vector | None = None
+    lent: bool = False
     added: int = 0
     held: dict[str, Vector] = field(default_factory=dict)
 
