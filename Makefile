@@ -26,7 +26,7 @@ demo: system kernel ## nine sites train a model over an emulated WAN
 
 .PHONY: test
 test: system kernel ## run the tests
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: lint
 lint: $(INSTALLED) ## check style and types

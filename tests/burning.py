@@ -1,0 +1,31 @@
+"""Other work on the machine, for tests that nothing depends on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+BURSTS = """
+import time
+while True:
+    until_s = time.monotonic() + 0.02
+    while time.monotonic() < until_s:
+        pass
+    time.sleep(0.01)
+"""
+
+
+@contextlib.contextmanager
+def all_processors_busy() -> Iterator[None]:
+    """Burn on every processor, 20 of every 30 milliseconds, so that it comes and goes."""
+    burner = [sys.executable, "-c", BURSTS]
+    burners = [subprocess.Popen(burner) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for process in burners:
+            process.kill()
+            process.wait()
