@@ -6,6 +6,7 @@ that cannot build it fails the tests that need it.
 
 import inspect
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ import pytest
 from harness.kernel import boot, build
 
 ROOT = Path(__file__).parents[1]
+
+# A shell's background job ignores Ctrl-C, and so would all that the tests start and end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine fails no property.
 hypothesis.settings.register_profile(
