@@ -22,12 +22,14 @@ from agents.settings import Log, Probing, WorkerSettings
 class Awareness:
     """Of one site; `agents.link.Timing` for its connections. Without `probing` it does nothing.
 
-    `tell` reaches a neighbour, `report` the controller.
+    `tell` reaches a neighbour, `beat` all of them with a frame that is nearly empty, `report` the
+    controller.
     """
 
     settings: WorkerSettings
     now_ns: Callable[[], int]
     tell: Callable[[str, Control], None]
+    beat: Callable[[], None]
     report: Callable[[Control], None]
     log: Log
     _clock: SynchronizedClock = field(init=False)
@@ -83,6 +85,11 @@ class Awareness:
             self.report(found)
 
     def _ask(self, server: str, message: Control) -> None:
+        """Ask for the time, and let neighbours see how long an idle link takes.
+
+        A link that is busy from its first chunk on would never show its propagation.
+        """
+        self.beat()
         if server == CONTROLLER:
             self.report(message)
         else:

@@ -43,6 +43,7 @@ class TimeService:
 
     clock: SiteClock
     roots: int
+    rank: int
     now_ns: Callable[[], int]
     tell: Callable[[str, Control], None]
     log: Log
@@ -67,7 +68,7 @@ class TimeService:
     def answer(self, site: str, request: TimeRequest) -> None:
         """A root asks."""
         time_ns = self.clock.read_ns(self.now_ns())
-        self.tell(site, TimeReply(request.asked_ns, time_ns, time_ns))
+        self.tell(site, TimeReply(request.asked_ns, time_ns, time_ns, self.rank, 0))
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class SynchronizedClock:
     log: Log
     server: str | None = None
     _correction: Correction = field(default_factory=Correction)
-    _by: str | None = None
+    _controller: int | None = None
 
     def time_ns(self, now_ns: int) -> int | None:
         """What it takes a true time for; None as long as nobody has told it."""
@@ -98,24 +99,28 @@ class SynchronizedClock:
         while self.period_s is not None:
             if self.server is not None:
                 self.tell(self.server, TimeRequest(self.clock.read_ns(self.now_ns())))
-            begins = self._correction.exchanges < FIRST_EXCHANGES or self._by != self.server
+            begins = self._correction.exchanges < FIRST_EXCHANGES
             await asyncio.sleep(min(FIRST_PAUSE_S, self.period_s) if begins else self.period_s)
 
     def asked(self, peer: str, request: TimeRequest) -> None:
         """A neighbour asks."""
-        if (time_ns := self.time_ns(self.now_ns())) is not None:
-            self.tell(peer, TimeReply(request.asked_ns, time_ns, time_ns))
+        time_ns, distance_ns = self.time_ns(self.now_ns()), self._correction.distance_ns
+        if time_ns is not None and distance_ns is not None and self._controller is not None:
+            known = self._controller, distance_ns
+            self.tell(peer, TimeReply(request.asked_ns, time_ns, time_ns, *known))
 
     def answered(self, peer: str, reply: TimeReply) -> None:
-        """Whoever was asked tells the time; another one's clock begins a new line."""
+        """Whoever was asked tells the time; that of another controller begins a new line."""
         if peer != self.server:
             return
         now_ns = self.now_ns()
         own_ns = self.clock.read_ns(now_ns)
         before_ns = self._correction.at_ns(own_ns) if self._correction.exchanges else None
-        if peer != self._by:
-            self._correction, self._by = Correction(), peer
-        exchange = Exchange(reply.asked_ns, reply.received_ns, reply.replied_ns, own_ns)
+        if reply.controller != self._controller:
+            self._correction, self._controller = Correction(), reply.controller
+        exchange = Exchange(
+            reply.asked_ns, reply.received_ns, reply.replied_ns, own_ns, reply.distance_ns
+        )
         self._correction.add(exchange)
         self.log(
             "clock_synchronized",

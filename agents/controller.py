@@ -80,7 +80,9 @@ class Controller:
         self._offers: dict[str, int] = {}
         self._state = policy.initial
         self._overlay = Overlay(settings.rates_mbps)
-        self._time = TimeService(settings.clock, settings.time_roots, now_ns, self._tell, log)
+        self._time = TimeService(
+            settings.clock, settings.time_roots, settings.rank, now_ns, self._tell, log
+        )
         self._planner = Planner(settings, self._overlay, build)
         self._tasks = Tasks(
             self._overlay,

@@ -22,8 +22,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-MEMORY_NS = 30 * 10**9
-"""The smallest delay is that of the last 30 to 60 seconds: propagation and clocks change."""
+MEMORY_NS = 120 * 10**9
+"""The smallest delay is that of the last two to four minutes: propagation and clocks change, and a
+link may be busy for minutes."""
+
+IMPLAUSIBLE = 4
+"""No link becomes so many times as fast from one chunk to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ class BusyTime:
     """All bytes of the chunks over all of the time that the link was busy with them.
 
     The sums are divided, not each chunk: where TCP waits for a lost packet, the chunk with the gap
-    seems slow and the one behind it, which is there already, infinitely fast.
+    seems slow and those behind it, which are there already, infinitely fast. If such follow a
+    measurement's last chunk, it is made again with them.
     """
 
     probe_bytes: int
@@ -120,15 +125,21 @@ class BusyTime:
         self._last_ns = arrived_ns
         if size <= self.probe_bytes:
             return None
-        self._busy_ns += arrived_ns - free_ns
+        took_ns = arrived_ns - free_ns
+        if self._chunks >= self.count and not self._waited_for_another(took_ns, size):
+            self._busy_ns = self._bytes = self._chunks = 0
+        self._busy_ns += took_ns
         self._bytes += size
         self._chunks += 1
         if self._chunks < self.count or self._busy_ns <= 0:
             return None
         rate_mbps = self._bytes * 8e3 / self._busy_ns
-        found = Measurement(rate_mbps, self._chunks, self._bytes, least_ns / 1e6)
-        self._busy_ns = self._bytes = self._chunks = 0
-        return found
+        return Measurement(rate_mbps, self._chunks, self._bytes, least_ns / 1e6)
+
+    def _waited_for_another(self, took_ns: int, size: int) -> bool:
+        """Whether a chunk must have been there when the measurement's last one became complete."""
+        is_fast = took_ns * self._bytes * IMPLAUSIBLE < size * self._busy_ns
+        return is_fast and self._chunks < 2 * self.count
 
 
 def one_way(probe_bytes: int, count: int) -> Estimator:

@@ -57,7 +57,9 @@ class Pulse:
     def beat(self) -> None:
         """One beat on every connection."""
         now = list(self._connections())
-        self._missed = {link: 0 if link.beat() else self._missed.get(link, 0) + 1 for link in now}
+        for link in now:
+            link.beat()
+        self._missed = {link: 0 if link.heard() else self._missed.get(link, 0) + 1 for link in now}
         for link, missed in self._missed.items():
             if missed >= self._allowed:
                 link.lose(ConnectionLostError(f"{link.peer} was silent for {self._silent_s:g} s"))

@@ -164,14 +164,17 @@ class Connection:
         """Return when everything queued is in the socket, or the connection is lost."""
         await self._drained.wait()
 
-    def beat(self) -> bool:
-        """Give a sign of life; has the peer given one since the last call?
-
-        What waits in the socket is one already. Any byte that has arrived is one, read or not: a
-        receiver that waits for the rest of a chunk may sleep while a slow link brings it.
-        """
+    def beat(self) -> None:
+        """Give a sign of life; what waits in the socket is one already."""
         if self._current is None:
             self.put(Outgoing(BEAT))
+
+    def heard(self) -> bool:
+        """Whether the peer has given a sign of life since the last call.
+
+        Any byte that has arrived is one, read or not: a receiver that waits for the rest of a chunk
+        may sleep while a slow link brings it.
+        """
         if self._closed:
             return True
         (waiting,) = struct.unpack("i", fcntl.ioctl(self._sock, termios.FIONREAD, bytes(4)))

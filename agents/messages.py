@@ -274,11 +274,16 @@ class TimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimeReply:
-    """The answer: when it was asked, heard and answered, the latter two by the right clock."""
+    """The answer: when it was asked, heard and answered, the latter two by the answerer's clock.
+
+    That clock follows the one of the controller of this rank, from which it is so far.
+    """
 
     asked_ns: int
     received_ns: int
     replied_ns: int
+    controller: int
+    distance_ns: int
     type: Literal["time_reply"] = "time_reply"
 
 

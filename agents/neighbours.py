@@ -95,6 +95,11 @@ class Neighbours:
         if peer in self.links:
             self.links[peer].tell(message)
 
+    def beat(self) -> None:
+        """Give all neighbours that hear nothing else from this site a sign of life."""
+        for link in list(self.links.values()):
+            link.beat()
+
     def departs(self, peer: str) -> None:
         """A neighbour said goodbye: its connection will close, which is no loss."""
         self._departed.add(peer)

@@ -117,6 +117,7 @@ class Worker:
             settings,
             clock.now_ns,
             lambda peer, message: self._neighbours.tell(peer, message),
+            lambda: self._neighbours.beat(),
             lambda message: self._home.tell(message),
             log,
         )

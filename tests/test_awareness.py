@@ -9,8 +9,10 @@ import pytest
 from wan import CHUNK_BYTES, Wan
 
 from agents import registry
+from agents.awareness import Awareness
 from agents.estimates import KnownRates
-from agents.settings import Probing
+from agents.messages import TimeRequest, TimeServer
+from agents.settings import Probing, WorkerSettings
 from agents.timekeeping import SiteClock
 
 SITES = ("a", "b", "c", "d")
@@ -158,3 +160,28 @@ def test_who_loses_its_parent_asks_another_one():
     last = [e for e in wan.of("clock_synchronized") if e["site"] == child][-1]
     assert last["server"] != parent
     assert all(abs(error_ns) < 1e6 for error_ns in clock_errors_ns(wan).values())
+
+
+def test_whenever_a_site_asks_for_the_time_its_idle_links_show_their_propagation():
+    said, beats = [], []
+    probing = Probing("one_way_min_delay", 1000, 4, sync_s=1.0)
+    settings = WorkerSettings("a", ("a", "b", "c"), 2000, None, probing=probing)
+    awareness = Awareness(
+        settings,
+        lambda: 7,
+        lambda *message: said.append(message),
+        lambda: beats.append(len(said)),
+        lambda _: None,
+        lambda *_, **__: None,
+    )
+
+    async def a_moment():
+        running = asyncio.create_task(awareness.run())
+        await asyncio.sleep(0)
+        running.cancel()
+
+    asyncio.run(a_moment())
+    assert (said, beats) == ([], [])
+    awareness.heard(TimeServer("b"))
+    asyncio.run(a_moment())
+    assert (said, beats) == ([("b", TimeRequest(7))], [0])

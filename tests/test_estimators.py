@@ -104,6 +104,24 @@ def test_a_chunk_that_waits_for_a_lost_packet_and_the_one_behind_it_make_up_for_
     assert estimator.add(0, (200 + 30) * MS, CHUNK).rate_mbps == pytest.approx(RATE_MBPS)
 
 
+def test_a_measurement_is_made_again_with_chunks_that_waited_for_its_last_one():
+    estimator = one_way_min_delay(0, 2)
+    estimator.add(-1000 * MS, -970 * MS, 0)
+    estimator.add(0, 130 * MS, CHUNK)
+    assert estimator.add(0, 430 * MS, CHUNK).rate_mbps == pytest.approx(RATE_MBPS / 2)
+    again = estimator.add(0, 430 * MS, CHUNK)
+    assert (again.rate_mbps, again.chunks) == (pytest.approx(RATE_MBPS * 3 / 4), 3)
+    assert estimator.add(0, 430 * MS, CHUNK).rate_mbps == pytest.approx(RATE_MBPS)
+    assert estimator.add(0, 530 * MS, CHUNK) is None
+
+
+def test_a_link_that_becomes_much_faster_is_measured_anew():
+    estimator = one_way_min_delay(0, 2)
+    estimator.add(-1000 * MS, -970 * MS, 0)
+    found = [estimator.add(0, at_ms * MS, CHUNK) for at_ms in (830, 1630, 1640, 1650, 1660, 1670)]
+    assert [each.rate_mbps for each in found if each][-1] == pytest.approx(800)
+
+
 @pytest.mark.parametrize("name", ["one_way", "one_way_min_delay"])
 def test_chunks_that_arrive_before_they_are_sent_are_no_endless_rates(name):
     link = Link(ESTIMATORS[name](0, 1), ahead_ns=-500 * MS)

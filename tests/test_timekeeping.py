@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.clock_sync import CONTROLLER, servers
-from agents.timekeeping import Correction, Exchange, SiteClock
+from agents.clock_sync import CONTROLLER, SynchronizedClock, servers
+from agents.messages import TimeReply
+from agents.timekeeping import MEMORY_NS, Correction, Exchange, SiteClock
 
 MS, S = 10**6, 10**9
 RIGHT = SiteClock()
@@ -66,12 +67,43 @@ def test_a_line_through_the_exchanges_follows_the_drift_while_nobody_answers():
     assert error_ms(once, clock, 60 * S) == pytest.approx(51 * 0.2, abs=0.1)
 
 
+def test_an_exchange_without_queues_is_believed_for_minutes_of_queues_of_seconds():
+    clock, correction = SiteClock(5.0, 100.0), Correction()
+    for second in range(8):
+        correction.add(exchange(clock, second * S))
+    rng = random.Random(1)
+    for second in range(8, 200):
+        correction.add(exchange(clock, second * S, 30 + rng.uniform(10, 5000), 30))
+    assert error_ms(correction, clock, 200 * S) == pytest.approx(0, abs=0.1)
+
+
 def test_a_longer_way_is_believed_once_the_shorter_is_long_ago():
-    clock, correction = SiteClock(5.0), Correction()
-    correction.add(exchange(clock, 0, 10, 10))
-    for second in range(1, 40):
-        correction.add(exchange(clock, second * S, 50, 50))
-    assert error_ms(correction, clock, 40 * S) == pytest.approx(0, abs=1e-3)
+    correction = Correction()
+    correction.add(exchange(RIGHT, 0, 10, 10))
+    correction.add(exchange(RIGHT, S, 50, 10))
+    assert error_ms(correction, RIGHT, S) == 0
+    correction.add(exchange(RIGHT, MEMORY_NS, 50, 10))
+    assert error_ms(correction, RIGHT, MEMORY_NS) == 20
+
+
+def test_whoever_was_told_the_time_behind_queues_is_believed_less():
+    correction = Correction()
+    correction.add(exchange(RIGHT, 0, 30, 40))
+    late = exchange(RIGHT, S, server=SiteClock(700.0))
+    correction.add(Exchange(late.asked_ns, *[late.received_ns] * 2, late.heard_ns, 1400 * MS))
+    assert error_ms(correction, RIGHT, S) == -5
+    assert correction.distance_ns == 70 * MS
+
+
+def test_the_time_of_another_controller_begins_anew_whoever_tells_it():
+    logged = []
+    clock = SynchronizedClock(
+        RIGHT, 1.0, lambda: S, lambda *_: None, lambda *_, **fields: logged.append(fields), "a"
+    )
+    for controller, ahead_ms, distance_ms in ((0, 7, 0), (1, 80, 500), (1, 90, 600)):
+        time_ns = S + ahead_ms * MS
+        clock.answered("a", TimeReply(S, time_ns, time_ns, controller, distance_ms * MS))
+    assert [fields["correction_ns"] for fields in logged] == [7 * MS, 80 * MS, 80 * MS]
 
 
 def test_errors_do_not_add_up_much_down_a_chain_of_busy_links():
