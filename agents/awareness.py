@@ -46,6 +46,10 @@ class Awareness:
         """Keep the clock right, until cancelled."""
         await self._clock.run()
 
+    def pauses(self) -> None:
+        """The site begins to compute: likely a moment without queues."""
+        self._clock.ask()
+
     def stamp_ns(self, now_ns: int) -> int:
         """See `Timing`."""
         time_ns = self._clock.time_ns(now_ns) if self.settings.probing else None

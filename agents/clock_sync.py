@@ -97,10 +97,14 @@ class SynchronizedClock:
     async def run(self) -> None:
         """Ask again and again, until cancelled."""
         while self.period_s is not None:
-            if self.server is not None:
-                self.tell(self.server, TimeRequest(self.clock.read_ns(self.now_ns())))
+            self.ask()
             begins = self._correction.exchanges < FIRST_EXCHANGES
             await asyncio.sleep(min(FIRST_PAUSE_S, self.period_s) if begins else self.period_s)
+
+    def ask(self) -> None:
+        """Ask once, if there is whom to ask."""
+        if self.period_s is not None and self.server is not None:
+            self.tell(self.server, TimeRequest(self.clock.read_ns(self.now_ns())))
 
     def asked(self, peer: str, request: TimeRequest) -> None:
         """A neighbour asks."""

@@ -195,6 +195,7 @@ class Worker:
         while not self._stopping and (limit is None or self._iteration < limit):
             iteration, start_ns = self._iteration, self._clock.now_ns()
             self._log("compute_started", iteration=iteration)
+            self._awareness.pauses()
             await self._clock.compute(partial(self._workload.compute, iteration))
             self._log("compute_finished", iteration=iteration)
             outcome = await self._synchronize()

@@ -185,3 +185,11 @@ def test_whenever_a_site_asks_for_the_time_its_idle_links_show_their_propagation
     awareness.heard(TimeServer("b"))
     asyncio.run(a_moment())
     assert (said, beats) == ([("b", TimeRequest(7))], [0])
+
+
+def test_a_site_asks_for_the_time_as_often_as_it_begins_to_compute():
+    probing = Probing("one_way_min_delay", CHUNK_BYTES // 2, 16, sync_s=100.0)
+    options = {"probing": probing, "clocks": WRONG_CLOCKS, "time_roots": 1}
+    wan = Wan(PATH, "fapt", bsp("abc"), elements=4_000, rounds=12, **options)
+    wan.run()
+    assert len([e for e in wan.of("clock_synchronized") if e["site"] == "b"]) >= 12
