@@ -36,6 +36,9 @@ lint: $(INSTALLED) ## check style and types
 
 .PHONY: docs
 docs: .venv/.docs ## build the documentation; warnings are errors
+	.venv/bin/trunkline schema --keys > docs/reference/scenario.md
+	.venv/bin/trunkline schema --commands > docs/reference/commands.md
+	.venv/bin/trunkline schema --tables > docs/tables.md
 	.venv/bin/sphinx-build --quiet --fresh-env --nitpicky --fail-on-warning docs docs/_build
 	@echo "docs/_build/index.html"
 

@@ -34,9 +34,13 @@ SPAN_NS = 4 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class SiteClock:
-    """Ahead of true time by `offset_ms`, and by `drift_ppm` microseconds more every second.
+    """How far a site's clock is ahead of the true time.
 
     Only differences between sites matter, so no clock need be behind.
+
+    Options:
+        offset_ms: at the run's start.
+        drift_ppm: so many microseconds more every second.
     """
 
     offset_ms: Annotated[float, Field(le=3_600_000)] = 0.0

@@ -10,6 +10,7 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 nitpicky = True
+smartquotes = False
 
 html_theme = "furo"
 html_title = "Trunkline"

@@ -42,7 +42,7 @@ class NetworkError(RuntimeError):
 class NetworkOptions:
     """What holds for every site and link.
 
-    Attributes:
+    Options:
         congestion_control: TCP's algorithm, one that the kernel has (`cubic`, `reno`, `bbr`).
         offloads: whether links get packets of up to 64 KB from TCP, which is cheaper, or of `mtu`,
             which is faithful: loss and queues then act on what a wide-area network would see.

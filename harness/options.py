@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,13 +42,17 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its Python name, its key in a file, its type, its default or REQUIRED."""
+    """One option: its Python name, its key in a file, its type, its default or REQUIRED.
+
+    `meaning` is a sentence without its subject, empty if nobody wrote one.
+    """
 
     name: str
     key: str
     dimension: Dimension | None
     annotation: Any
     default: Any
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +64,19 @@ class Refusal:
 
 
 def options_of(function: Callable[..., Any]) -> tuple[Option, ...]:
-    """The keyword-only parameters of a function, or the fields of a dataclass, as options."""
+    """The keyword-only parameters of a function, or the fields of a dataclass, as options.
+
+    What they mean is in the docstring, under `Options:`, as in Google's style.
+    """
     hints = get_type_hints(function, include_extras=True)
+    meanings = _meanings(inspect.getdoc(function) or "")
     found = []
     for parameter in inspect.signature(function).parameters.values():
         if inspect.isclass(function) or parameter.kind is parameter.KEYWORD_ONLY:
             key, dimension = units.of_name(parameter.name)
             hint = hints.get(parameter.name, Any)
-            found.append(Option(parameter.name, key, dimension, hint, parameter.default))
+            meaning = meanings.get(parameter.name, "")
+            found.append(Option(parameter.name, key, dimension, hint, parameter.default, meaning))
     return tuple(found)
 
 
@@ -78,10 +88,16 @@ def model_of(name: str, options: Sequence[Option], description: str = "") -> typ
     """
     fields: dict[str, Any] = {}
     for option in options:
-        field = Field(..., alias=option.key)
+        about = option.meaning or None
+        field = Field(..., alias=option.key, description=about)
         if option.default is not REQUIRED:
             default = render(option.default, option.dimension)
-            field = Field(option.default, alias=option.key, json_schema_extra={"default": default})
+            field = Field(
+                option.default,
+                alias=option.key,
+                description=about,
+                json_schema_extra={"default": default},
+            )
         fields[f"option_{option.name}"] = (typed(option.annotation, option.dimension), field)
     keys = [option.key for option in options]
     validators: dict[str, Any] = {"keys": model_validator(mode="wrap")(_with_known_keys(keys))}
@@ -156,6 +172,15 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     return value
+
+
+def _meanings(text: str) -> dict[str, str]:
+    """What a docstring says under `Options:`; names that share a line share its words."""
+    _, _, section = text.partition("Options:\n")
+    found: dict[str, str] = {}
+    for names, words in re.findall(r"^ {4}(\w[\w, ]*): (.+(?:\n {5,}.+)*)", section, re.MULTILINE):
+        found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return found
 
 
 def _quantity(dimension: Dimension) -> Any:

@@ -69,9 +69,13 @@ class Component:
 class Awareness:
     """How sites measure their links by the chunks that cross them (NetStorm, Section V).
 
-    Every `probe_count` chunks larger than `probe_chunk_bytes` (None: half of the scheme's chunk)
-    give a rate, by the `estimator`. Every `sync_s` each site asks for the time: the `sync_roots`
-    best connected ones the controller, the others one that is nearer to them.
+    Options:
+        estimator: how chunks give a rate; docs/awareness.md has the formulas.
+        probe_chunk_bytes: only larger chunks count; by default half of the scheme's chunk.
+        probe_count: so many chunks give one rate.
+        sync_s: how often each site asks for the time.
+        sync_roots: so many sites, the best connected, ask the controller; the others one that is
+            nearer to them.
     """
 
     estimator: Literal["one_way_min_delay", "one_way", "round_trip"] = "one_way_min_delay"
@@ -85,8 +89,9 @@ class Awareness:
 class Auxiliary:
     """Chunks may take auxiliary paths (NetStorm, Section VI).
 
-    One is used when more than `busy_bound` chunks are on the primary path, as long as fewer than
-    `queue_length` are on it.
+    Options:
+        busy_bound: one is used when more chunks than this are on the primary path,
+        queue_length: as long as fewer than this are on it.
     """
 
     busy_bound: Annotated[int, Field(ge=0)] = 2
@@ -102,12 +107,19 @@ class Auxiliary:
 class Scheme:
     """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
 
-    Of the latter, `discipline` is the order in which a link serves its flows, and
-    `rate_error_percent` by how much the rates that plans go by may be off. With a `non-blocking`
-    scatter a site that is ready sends by the plan's default split, before its task is known.
-    Plans go by the configured `rates`, or by measured ones where there are any: every `update_s`
-    they take over the latest, if one has changed by `update_rate_percent`. With `awareness` sites
-    measure, whatever plans go by. With `auxiliary`, chunks may go around an edge of the plan.
+    Options:
+        policy: who synchronizes with whom, and when.
+        plan: how the bytes of one synchronization move.
+        chunk_bytes: the unit of transfer and of addition.
+        discipline: the order in which a link serves its flows.
+        scatter: with `non-blocking` a site that is ready sends by the plan's default split, before
+            its group is known.
+        rate_error_percent: by how much the rates that plans go by may be off.
+        rates: what plans go by; measured ones where there are any.
+        awareness: how sites measure their links; by default they do where plans go by it.
+        update_s: how often plans take over the latest measurements,
+        update_rate_percent: if one has changed by so much.
+        auxiliary: chunks may go around an edge of the plan.
     """
 
     policy: Component
@@ -136,8 +148,13 @@ PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)
 class Stop:
     """When a run ends: at the first of these that is reached; None never is.
 
-    `rounds` counts those of every worker, `tasks` the completed ones of the whole run. `exit` is
-    for programs: those at all sites, or at these, have exited; others are then told to end.
+    Options:
+        rounds: every worker has done so many.
+        time_s: after the run's start.
+        tasks: so many were completed in the whole run.
+        accuracy_percent: an evaluation reached it.
+        exit: of programs: those at all sites, or at these, have exited; others are then told to
+            end.
     """
 
     rounds: Count | None = None
@@ -153,10 +170,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets in the scenario's clock: a task that exceeds its own is abandoned, a run ends.
+    """Budgets in the scenario's clock.
 
-    A run with a timeline ends with everything mended; then all agents have to be done within
-    `recovery_s`.
+    Options:
+        task_s: a task that takes longer is given up; by default at most the run's.
+        run_s: a run that takes longer is ended, and has failed.
+        recovery_s: a run with a timeline ends with everything mended; then all agents have to be
+            done within this time.
     """
 
     task_s: Duration = 600.0
@@ -168,9 +188,13 @@ class Limits:
 class Failover:
     """How soon a silent agent is given up, and what then.
 
-    Every connection carries a sign of life each `heartbeat`; one that is silent for `timeout` is
-    lost. None is derived from the topology. `backup` is the site of a second controller, which
-    takes over while the first is silent. `replans` is how often a task may be planned anew.
+    What is None is derived from the topology.
+
+    Options:
+        heartbeat_s: every connection carries a sign of life so often.
+        timeout_s: a connection that is silent for so long is lost.
+        backup: the site of a second controller, which takes over while the first is silent.
+        replans: how often a task may be planned anew.
     """
 
     heartbeat_s: Duration | None = None
@@ -181,7 +205,11 @@ class Failover:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a run leaves behind besides its events and tables."""
+    """What a run leaves behind besides its events and tables.
+
+    Options:
+        plots: whether it draws figures.
+    """
 
     plots: bool = True
 
@@ -216,7 +244,12 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """A fault or a change of links, at a time after the start of the first task."""
+    """A fault or a change of links.
+
+    Options:
+        do: what happens, in the words of docs/timeline.md.
+        at_s: after the start of the first task.
+    """
 
     do: str
     at_s: float = 0.0
@@ -224,7 +257,11 @@ class TimelineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """Where the controller runs; None is the first site."""
+    """Where the controller runs.
+
+    Options:
+        site: its site; by default the first one.
+    """
 
     site: str | None = None
 
@@ -234,9 +271,23 @@ _NETWORK = NetworkOptions()
 
 @dataclass(frozen=True, slots=True)
 class Basics:
-    """The keys of a file that mean the same for every component; `clock` None is the backend's.
+    """The keys of a file that mean the same for every component.
 
-    In `clocks` are those that are wrong; `code` has the text of Python files that the file names.
+    Options:
+        stop: when the run ends.
+        name: what its runs are called; by default the file's name, if it has one.
+        description: one line for `trunkline list scenarios`.
+        seed: decides everything random; `--seed` changes it.
+        backend: where the network is: in the embedded kernel, or in that of this host.
+        clock: what time is; by default virtual in the embedded kernel, real on the host.
+        clocks: sites whose own clocks are wrong: site -> how.
+        network: what holds for every site and link.
+        controller: where the controller runs.
+        failover: how soon a silent agent is given up, and what then.
+        limits: how long tasks and the run may take.
+        outputs: what a run leaves behind besides its events and tables.
+        code: the text of Python files that the scenario names; by default they are read from where
+            the scenario is.
     """
 
     stop: Stop

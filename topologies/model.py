@@ -63,7 +63,14 @@ class Site:
 class Link:
     """The directed connection `src -> dst`; delay, jitter and loss are one-way.
 
-    `queue_bytes` is the bottleneck queue; None is the default of `Topology.queue_bytes`.
+    Options:
+        src: the site that sends.
+        dst: the site that receives.
+        rate_mbps: what it carries, headers included.
+        delay_ms: of propagation.
+        jitter_ms: how far the delay is off, uniformly, either way.
+        loss_percent: of random losses.
+        queue_bytes: the bottleneck queue; by default that of `Topology.queue_bytes`.
     """
 
     src: str
@@ -77,7 +84,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class LinkOverride:
-    """New values for one direction (`link="a -> b"`) or both (`link="a <-> b"`); None keeps."""
+    """New values for one direction of a link, or both; None keeps.
+
+    Options:
+        link: `a -> b` for one direction, `a <-> b` for both.
+        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: instead of the builder's.
+    """
 
     link: str
     rate_mbps: float | None = None

@@ -54,11 +54,14 @@ def build(
     env: Mapping[str, Word] = {},
     preload: tuple[str, ...] = (),
 ) -> Program | None:
-    """Return what the site `rank` runs, None where it runs nothing.
+    """Return what the site `rank` runs, None where it runs nothing. Raises OptionError.
 
-    `command` is a program and its arguments, for every site or by site; it runs in `folder`,
-    relative to the scenario's file, with the variables `env`. `preload` are Python modules to
-    import once instead of at every site, where every command is Python's. Raises OptionError.
+    Options:
+        command: a program and its arguments, for every site, or site -> command.
+        folder: the working folder, relative to the scenario's file.
+        env: environment variables: name -> value.
+        preload: Python modules to import once instead of at every site, where every command is
+            Python's.
     """
     reject(problems(sites, command=command, folder=folder, env=env, preload=preload))
     names = _names(sites)

@@ -78,11 +78,14 @@ def build(
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
 ) -> Synthetic:
-    """Return the workload of the site `rank`.
+    """Return the workload of the site `rank`. Raises OptionError.
 
-    `model_bytes` is the size of the tensor, or the name of a model that has many; `compute_s` one
-    iteration's time: seconds, a range, `t1`, `t2` or a lognormal; `compute_factor` multiplies it
-    everywhere, `slowdown` at the sites it names. Raises OptionError.
+    Options:
+        model_bytes: the size of the one tensor, or the name of a model that has many.
+        compute_s: an iteration's time: one, [low, high] (uniform), t1, t2, or a lognormal
+            distribution as {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_factor: multiplies it at every site.
+        slowdown: multiplies it at some sites: site -> factor.
     """
     reject(
         problems(

@@ -155,13 +155,22 @@ def build(
     slowdown: Slowdown | None = None,
     data: str = datasets.FASHION_MNIST,
 ) -> Training:
-    """Return the workload of the site `rank`.
+    """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
-    `channels` and `hidden` size the CNN; one iteration is `local_steps` steps of SGD on batches
-    of `batch` samples; `shards` is `iid` or `dirichlet` (with `alpha`); every
-    `evaluate_every`-th evaluation that a worker asks for is done. `compute_s`, `compute_factor`
-    and `slowdown` model the time of an iteration; `data` is the folder of the data set.
-    Raises OptionError, DatasetError.
+    Options:
+        channels: of the CNN's convolution.
+        hidden: units of its fully connected layer.
+        batch: samples of a step.
+        local_steps: steps of SGD in one iteration.
+        learning_rate, momentum, weight_decay: of SGD.
+        shards: how samples are spread over the sites, `iid` or `dirichlet`.
+        alpha: of the Dirichlet distribution; the smaller, the more the sites' classes differ.
+        evaluate_every: of the evaluations that a worker asks for, every so many-th is done.
+        compute_s: an iteration's time: one, [low, high] (uniform), t1, t2, or a lognormal
+            distribution as {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_factor: multiplies it at every site.
+        slowdown: multiplies it at some sites: site -> factor.
+        data: the folder of the data set.
     """
     given = {
         name: value for name, value in locals().items() if name not in ("rank", "sites", "seed")

@@ -14,6 +14,9 @@ def build(request: PlanRequest, *, k: int = 2) -> Plan:
     """One tree of the group in which every inner site has `k` children, the last one maybe fewer.
 
     Edges that the overlay lacks are source routes.
+
+    Options:
+        k: children of an inner site.
     """
     require_pair(request)
     if k < 1:

@@ -41,6 +41,9 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
 
     Source routes stand for missing links. All trees have the same root, the member with the
     largest sum of rates to the others; the load that a tree puts on links does not depend on it.
+
+    Options:
+        trees: the most spanning trees to use.
     """
     require_pair(request)
     if trees < 1:

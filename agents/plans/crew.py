@@ -31,7 +31,12 @@ the busiest link is done first."""
 
 
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
-    """All sites aggregate; see `build_stars` for sites that the group cannot reach directly."""
+    """All sites aggregate; see `build_stars` for sites that the group cannot reach directly.
+
+    Options:
+        split: `aware` shares by the paper's linear program, `even` alike, `pipelined` by ours, in
+            which scatter and multicast run at once.
+    """
     return build_stars(request, request.sites, split)
 
 

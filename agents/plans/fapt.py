@@ -25,7 +25,12 @@ from agents.trees import Pull, backward, delay, pruned, require_pair, shortest, 
 
 
 def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "reversed") -> Plan:
-    """A tree for each of the `roots` best sites; by default all sites are roots (Table II)."""
+    """A tree for each of the `roots` best sites.
+
+    Options:
+        roots: how many; by default all sites are roots (Table II).
+        pull: whether results go down the `reversed` tree, or down one of their `own`.
+    """
     require_pair(request)
     n = len(request.sites)
     if roots is not None and not 1 <= roots <= n:

@@ -20,6 +20,9 @@ def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
     """One tree of the group, rooted at its member of the highest quality (as `fapt` has it).
 
     A source route stands for a missing link, and only where the members' own links do not do.
+
+    Options:
+        pull: whether results go down the `reversed` tree, or down one of their `own`.
     """
     require_pair(request)
     found, rates = closure(request)

@@ -11,5 +11,10 @@ from agents.plans.crew import Split, build_stars
 
 
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
-    """The members of the group aggregate for one another."""
+    """The members of the group aggregate for one another.
+
+    Options:
+        split: `aware` shares by the paper's linear program, `even` alike, `pipelined` by ours, in
+            which scatter and multicast run at once.
+    """
     return build_stars(request, request.group, split)

@@ -14,7 +14,11 @@ from agents.trees import require_pair
 
 
 def build(request: PlanRequest, *, server: str | None = None) -> Plan:
-    """One block, two stars around the server, which need not be in the group."""
+    """One block, two stars around the server, which need not be in the group.
+
+    Options:
+        server: its site; by default where a single FAPT has its root.
+    """
     require_pair(request)
     if server is not None and server not in request.sites:
         raise PlanError(f"server: {server!r} is not one of {', '.join(request.sites)}")

@@ -39,10 +39,13 @@ class State:
 
 
 def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 1000) -> Plan:
-    """A tree of the group for each of up to `aggregators` random members, by default all.
+    """A tree of the group for each of up to `aggregators` random members.
 
-    The search takes `steps` steps from random trees and even shares. Source routes stand for
-    missing links.
+    The search starts from random trees and even shares. Source routes stand for missing links.
+
+    Options:
+        aggregators: how many members at most; by default all.
+        steps: of the search.
     """
     require_pair(request)
     if aggregators is not None and aggregators < 1:

@@ -40,7 +40,8 @@ class Open:
 def create(sites: tuple[str, ...], *, barrier: bool = True) -> PartialReduce | Open:
     """A partial reduce whose group is everybody.
 
-    Without a `barrier` a site that is ready need not wait until all are: it sends at once
-    (NetStorm, Section VII: each worker asks the scheduler before it pushes).
+    Options:
+        barrier: whether a site that is ready waits until all are; without it sends at once
+            (NetStorm, Section VII: each worker asks the scheduler before it pushes).
     """
     return PartialReduce(sites, len(sites)) if barrier else Open(sites)

@@ -114,10 +114,13 @@ class PartialReduce:
 def create(
     sites: tuple[str, ...], *, p: int = 3, weights: Weights = "constant", decay: float = 0.5
 ) -> PartialReduce:
-    """Groups of `p` of the `sites`, 2 <= p <= n.
+    """Groups of `p` of the `sites`.
 
-    `weights` are all alike, or `dynamic`: a model that is one iteration older weighs `decay` times
-    as much, 0 < decay < 1.
+    Options:
+        p: the size of a group, 2 to the number of sites.
+        weights: all alike (`constant`), or by the model's staleness (`dynamic`).
+        decay: with dynamic weights, how much a model that is one iteration older weighs, between 0
+            and 1.
     """
     if not 2 <= p <= len(sites):
         raise ValueError(f"p = {p} is not between 2 and the number of sites, {len(sites)}")

@@ -1,8 +1,15 @@
-"""the JSON Schema of scenario files, for editors; or what the columns of tables mean."""
+"""the JSON Schema of scenario files, for editors; or a reference page of the docs."""
 
 from __future__ import annotations
 
 import argparse
+
+PAGES = {
+    "keys": "every key of a scenario instead",
+    "commands": "every command instead",
+    "tables": "what the columns of a run's tables mean instead",
+}
+"""Option -> what it prints."""
 
 EPILOG = """\
 example:
@@ -15,21 +22,29 @@ Most editors take it, from the first line of a scenario:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Of what."""
-    parser.add_argument(
-        "--tables", action="store_true", help="columns of a run's tables instead, as docs/tables.md"
-    )
+    pages = parser.add_mutually_exclusive_group()
+    for page, what in PAGES.items():
+        pages.add_argument(
+            f"--{page}", action="store_const", dest="page", const=page, help=f"{what}, as Markdown"
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the JSON Schema of scenario files, or what the columns of tables mean."""
-    if arguments.tables:
-        from harness import columns
+    """Print the JSON Schema of scenario files, or a page of the docs."""
+    from harness import cli, columns, reference
+    from harness.extensions import discover
 
-        print(columns.document(), end="")
-        return 0
-    import json
+    match arguments.page:
+        case "keys":
+            print(reference.keys(discover()), end="")
+        case "commands":
+            print(reference.commands(cli.parser()), end="")
+        case "tables":
+            print(columns.document(), end="")
+        case _:
+            import json
 
-    from harness.scenario import json_schema
+            from harness.scenario import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+            print(json.dumps(json_schema(), indent=2))
     return 0

@@ -1,0 +1,81 @@
+"""The reference pages say what the program goes by, all of it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from agents.timekeeping import SiteClock
+from harness import cli, reference
+from harness.extensions import discover
+from harness.options import options_of
+from harness.scenario import json_schema
+from harness.settings import (
+    Auxiliary,
+    Awareness,
+    Basics,
+    Controller,
+    Failover,
+    Limits,
+    NetworkOptions,
+    Outputs,
+    Scheme,
+    Stop,
+    TimelineEntry,
+)
+from harness.units import SIZE_BYTES, TIME_S
+from topologies.model import Link, LinkOverride
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+ENTRIES = {"topologies": "build", "workloads": "build", "policies": "create", "plans": "build"}
+SETTINGS = (Auxiliary, Awareness, Basics, Controller, Failover, Limits, NetworkOptions, Outputs,
+            Scheme, Stop, TimelineEntry, SiteClock, Link, LinkOverride)  # fmt: skip
+
+
+def functions():
+    yield from SETTINGS
+    for kind, entry in ENTRIES.items():
+        for module in getattr(discover(), kind).values():
+            yield getattr(module, entry)
+
+
+def test_every_key_has_a_meaning_in_the_docstring_that_declares_it():
+    for function in functions():
+        for option in options_of(function):
+            assert option.meaning.endswith((".", ",", "}.")), (function, option.name)
+
+
+def test_nothing_is_explained_that_is_no_option():
+    for function in functions():
+        _, _, section = (function.__doc__ or "").partition("Options:\n")
+        names = {option.name for option in options_of(function)}
+        for line in section.splitlines():
+            if line.startswith(" " * 8) and line[8] != " ":
+                assert set(line[8:].partition(":")[0].split(", ")) <= names, (function, line)
+
+
+def test_editors_show_meanings():
+    failover = json_schema()["$defs"]["Failover"]["properties"]
+    assert failover["replans"]["description"] == "how often a task may be planned anew."
+
+
+@pytest.mark.parametrize(
+    ("annotation", "dimension", "said"),
+    [
+        (Literal["a", "b"], None, "`a`, `b`"),
+        (float | tuple[float, float] | None, TIME_S, "a time, or [a time, a time]"),
+        (Annotated[int, Field(ge=1)] | Literal["off"], None, "a whole number, 1 or more, or `off`"),
+        (Annotated[int, Field(ge=0, lt=2048)], SIZE_BYTES, "a size, 0 or more, below 2 KiB"),
+        (dict[str, dict[str, float]], None, "a mapping of names to a number"),
+        (tuple[str, ...], None, "a list of texts"),
+        (Failover, None, "a mapping"),
+    ],
+)
+def test_types_are_said_in_words(annotation, dimension, said):
+    assert reference.words(annotation, dimension) == said
+
+
+def test_the_pages_are_made_of_it():
+    assert (PAGES / "scenario.md").read_text() == reference.keys(discover())
+    assert (PAGES / "commands.md").read_text() == reference.commands(cli.parser())
