@@ -1,6 +1,7 @@
 """Carries out a comparison: which runs it needs, which are there already, and what came of them.
 
     comparisons/<scenario>/
+        comparison.html              a page of all cells, and of the first trial of each
         tables/{trials,cells}.csv    a row per trial; a row per cell, with intervals
         plots/*.png plots/*.svg
         runs/<cell>/<time>/          each trial's run folder
@@ -28,11 +29,14 @@ import pandas as pd
 from harness import comparison, comparison_plots, pool, provenance, report
 from harness.document import Problem, ScenarioErrors
 from harness.grid import Axis, Cell, GridError, cells, cells_beside, is_shared, refuse_conflicts
+from harness.pages import comparison as page
 from harness.pool import Finished, Job
 from harness.scenario import Scenario, parse, read_file
 from harness.settings import MAX_NAME
 from harness.store import RunFolder, StoreError
 from harness.trial import RECORD, outcome, record
+
+PAGE = "comparison.html"
 
 OnProgress = Callable[[int, float], None]
 """Gets how many trials are finished, and how much of what was missing is done, 0 to 1."""
@@ -168,6 +172,7 @@ def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) 
             raise
         trials, summary = _write_tables(asked, output, errors)
         _write_figures(asked, output, trials, summary)
+        _write_page(asked, output, trials, summary)
     return trials
 
 
@@ -262,6 +267,19 @@ def _row(
     if table.exists():  # there is none of a log that cannot be read
         row |= {str(key): value for key, value in pd.read_csv(table).to_dict("records")[0].items()}
     return {**row, "run": str(run_dir.relative_to(folder)), "error": said["error"] or ""}
+
+
+def _write_page(
+    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+) -> None:
+    page_file = output.path / PAGE
+    page_file.unlink(missing_ok=True)
+    firsts = trials.drop_duplicates(list(asked.keys)) if asked.keys else trials[:1]
+    folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
+    folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
+    if folders:
+        problems = list(comparison.problems(trials, asked.keys))
+        report.compare(folders, page_file, (*comparison.texts(summary, asked.keys), problems))
 
 
 def _write_figures(

@@ -98,16 +98,25 @@ def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
-    """The summary for a terminal: what is nowhere known, or the same everywhere, is left out."""
+    """The summary for a terminal."""
+    heads, rows = texts(cells, keys)
     shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
-    columns = list(_shown(cells, keys))
-    for title, _ in columns:
+    for title in heads[len(keys) + 1 :]:
         shown.add_column(title, justify="right")
-    for row, texts in zip(cells.to_dict("records"), key_texts(cells, keys), strict=True):
-        texts.append(_verdicts(row))
-        texts += [text(row) for _, text in columns]
-        shown.add_row(*(each.replace("[", r"\[") for each in texts))
+    for row in rows:
+        shown.add_row(*(each.replace("[", r"\[") for each in row))
     return shown
+
+
+def texts(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The summary as titles, and a row per cell: the keys, the trials, what was measured.
+
+    What is nowhere known, or the same everywhere, is left out.
+    """
+    columns = list(_shown(cells, keys))
+    named = zip(cells.to_dict("records"), key_texts(cells, keys), strict=True)
+    rows = [[*names, _verdicts(row), *(text(row) for _, text in columns)] for row, names in named]
+    return [*keys, "trials", *(title for title, _ in columns)], rows
 
 
 def shortened(texts: Sequence[str]) -> dict[str, str]:

@@ -84,12 +84,16 @@ def read(run_dir: Path) -> Story:
     )
 
 
-def compare(run_dirs: Sequence[Path], page_file: Path) -> None:
+def compare(
+    run_dirs: Sequence[Path], page_file: Path, cells: comparison.Cells | None = None
+) -> None:
     """Write the page that shows runs beside each other, the first as the baseline.
 
-    Raises what `read` does, and StoreError where the page cannot be written.
+    With `cells` they are the first trials of those. Raises what `read` does, and StoreError where
+    the page cannot be written.
     """
-    text = comparison.page([each.resolve() for each in run_dirs], list(map(read, run_dirs)))
+    folders = [each.resolve() for each in run_dirs]
+    text = comparison.page(folders, list(map(read, run_dirs)), cells)
     RunFolder(page_file.parent).write_text(page_file.name, text)
 
 

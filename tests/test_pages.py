@@ -260,6 +260,17 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     assert rows[-3:] == ["1", "2", "3"]
 
 
+def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    rows = [["crew", "3", "1.5 ± 0.1", "1"], ["ring", "3: 2 pass, 1 fail", "3", "2 (1.9 to 2.1)"]]
+    heads = ["scheme.plan", "trials", "task time, s", "ratio"]
+    report.compare([tmp_path], tmp_path / "page.html", (heads, rows, [f"fail: {NASTY}"]))
+    made = Page((tmp_path / "page.html").read_text())
+    assert made.texts["h2"][:2] == ["All trials", "Runs"]
+    assert made.texts["td"][:6] == [*rows[0][1:], *rows[1][1:]]
+    assert f"fail: {NASTY}" in made.text("li")
+
+
 def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     made = compared(tmp_path, ("", ""))
     assert f"2: {tmp_path.name}/1" in made.texts["th"]

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
     """Print what came of a comparison; returns the exit code of its worst trial."""
-    from harness import comparison
+    from harness import compare, comparison
 
     verdict = comparison.worst(trials)
     if quiet:
@@ -107,6 +107,8 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
         for text in comparison.problems(trials, asked.keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
+        if (folder / compare.PAGE).exists():
+            console.print(f"report   {folder / compare.PAGE}", markup=False)
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
 
 

@@ -33,14 +33,25 @@ SAME_ANYWAY = ("name", "outputs", "description", "owner")
 """Keys that tell nothing about a difference between results."""
 
 
-def page(folders: Sequence[Path], each: Sequence[Story]) -> str:
-    """Two or more runs from these folders; the first is the baseline."""
+Cells = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+"""Of a comparison with trials: titles, a row for each cell, and what went wrong."""
+
+
+def page(folders: Sequence[Path], each: Sequence[Story], cells: Cells | None = None) -> str:
+    """Runs from these folders; the first is the baseline.
+
+    With `cells` each is the first trial of one.
+    """
     stories = dict(zip(_names(folders, each), each, strict=True))
     drawn = dict(list(stories.items())[:DRAWN])
     left = len(stories) - len(drawn)
     note = f" Pictures show the first {DRAWN}; {left} more are in the tables." if left else ""
-    lead = [tag("p", f"{len(stories)} runs, compared with the first of them.{note}", class_="lead")]
+    what = f"{len(stories)} runs, compared with the first of them.{note}"
+    if cells:
+        what = f"{len(cells[1])} cells. Below the table, the first trial of {len(stories)} of them."
+    lead = [tag("p", what, class_="lead")]
     parts = [
+        *([Section("cells", "All trials", _cells(*cells))] if cells else []),
         Section("runs", "Runs", [_runs(stories)]),
         Section("times", "Task times", [_times(drawn)]),
         Section("progress", "Progress", [_progress(drawn)]),
@@ -48,8 +59,23 @@ def page(folders: Sequence[Path], each: Sequence[Story]) -> str:
         Section("differences", "What differs", _differences(stories)),
         Section("problems", "Problems", [_problems(stories)]),
     ]
-    end = tag("p", "Made by Trunkline: ", tag("code", "trunkline report RUN RUN ..."), ".")
+    command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
+    end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
     return frame.page("Comparison of runs", lead, parts, end)
+
+
+def _cells(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], problems: Sequence[str]
+) -> list[Child]:
+    words = (
+        "Means over the trials that passed, with half of their 95 % interval; ratios are to the "
+        "first value, trial by trial."
+    )
+    shown: list[Child] = [table(heads, rows, "cells", range(heads.index("trials"), len(heads)))]
+    shown.append(tag("p", words))
+    if problems:
+        shown.append(tag("ul", [tag("li", text) for text in problems]))
+    return shown
 
 
 def _names(folders: Sequence[Path], stories: Sequence[Story]) -> list[str]:
