@@ -23,7 +23,7 @@ from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
 from agents.framing import BEAT, ChunkHeader, Frame, FrameReader, encode, timed
 from agents.messages import Control, ProtocolError
 
-UNSENT_BYTES = (64 * 1024, 256 * 1024)
+UNSENT_BYTES = (16 * 1024, 256 * 1024)
 """Unsent bytes that the kernel may hold: one chunk, but within these bounds.
 
 A discipline cannot preempt them, but neither the chunk that is being sent: what is urgent waits for
@@ -94,7 +94,7 @@ class Connection:
         allocate: Callable[[ChunkHeader], memoryview],
         now_ns: Callable[[], int],
         discipline: Discipline = DISCIPLINES["fcfs"],
-        chunk_bytes: int = UNSENT_BYTES[0],
+        chunk_bytes: int = 64 * 1024,
         timing: Timing | None = None,
     ) -> None:
         sock.setblocking(False)
