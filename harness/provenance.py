@@ -1,9 +1,9 @@
 """Which code a result depends on, as one word: to know a finished run again by its content.
 
-A run's events depend on the topologies, workloads and agents, on what of the harness its session
-imports, on the files that a workload names, on the kernel and on the packages. Its tables and
-verdict depend on what the report imports. Nothing else does: a change of the command line makes no
-run out of date.
+A run's events depend on the topologies, workloads and agents, of the plans and policies only on its
+own, on what of the harness its session imports, on the files that a workload names, on the kernel
+and on the packages. Its tables and verdict depend on what the report imports. Nothing else does: a
+change of the command line, or of another plan, makes no run out of date.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ OURS = ("agents", "harness", "topologies", "workloads")
 CHOSEN_BY_NAME = ("agents", "topologies", "workloads")
 """Packages any file of which a scenario may choose."""
 
+CHOSEN_ALONE = ("agents/plans", "agents/policies")
+"""Folders of these of which a run needs only the file that it chose, and what that imports."""
+
 SESSION = ("harness.session", "harness.kernel.boot", "harness.kernel.guest")
 REPORT = ("harness.report",)
 
@@ -40,15 +43,24 @@ def of_run(scenario: Scenario) -> str:
     workload = scenario.workload
     found = getattr(importlib.import_module(f"workloads.{workload.kind}"), "files", None)
     files = found(**workload.options) if found else ()
-    parts = [repr(bare).encode(), _machinery().encode(), code(SESSION).encode()]
+    parts = [repr(bare).encode(), _machinery().encode(), code(entries(scenario)).encode()]
     return _hash([*parts, *(file.read_bytes() for file in files)])
+
+
+def entries(scenario: Scenario) -> tuple[str, ...]:
+    """The modules that a run starts from; of a user's own file, what it imports."""
+    scheme = scenario.scheme
+    own = (name for text in scenario.code.values() for name in _imports(text))
+    chosen = (f"agents.plans.{scheme.plan.kind}", f"agents.policies.{scheme.policy.kind}")
+    return (*SESSION, *chosen, *own)
 
 
 @functools.cache
 def code(entries: tuple[str, ...]) -> str:
-    """A hash of the packages CHOSEN_BY_NAME and of all of ours that these modules import."""
-    files = {file for package in CHOSEN_BY_NAME for file in _files(ROOT / package)}
-    files |= imported(entries)
+    """A hash of what any scenario may choose and of all of ours that these modules import."""
+    alone = [ROOT / folder for folder in CHOSEN_ALONE]
+    named = {file for package in CHOSEN_BY_NAME for file in _files(ROOT / package)}
+    files = {file for file in named if file.parent not in alone} | imported(entries)
     return _hash(
         part
         for file in sorted(files)
@@ -63,7 +75,7 @@ def imported(entries: Iterable[str]) -> set[Path]:
         file = _file(waiting.pop())
         if file is not None and file not in found:
             found.add(file)
-            waiting += _imports(file)
+            waiting += _imports(file.read_text())
     return found
 
 
@@ -72,9 +84,9 @@ def _machinery() -> str:
     return " ".join([str(build.path()), platform.python_version(), *packages])
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """Every name that a file imports, wherever it does: a module, or something in one."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
+def _imports(source: str) -> Iterator[str]:
+    """Every name that a program imports, wherever it does: a module, or something in one."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -285,6 +285,15 @@ def test_a_runs_identity_is_its_content():
     assert provenance.of_run(one) != provenance.of_run(parse(SCENARIO, "x.yaml", seed=2))
 
 
+def test_a_run_is_of_its_own_plan_and_policy_and_of_no_others():
+    scenario = parse(SCENARIO, "x.yaml", ["scheme.plan=opr"])
+    imported = provenance.imported(provenance.entries(scenario))
+    files = {str(path.relative_to(ROOT)) for path in imported}
+    assert {"agents/plans/opr.py", "agents/plans/crew.py", "agents/plan.py"} <= files
+    assert "agents/policies/preduce.py" in files and "agents/policies/bsp.py" not in files
+    assert not {f"agents/plans/{name}.py" for name in ("blink", "ring", "toa")} & files
+
+
 def command(*arguments, capsys):
     code = cli.main(["compare", *map(str, arguments)])
     said = capsys.readouterr()
