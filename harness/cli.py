@@ -132,10 +132,14 @@ def _is_expected(error: Exception) -> bool:
     from harness.kernel import KernelError
     from harness.network import NetworkError
     from harness.remote import RemoteError
+    from harness.runner import CannotRunError
     from harness.store import StoreError
     from workloads.datasets import DatasetError
 
-    return isinstance(error, KernelError | NetworkError | RemoteError | StoreError | DatasetError)
+    return isinstance(
+        error,
+        CannotRunError | DatasetError | KernelError | NetworkError | RemoteError | StoreError,
+    )
 
 
 def _terminate(number: int, _: object) -> NoReturn:

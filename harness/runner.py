@@ -24,7 +24,6 @@ from harness.desk import Desk
 from harness.inbox import HOLD
 from harness.kernel import boot, build
 from harness.kernel.process import Companion
-from harness.network import NetworkError
 from harness.progress import Progress
 from harness.scenario import Scenario, resolve
 from harness.store import RunFolder, environment
@@ -33,6 +32,10 @@ from harness.verdict import Verdict
 ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
+
+
+class CannotRunError(RuntimeError):
+    """Something that the scenario asks for is not here; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ def run(
     stands still until something that takes time is asked for there.
 
     Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
-    failed, NetworkError when it cannot have the scenario's network. Whatever happens, nothing of
-    the run is left running.
+    failed, CannotRunError when it lacks what the scenario asks for: netem, a program, a data set.
+    Whatever happens, nothing of the run is left running.
     """
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
     on_folder(folder.path)
@@ -74,7 +77,7 @@ def run(
         session = _Session(folder, on_progress, desk.hear)
         code = carry(scenario, command, folder, session.hear, desk)
     if session.refused:
-        raise NetworkError(session.refused)
+        raise CannotRunError(session.refused)
     error = session.error
     if code and not error:
         error = f"the session ended with code {code}; see {folder.log}/session.log"

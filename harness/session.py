@@ -31,6 +31,7 @@ from harness.programs import Programs
 from harness.scenario import Scenario, load
 from harness.timeline import Entry, Timeline
 from workloads import kinds
+from workloads.datasets import DatasetError
 from workloads.options import OptionError
 
 FAILED = 1
@@ -48,10 +49,10 @@ def main(run_dir: Path, hold: bool = False) -> int:
     try:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir, hold)
-    except NetworkError as error:
+    except (NetworkError, OptionError, DatasetError) as error:
         _print({"refused": str(error)})
         return FAILED
-    except (OptionError, OSError, TimeoutError) as error:
+    except (OSError, TimeoutError) as error:
         _print({"error": str(error)})
         return FAILED
     _print({"error" if failed else "ended": reason})

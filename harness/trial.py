@@ -18,10 +18,8 @@ from typing import Any
 
 from harness import progress, provenance, runner
 from harness.kernel import KernelError
-from harness.network import NetworkError
 from harness.scenario import Outputs, Scenario, parse
 from harness.store import RunFolder, StoreError
-from workloads.datasets import DatasetError
 
 RECORD = "run.json"
 """Written last into a run's folder: the run is whole, and on which code it and its report depend.
@@ -40,7 +38,7 @@ def main() -> int:
             _say(refused="Trunkline's code has changed since this began: start it again")
             return 1
         _run(scenario, job)
-    except (KernelError, NetworkError, StoreError, DatasetError) as error:
+    except (KernelError, StoreError, runner.CannotRunError) as error:
         _say(refused=str(error))
         return 1
     return 0

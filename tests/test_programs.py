@@ -243,10 +243,14 @@ def test_a_run_over_its_budget_says_so(runs):
 
 
 def test_programs_that_cannot_start_are_refused_with_a_reason(runs):
-    assert [runs.said(name)[-1]["error"] for name in REFUSED] == [
-        f"workload.command.n2: './nowhere': a program in PATH, or a path from {runs.home}",
-        "workload.preload: 'nowhere': what can be imported: No module named 'nowhere'",
-        f"[Errno 21] Is a directory: '{runs.home}/log/log/n2.out'",
+    where = "allowed is a program in PATH, or a path from "
+    module = (
+        "workload.preload: 'nowhere': allowed is what can be imported: No module named 'nowhere'"
+    )
+    assert [runs.said(name)[-1] for name in REFUSED] == [
+        {"refused": f"workload.command.n2: './nowhere': {where}{runs.home}"},
+        {"refused": module},
+        {"error": f"[Errno 21] Is a directory: '{runs.home}/log/log/n2.out'"},
     ]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness import runner
-from harness.network import NetworkError
 from harness.progress import Progress
 from harness.scenario import load
 
@@ -49,5 +48,5 @@ def test_a_session_that_dies_silently_is_an_error(run):
 
 
 def test_a_network_that_cannot_be_built_is_no_verdict_but_a_refusal(run):
-    with pytest.raises(NetworkError, match="this kernel lacks netem"):
+    with pytest.raises(runner.CannotRunError, match="this kernel lacks netem"):
         run(b'{"refused": "this kernel lacks netem"}\n', 1)

@@ -141,7 +141,9 @@ def test_the_option_compute_names_a_distribution(option, expected):
     ],
 )
 def test_any_other_value_of_compute_is_refused_with_what_is_allowed(option):
-    with pytest.raises(OptionError, match=r"^workload.compute: .*: a time \(0.1 s\), a range"):
+    with pytest.raises(
+        OptionError, match=r"^workload.compute: .*: allowed is a time \(0.1 s\), a range"
+    ):
         parse(option)
 
 
@@ -160,13 +162,17 @@ def test_a_site_called_like_a_number_is_found_by_its_name_first():
 @pytest.mark.parametrize(
     ("slowdown", "sites", "message"),
     [
-        ({"rome": 2.0}, ["paris", "tokyo"], "'rome': paris, tokyo, or a rank from 0 to 1"),
-        ({"rome": 2.0}, 2, "'rome': a rank from 0 to 1"),
-        ({2: 2.0}, 2, "2: a rank from 0 to 1"),
-        ({"-1": 2.0}, 2, "'-1': a rank from 0 to 1"),
-        ({"tokyo": 0}, ["paris", "tokyo"], "workload.slowdown.tokyo: 0: a number above 0"),
-        ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: a number above 0"),
-        ({"tokyo": 2, 1: 3}, ["paris", "tokyo"], "workload.slowdown.1: 3: each site once"),
+        ({"rome": 2.0}, ["paris", "tokyo"], "'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
+        ({"rome": 2.0}, 2, "'rome': allowed is a rank from 0 to 1"),
+        ({2: 2.0}, 2, "2: allowed is a rank from 0 to 1"),
+        ({"-1": 2.0}, 2, "'-1': allowed is a rank from 0 to 1"),
+        (
+            {"tokyo": 0},
+            ["paris", "tokyo"],
+            "workload.slowdown.tokyo: 0: allowed is a number above 0",
+        ),
+        ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: allowed is a number above 0"),
+        ({"tokyo": 2, 1: 3}, ["paris", "tokyo"], "workload.slowdown.1: 3: allowed is each site once"),
     ],
 )
 def test_a_wrong_slowdown_is_refused(slowdown, sites, message):

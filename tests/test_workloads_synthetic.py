@@ -177,7 +177,9 @@ def test_a_slow_site_takes_longer():
 
 @pytest.mark.parametrize("size", [0, -4, 6, 2.0, 2**35])
 def test_a_model_of_an_impossible_size_is_refused(size):
-    with pytest.raises(OptionError, match=rf"^workload.model: {size}: whole float32 numbers"):
+    with pytest.raises(
+        OptionError, match=rf"^workload.model: {size}: allowed is whole float32 numbers"
+    ):
         build(0, 3, 1, model_bytes=size)
 
 
