@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,20 +11,24 @@ from scipy.sparse.csgraph import maximum_flow
 
 from agents.plan import Directed, Plan
 
+_LARGEST_FLOW = 2**31 - 1
+
 
 def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
     """No plan whatsoever can be faster, in seconds: the tightest cut of the overlay.
 
     Every contributor's whole model must influence every other receiver, so at least `model_bytes`
     cross every cut between them, and the smallest cut is the maximum flow. Delays are left out.
+    Capacities are whole numbers, as fine as 32 bits allow and never below the rates.
     """
     sites = sorted({site for link in rates_mbps for site in link})
     index = {site: number for number, site in enumerate(sites)}
-    kbps = [round(rate * 1000) for rate in rates_mbps.values()]
+    per_mbps = (_LARGEST_FLOW - len(rates_mbps)) / sum(rates_mbps.values())
+    units = [math.ceil(rate * per_mbps) for rate in rates_mbps.values()]
     rows = [index[src] for src, _ in rates_mbps]
     columns = [index[dst] for _, dst in rates_mbps]
     capacity = csr_array(
-        (np.array(kbps, dtype=np.int32), (rows, columns)),
+        (np.array(units, dtype=np.int32), (rows, columns)),
         shape=(len(sites), len(sites)),
     )
     flows = [
@@ -32,4 +37,4 @@ def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) ->
         for dst in plan.receivers
         if src != dst
     ]
-    return max((model_bytes * 8 / (flow * 1000) for flow in flows), default=0.0)
+    return max((model_bytes * 8e-6 * per_mbps / flow for flow in flows), default=0.0)

@@ -27,6 +27,8 @@ sys.path.insert(0, str(ROOT))
 from agents import registry  # noqa: E402
 from agents.plans.crew import solve_pipelined  # noqa: E402
 from harness import runner  # noqa: E402
+from harness.commands.compare import count  # noqa: E402
+from harness.document import ScenarioErrors  # noqa: E402
 from harness.network import payload_share  # noqa: E402
 from harness.scenario import Scenario, load  # noqa: E402
 
@@ -66,9 +68,10 @@ def main() -> None:
     """Measure what the command line asks for; print each row as it comes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[9], choices=sorted(GROUP))
-    parser.add_argument("--sizes", type=int, nargs="+", default=[50], help="of the model, in MB")
-    parser.add_argument("--plans", nargs="+", default=sorted(registry.plans()))
-    parser.add_argument("--tasks", type=int, default=4)
+    plans = sorted(registry.plans())
+    parser.add_argument("--sizes", type=count, nargs="+", default=[50], help="of the model, in MB")
+    parser.add_argument("--plans", nargs="+", default=plans, choices=plans)
+    parser.add_argument("--tasks", type=count, default=4)
     parser.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE")
     parser.add_argument("--csv", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
@@ -101,7 +104,10 @@ def measured(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]
                 sites=sites, size=size_mb, plan=plan, group=group, tasks=tasks, idle=idle
             )
         )
-        scenario = load(source, changes)
+        try:
+            scenario = load(source, changes)
+        except ScenarioErrors as errors:
+            raise SystemExit(str(errors)) from None
         result = runner.run(scenario, source, Path(folder, "runs"), lambda _: None)
         if result.verdict.outcome != "pass":
             raise RuntimeError(f"{plan}: {result.verdict.outcome}: {result.error}")

@@ -158,7 +158,7 @@ class RunFolder:
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with _writing(path):
             try:
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 draft.write_bytes(content)
                 draft.replace(path)
             finally:

@@ -162,7 +162,11 @@ def test_a_site_called_like_a_number_is_found_by_its_name_first():
 @pytest.mark.parametrize(
     ("slowdown", "sites", "message"),
     [
-        ({"rome": 2.0}, ["paris", "tokyo"], "'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
+        (
+            {"rome": 2.0},
+            ["paris", "tokyo"],
+            "'rome': allowed is paris, tokyo, or a rank from 0 to 1",
+        ),
         ({"rome": 2.0}, 2, "'rome': allowed is a rank from 0 to 1"),
         ({2: 2.0}, 2, "2: allowed is a rank from 0 to 1"),
         ({"-1": 2.0}, 2, "'-1': allowed is a rank from 0 to 1"),
@@ -172,7 +176,11 @@ def test_a_site_called_like_a_number_is_found_by_its_name_first():
             "workload.slowdown.tokyo: 0: allowed is a number above 0",
         ),
         ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: allowed is a number above 0"),
-        ({"tokyo": 2, 1: 3}, ["paris", "tokyo"], "workload.slowdown.1: 3: allowed is each site once"),
+        (
+            {"tokyo": 2, 1: 3},
+            ["paris", "tokyo"],
+            "workload.slowdown.1: 3: allowed is each site once",
+        ),
     ],
 )
 def test_a_wrong_slowdown_is_refused(slowdown, sites, message):

@@ -78,9 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
         measured = comparison.summary(trials, asked.keys)
     model = _fluid(asked, arguments)
     cells = comparison.summary(model, asked.keys)
+    output = store.RunFolder(folder)
+    output.write_table("fluid", model)
     if measured is not None:
-        output = store.RunFolder(folder)
-        output.write_table("fluid", model)
         output.write_figure(
             figure.metric, reproduction.draw(trials, measured, cells, asked.keys, figure.metric)
         )
