@@ -132,7 +132,7 @@ def _is_expected(error: Exception) -> bool:
     from harness.kernel import KernelError
     from harness.network import NetworkError
     from harness.remote import RemoteError
-    from harness.runner import CannotRunError
+    from harness.scenario import CannotRunError
     from harness.store import StoreError
     from workloads.datasets import DatasetError
 

@@ -25,17 +25,13 @@ from harness.inbox import HOLD
 from harness.kernel import boot, build
 from harness.kernel.process import Companion
 from harness.progress import Progress
-from harness.scenario import Scenario, resolve
+from harness.scenario import CannotRunError, Scenario, resolve
 from harness.store import RunFolder, environment
 from harness.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
-
-
-class CannotRunError(RuntimeError):
-    """Something that the scenario asks for is not here; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)

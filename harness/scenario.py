@@ -57,6 +57,10 @@ __all__ = [
 ]
 
 
+class CannotRunError(RuntimeError):
+    """Something that the scenario asks for is not here; the message says what."""
+
+
 def load(path: str | Path, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
     """Read a scenario file, apply `key.path=value` overrides, then the seed.
 

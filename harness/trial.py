@@ -18,7 +18,7 @@ from typing import Any
 
 from harness import progress, provenance, runner
 from harness.kernel import KernelError
-from harness.scenario import Outputs, Scenario, parse
+from harness.scenario import CannotRunError, Outputs, Scenario, parse
 from harness.store import RunFolder, StoreError
 
 RECORD = "run.json"
@@ -38,7 +38,7 @@ def main() -> int:
             _say(refused="Trunkline's code has changed since this began: start it again")
             return 1
         _run(scenario, job)
-    except (KernelError, StoreError, runner.CannotRunError) as error:
+    except (CannotRunError, KernelError, StoreError) as error:
         _say(refused=str(error))
         return 1
     return 0

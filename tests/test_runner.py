@@ -8,7 +8,7 @@ import pytest
 
 from harness import runner
 from harness.progress import Progress
-from harness.scenario import load
+from harness.scenario import CannotRunError, load
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "internet2_ring.yaml"
 
@@ -48,5 +48,5 @@ def test_a_session_that_dies_silently_is_an_error(run):
 
 
 def test_a_network_that_cannot_be_built_is_no_verdict_but_a_refusal(run):
-    with pytest.raises(runner.CannotRunError, match="this kernel lacks netem"):
+    with pytest.raises(CannotRunError, match="this kernel lacks netem"):
         run(b'{"refused": "this kernel lacks netem"}\n', 1)
