@@ -278,7 +278,9 @@ class Controller:
             self._tasks.helps(site, tasks)
         self._tasks.settle()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
-            self._decide(event)
+            is_ready = isinstance(event, decisions.Ready)
+            if not is_ready or event.site in self._ready_now:  # else a task has it already
+                self._decide(event)
         self._serve_time()
         self._end_if_idle()
 

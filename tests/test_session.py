@@ -123,7 +123,9 @@ def test_netstorm_goes_around_what_is_busy_while_rates_change_and_does_so_again(
     verdict = report.build(tmp_path / "once")
     assert (verdict.outcome, verdict.problems) == ("pass", ())
     events = [json.loads(line) for line in first.splitlines()]
-    assert {event["version"] for event in events if event["event"] == "task_started"} > {1}
+    started = [event for event in events if event["event"] == "task_started"]
+    assert {event["version"] for event in started} > {1}
+    assert len({event["t_ns"] for event in started}) == len(started)  # also where all were ready
     assert any(len(event["path"]) > 2 for event in events if event["event"] == "routed")
     assert (tmp_path / "once/tables/paths.csv").exists()
 
