@@ -217,7 +217,7 @@ for editors, `trunkline show FILE --format yaml` a scenario with every default f
 
 _TOPOLOGY = """\
 `topology: NAME` is `topology: {builder: NAME}`. A name that ends in `.py` is a file of your own
-beside the scenario. Every builder also takes `overrides`."""
+beside the scenario ([tutorial](../tutorial.md)). Every builder also takes `overrides`."""
 
 _WORKLOAD = "`workload: NAME` is `workload: {kind: NAME}`."
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from test_shell import command
 from three_sites import LOG, SCENARIO
 
 from harness import cli, document, papers, program_output, report, scenario
 from harness.commands import commands
 
 ROOT = Path(__file__).parents[1]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 CARRIED_OUT = ("compare", "completion", "list", "report", "schema", "show", "validate")
@@ -175,3 +177,26 @@ def test_what_help_shows_are_lines_that_are_understood(capsys) -> None:
                 pytest.fail(f"{name} --help: {line}: {capsys.readouterr().err}")
             found += 1
     assert found > 30
+
+
+def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path: Path) -> None:
+    """One run of the tutorial's own files, with what it types at the prompt."""
+    session = ""
+    for fence in fences(TUTORIAL):
+        if fence.file:
+            (tmp_path / fence.file).write_text(fence.text)
+        if "trunkline shell" in fence.text:
+            session = fence.text
+    ((line, shown),) = typed(session)
+    said = re.findall(r"^[\d.]+ s> (.*)$", shown, re.MULTILINE)
+    process = command(tmp_path, *shlex.split(line)[1:])
+    try:
+        output, errors = process.communicate("\n".join(said) + "\n", timeout=600)
+    finally:
+        process.terminate()
+    assert process.returncode == 0, errors
+    assert re.search(r"verdict +pass", output)
+    entries = scenario.load(tmp_path / "broken.yaml").timeline
+    assert [entry.fault.VERB for entry in entries] == ["outage", "mend"]
+    log = (tmp_path / "runs" / "mine" / "latest" / "events.jsonl").read_text()
+    assert '"plan": "nearest.py"' in log
