@@ -15,4 +15,5 @@ smartquotes = False
 html_theme = "furo"
 html_title = "Trunkline"
 html_copy_source = False
+html_show_copyright = False
 html_show_sphinx = False
