@@ -300,7 +300,7 @@ def test_an_impossible_option_is_named_with_what_is_allowed(key):
     value, allowed = WRONG[key]
     with pytest.raises(OptionError) as caught:
         training.build(0, 3, 1, **{key: value})
-    assert str(caught.value) == f"workload.{key}: {value!r}: {allowed}"
+    assert str(caught.value) == f"workload.{key}: {value!r}: allowed is {allowed}"
 
 
 def test_all_problems_of_a_scenario_are_found_at_once():
