@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from agents import policy as decisions
 from agents import repair
 from agents.clock_sync import TimeService
+from agents.ending import Ending
 from agents.estimates import KnownRates
 from agents.failover import Pulse
 from agents.framing import Frame, no_chunks
@@ -80,6 +81,7 @@ class Controller:
         self._offers: dict[str, int] = {}
         self._state = policy.initial
         self._overlay = Overlay(settings.rates_mbps)
+        self._ending = Ending(settings, self._overlay.present, self._busy, self._say_stop)
         self._time = TimeService(
             settings.clock, settings.time_roots, settings.rank, now_ns, self._tell, log
         )
@@ -94,11 +96,9 @@ class Controller:
             Tables(self._planner.knowledge),
             self._tell,
             log,
-            self._end_if_idle,
+            self._ending.check,
         )
         self._links: dict[str, Connection] = {}
-        self._working = set(settings.sites)
-        self._given_up: set[str] = set()
         self._unsettled: list[decisions.Event] | None = []
         self._absent: set[str] = set()
         self._helps: dict[str, tuple[int, ...]] = {}
@@ -110,10 +110,7 @@ class Controller:
         self._started = 0
         self._last_tasks: dict[int, int] = {}
         self._count(settings.last_tasks)
-        self._stopping = False
         self._timers: list[asyncio.TimerHandle] = []
-        self._last_call: asyncio.TimerHandle | None = None
-        self._ended: asyncio.Future[None] | None = None
 
     async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
         """Run until a stop condition holds and nothing is left running.
@@ -123,19 +120,19 @@ class Controller:
         """
         loop = asyncio.get_running_loop()
         settings = self.settings
-        self._ended = loop.create_future()
+        self._ending.begin()
         for site, sock in workers.items():
             self.accepted(site, sock)
         self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
         if settings.time_s is not None:
             reason = f"{settings.time_s:g} s are over"
             left_s = max(0.0, settings.time_s - elapsed_s)
-            self._timers.append(loop.call_later(left_s, self._stop, reason))
+            self._timers.append(loop.call_later(left_s, self._ending.stop, reason))
         updating = asyncio.create_task(self._update())
         updating.add_done_callback(self._check)
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
-            await self._ended
+            await self._ending.wait()
             for link in self._connections():
                 link.tell(Bye())
             with contextlib.suppress(TimeoutError):
@@ -152,11 +149,11 @@ class Controller:
 
     def stop(self) -> None:
         """Somebody asks for the end: no more tasks."""
-        self._stop("somebody asked for it")
+        self._ending.stop("somebody asked for it")
 
     def accepted(self, site: str, sock: socket.socket) -> None:
         """A worker, or a controller that stands by, has called and said who it is."""
-        if self._ended is None or self._ended.done():
+        if not self._ending.is_open:
             sock.close()
             return
         if site in self._links:
@@ -165,7 +162,7 @@ class Controller:
         self._links[site].tell(Begin(part(self._default, site) if self._default else ()))
 
     def _close(self) -> None:
-        self._cancel_last_call()
+        self._ending.close()
         for timer in self._timers:
             timer.cancel()
         self._tasks.close()
@@ -183,10 +180,10 @@ class Controller:
         try:
             self._take(site, frame)
         except PlanError as error:
-            self._fail(error)
+            self._ending.fail(error)
         if isinstance(frame, Report | LinkLost | LinkFound):
             self._serve_time()
-        self._end_if_idle()
+        self._ending.check()
 
     def _take(self, site: str, frame: Frame) -> None:
         match frame:
@@ -249,7 +246,7 @@ class Controller:
         for peer in report.lost:
             self._link_lost(site, peer)
         self._share_paths()
-        if self._stopping:
+        if self._ending.stopping:
             self._tell(site, Stop())
         if report.left:
             self._left(site)
@@ -282,7 +279,7 @@ class Controller:
             if not is_ready or event.site in self._ready_now:  # else a task has it already
                 self._decide(event)
         self._serve_time()
-        self._end_if_idle()
+        self._ending.check()
 
     def _count(self, last_tasks: tuple[int, ...]) -> None:
         """Go on counting where another controller stopped; some tasks may be known to nobody."""
@@ -295,7 +292,7 @@ class Controller:
 
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
-        if not self._stopping and self._tasks.ask(site):
+        if not self._ending.stopping and self._tasks.ask(site):
             self._stop_if_enough()
             return
         self._ready_now.add(site)
@@ -312,7 +309,7 @@ class Controller:
             raise ProtocolError(f"no such link: {describe(frame)}") from None
 
     def _left(self, site: str) -> None:
-        self._working.discard(site)
+        self._ending.left(site)
         self._ready_now.discard(site)
         self._tasks.leaves(site)
         self._decide(decisions.Left(site))
@@ -321,7 +318,7 @@ class Controller:
         del self._links[site]
         if not self._links:
             self._all_gone.set()
-        if self._ended is None or self._ended.done():
+        if not self._ending.is_open:
             return
         if site not in self._overlay.present and self._unsettled is None:
             return
@@ -339,11 +336,11 @@ class Controller:
         try:
             self._tasks.site_lost(site)
             self._planner.forget(lambda path: site in path)
-            if site in self._working:
+            if self._ending.works(site):
                 self._decide(decisions.Lost(site))
         except PlanError as failed:
-            self._fail(failed)
-        self._end_if_idle()
+            self._ending.fail(failed)
+        self._ending.check()
 
     def _link_lost(self, a: str, b: str) -> None:
         """Nobody is to send that way; what is on it is lost, and mended task by task."""
@@ -367,7 +364,7 @@ class Controller:
     # -- what the policy decides --------------------------------------------------------------
 
     def _decide(self, event: decisions.Event) -> None:
-        if self._stopping:
+        if self._ending.stopping:
             return
         if self._unsettled is not None:
             self._unsettled.append(event)
@@ -419,7 +416,7 @@ class Controller:
     def _stop_if_enough(self) -> None:
         enough = self.settings.tasks
         if enough is not None and self._started >= enough and self._tasks.complete_groups:
-            self._stop(f"{enough} tasks are started")
+            self._ending.stop(f"{enough} tasks are started")
 
     def _postpone(self, start: decisions.Start, reason: str) -> None:
         """The links that are left do not connect the group: its sites are ready again later."""
@@ -448,68 +445,17 @@ class Controller:
     def _evaluated(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent
         if target is not None and accuracy_percent >= target:
-            self._stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
-
-    # -- the end ------------------------------------------------------------------------------
-
-    def _stop(self, reason: str) -> None:
-        if self._stopping:
-            return
-        self._stopping = True
-        self._log("stopping", reason=reason)
-        for site in self.settings.sites:
-            self._tell(site, Stop())
-        if self._last_call is not None:
-            self._call_last(self.settings.failover.patience_s, self._give_up_absent)
-
-    def _end_if_idle(self) -> None:
-        """End when nothing runs and nobody works; whoever is lost may come back for a while.
-
-        So may those who have done their rounds: nobody else tells them that the run is over. Where
-        all are lost before anybody has done its rounds it is as likely the controller that is cut
-        off: then the while is as long as a task may take.
-        """
-        if self._ended is None or self._ended.done() or self._unsettled is not None:
-            return
-        if self._tasks.running or self._working & self._overlay.present:
-            self._cancel_last_call()
-        elif not self._working and not self._missing():
-            self._stop("every site has done its rounds")
-            self._ended.set_result(None)
-        elif self._last_call is not None:
-            return
-        elif self._stopping or len(self._working) < len(self.settings.sites):
-            reached = " that can be reached" if self._working else ""
-            self._stop(f"every site{reached} has done its rounds")
-            self._call_last(self.settings.failover.patience_s, self._give_up_absent)
-        else:
-            wait_s = self.settings.task_s
-            reason = f"no site could be reached for {wait_s:g} s"
-            self._call_last(wait_s, lambda: self._stop(reason))
-
-    def _call_last(self, wait_s: float, call: Callable[[], None]) -> None:
-        self._cancel_last_call()
-        self._last_call = asyncio.get_running_loop().call_later(wait_s, call)
-
-    def _cancel_last_call(self) -> None:
-        if self._last_call is not None:
-            self._last_call.cancel()
-            self._last_call = None
-
-    def _give_up_absent(self) -> None:
-        self._last_call = None
-        self._given_up |= self._missing()
-        self._working -= self._given_up
-        self._end_if_idle()
-
-    def _missing(self) -> set[str]:
-        """The sites that cannot be reached and may still come back."""
-        return set(self.settings.sites) - self._overlay.present - self._given_up
+            self._ending.stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
 
     def _check(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
-            self._fail(error)
+            self._ending.fail(error)
 
-    def _fail(self, error: BaseException) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(error)
+    def _busy(self) -> bool:
+        """Whether tasks are under way, or may be."""
+        return self._unsettled is not None or bool(self._tasks.running)
+
+    def _say_stop(self, reason: str) -> None:
+        self._log("stopping", reason=reason)
+        for site in self.settings.sites:
+            self._tell(site, Stop())
