@@ -34,6 +34,7 @@ from harness.alarm import wait_for_start
 from harness.bodies import Body
 from harness.events import BACKUP, CONTROLLER
 from harness.network import Network, NetworkError
+from harness.own_guard import OwnCodeError
 from harness.ownership import die_with, signals_held
 from harness.scenario import Scenario
 
@@ -323,7 +324,7 @@ class Agency:
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(self._watched(child, body))
             code = 0
-        except (AgentError, NetworkError, PlanError) as error:
+        except (AgentError, NetworkError, PlanError, OwnCodeError) as error:
             child.log("agent_failed", reason=str(error))
             code = 1
         except BaseExceptionGroup as group:

@@ -38,7 +38,6 @@ from harness.events import BACKUP, CONTROLLER
 from harness.network import Network
 from harness.patience import patience
 from harness.scenario import Scenario
-from workloads import kinds
 
 
 class Child(Protocol):
@@ -87,7 +86,7 @@ class Body:
     async def _worker(self, child: Child) -> None:
         scenario, site = self.scenario, child.name
         topology = scenario.topology
-        kind = kinds()[scenario.workload.kind]
+        kind = own.workload(scenario)
         rank = topology.rank(site)
         workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
         gate = self._gate(child)
@@ -158,7 +157,7 @@ class Body:
             sites=topology.site_names,
             rates_mbps=rates_mbps,
             delays_ms=topology.delays_ms(),
-            model_bytes=kinds()[scenario.workload.kind].model_bytes(**scenario.workload.options),
+            model_bytes=own.workload(scenario).model_bytes(**scenario.workload.options),
             chunk_bytes=scheme.chunk_bytes,
             seed=scenario.seed,
             policy_name=scheme.policy.kind,

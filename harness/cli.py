@@ -131,15 +131,14 @@ def _is_expected(error: Exception) -> bool:
     """Whether the error's own text says what happened and what to do about it."""
     from harness.kernel import KernelError
     from harness.network import NetworkError
+    from harness.own_guard import OwnCodeError
     from harness.remote import RemoteError
     from harness.scenario import CannotRunError
     from harness.store import StoreError
     from workloads.datasets import DatasetError
 
-    return isinstance(
-        error,
-        CannotRunError | DatasetError | KernelError | NetworkError | RemoteError | StoreError,
-    )
+    known = CannotRunError, DatasetError, KernelError, NetworkError
+    return isinstance(error, (*known, RemoteError, StoreError, OwnCodeError))
 
 
 def _terminate(number: int, _: object) -> NoReturn:

@@ -22,7 +22,7 @@ from harness import own, planning
 from harness.faults import Redraw, SetLink, Trace
 from harness.scenario import Scenario
 from harness.timeline import LinkStep, Timeline
-from workloads import compute_time, kinds
+from workloads import compute_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,13 @@ def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
     That is with faults, or without a barrier, or where only the accuracy ends the run, or where
-    sites run programs.
+    sites run programs or a workload of the user's own, whose compute times only a run tells.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
     early = not scenario.scheme.policy.options.get("barrier", True)
-    if faults or early or scenario.runs_programs:
+    unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
+    if faults or early or unknown:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
@@ -63,7 +64,7 @@ class _Run:
         self._seed = scenario.seed
         self._stop = scenario.stop
         self._chunk_bytes = scheme.chunk_bytes
-        self._model_bytes = kinds()[workload.kind].model_bytes(**options)
+        self._model_bytes = own.workload(scenario).model_bytes(**options)
         self._delays_ms = topology.delays_ms()
         self._tensor_bytes = planning.tensor_bytes(scenario)
         self._cut = planning.model_cut(scenario)

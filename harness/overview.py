@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from harness import document, planning, units
+from harness import document, own, planning, units
 from harness.extensions import discover, summary
 from harness.faults import VERBS
 from harness.options import render
@@ -52,7 +52,7 @@ def facts(scenario: Scenario) -> Table:
 def _scheme(scenario: Scenario) -> dict[str, str]:
     """What the agents do."""
     scheme = scenario.scheme
-    module = discover().workloads[scenario.workload.kind]
+    module = own.workload(scenario)
     model_bytes = module.model_bytes(**scenario.workload.options)
     tensors = planning.tensor_bytes(scenario)
     return {

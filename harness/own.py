@@ -1,9 +1,9 @@
-"""Plans, policies and topologies of a user's own: Python files that a scenario names.
+"""Plans, policies, workloads and topologies of a user's own: Python files that a scenario names.
 
 `plan: mine.py` is the file `mine.py` beside the scenario, with the function `build` or `create`
-that a file of `agents/plans`, `agents/policies` or `topologies` has. The scenario keeps the text of
-plans and policies under `code:`, so that its resolved form, and with it a run's folder, needs no
-other file. Of topologies it keeps what they built.
+that a file of `agents/plans`, `agents/policies`, `workloads` or `topologies` has. The scenario
+keeps the text of its files under `code:`, so that its resolved form, and with it a run's folder,
+needs no other file. Of topologies it keeps what they built.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import functools
 import hashlib
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -21,13 +20,18 @@ from typing import Any
 from agents import registry
 from agents.plan import Plan, PlanError
 from agents.policy import Policy
+from harness import own_policy, own_workload
 from harness.document import Document, ScenarioErrors
 from harness.extensions import Extensions
 from harness.faults import FaultError
 from harness.options import model_of, options_of
+from harness.own_guard import OwnCodeError, OwnError, guarded, said
 from harness.settings import Scenario
 from harness.wording import Read
 from topologies.model import Topology, TopologyError
+from workloads import kinds
+from workloads.base import Workload
+from workloads.options import Rule
 
 SUFFIX = ".py"
 
@@ -46,14 +50,18 @@ class Place:
     value: type
     error: type[ValueError]
 
+    @property
+    def arguments(self) -> int:
+        """How many the function takes besides its options."""
+        return self.form.partition("*")[0].count(",")
+
 
 TOPOLOGY = Place("topology", "builder", "topologies", "build(rng, *, ...)", Topology, TopologyError)
 POLICY = Place("scheme", "policy", "policies", "create(sites, *, ...)", Policy, ValueError)
 PLAN = Place("scheme", "plan", "plans", "build(request, *, ...)", Plan, PlanError)
-
-
-class OwnError(Exception):
-    """A file that is no plan, policy or topology; the message says why."""
+WORKLOAD = Place(
+    "workload", "kind", "workloads", "build(rank, sites, seed, *, ...)", Workload, OwnCodeError
+)
 
 
 def plan(scenario: Scenario) -> ModuleType:
@@ -70,6 +78,13 @@ def policy(scenario: Scenario) -> ModuleType:
     return registry.policies()[name] if text is None else _module(POLICY, name, text)
 
 
+def workload(scenario: Scenario) -> ModuleType:
+    """The module of the scenario's workload, its own or one of `workloads`."""
+    name = scenario.workload.kind
+    text = scenario.code.get(name)
+    return kinds()[name] if text is None else _module(WORKLOAD, name, text)
+
+
 def extended(known: Extensions, source: Document, read: Read) -> Extensions:
     """The extensions with the files that a scenario names, whose text it then has under `code`.
 
@@ -81,7 +96,7 @@ def extended(known: Extensions, source: Document, read: Read) -> Extensions:
     named: list[str] = []
     kept: dict[str, Any] = {}
     failed = False
-    for place in (TOPOLOGY, POLICY, PLAN):
+    for place in (TOPOLOGY, WORKLOAD, POLICY, PLAN):
         path = (place.section, place.key)
         name = source.get(path)
         if not isinstance(name, str) or not name.endswith(SUFFIX):
@@ -100,7 +115,8 @@ def extended(known: Extensions, source: Document, read: Read) -> Extensions:
     if failed:
         raise ScenarioErrors(source.problems)
     for name in code.keys() - named:
-        source.refuse(("code", name), "allowed is what scheme.plan or scheme.policy names", "")
+        allowed = "allowed is what workload.kind, scheme.plan or scheme.policy names"
+        source.refuse(("code", name), allowed, "")
     if isinstance(source.data.get("code", {}), dict):
         source.data["code"] = kept
     return known
@@ -117,46 +133,33 @@ def _module(place: Place, name: str, text: str) -> ModuleType:
     except SyntaxError as reason:
         raise OwnError(f"line {reason.lineno}: {reason.msg}") from None
     except (Exception, SystemExit) as reason:
-        raise OwnError(_said(reason, name)) from None
+        raise OwnError(said(reason, name)) from None
     entry = place.form.partition("(")[0]
     function = getattr(made, entry, None)
     if not callable(function):
         raise OwnError(f"allowed is a file with a function {place.form}")
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
-    others = {kind for kind in kinds if kind not in plain}
-    if sum(kind in plain for kind in kinds) != 1 or others - {inspect.Parameter.KEYWORD_ONLY}:
+    passed = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    others = {kind for kind in passed if kind not in plain} - {inspect.Parameter.KEYWORD_ONLY}
+    if sum(kind in plain for kind in passed) != place.arguments or others:
         raise OwnError(f"allowed for {entry} is the form {place.form}, options after the *")
     try:
-        model_of(entry, options_of(function))
+        options = options_of(function)
+        model_of(entry, options)
     except Exception as reason:
         raise OwnError(f"an option of {entry} has no type that a file can have: {reason}") from None
-    setattr(made, entry, _guarded(function, name, place))
+    rule = Rule(lambda given: isinstance(given, place.value), f"a {place.value.__name__}")
+    setattr(made, entry, guarded(function, name, rule, place.error))
+    if place is WORKLOAD:
+        own_workload.complete(made, name, [option.name for option in options])
+    if place is POLICY:
+        setattr(made, entry, _watched(getattr(made, entry), name))
     return made
 
 
-def _guarded(function: Callable[..., Any], name: str, place: Place) -> Callable[..., Any]:
-    """The function, which gives nothing else and raises no other error than the place says."""
-    value, error = place.value, place.error
+def _watched(create: Callable[..., Policy], file: str) -> Callable[..., Policy]:
+    @functools.wraps(create)
+    def watched(sites: tuple[str, ...], **options: Any) -> Policy:
+        return own_policy.Watched(create(sites, **options), file, sites)
 
-    @functools.wraps(function)
-    def guarded(*arguments: Any, **options: Any) -> Any:
-        try:
-            made = function(*arguments, **options)
-        except error:
-            raise
-        except Exception as reason:
-            raise error(f"{name}: {_said(reason, name)}") from reason
-        if not isinstance(made, value):
-            text = f"{function.__name__} gave {made!r:.60}, which is no {value.__name__}"
-            raise error(f"{name}: {text}")
-        return made
-
-    return guarded
-
-
-def _said(error: BaseException, name: str) -> str:
-    """What went wrong, and in which line of the file."""
-    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == name]
-    where = f"line {lines[-1]}: " if lines else ""
-    return f"{where}{type(error).__name__}: {error}"
+    return watched

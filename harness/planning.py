@@ -12,7 +12,6 @@ from agents.plan import Directed, Plan, PlanRequest
 from agents.rearrange import builder_keeping
 from harness import own
 from harness.scenario import Scenario
-from workloads import kinds
 from workloads.base import tensor_bytes_of
 
 Build = Callable[[PlanRequest], Plan]
@@ -30,13 +29,13 @@ def known_rates_mbps(scenario: Scenario) -> Mapping[Directed, float]:
 def tensor_bytes(scenario: Scenario) -> tuple[int, ...]:
     """The sizes of the model's tensors; none where it is one array."""
     workload = scenario.workload
-    return tensor_bytes_of(kinds()[workload.kind], workload.options)
+    return tensor_bytes_of(own.workload(scenario), workload.options)
 
 
 def model_cut(scenario: Scenario) -> Cut:
     """The model's chunks, in bytes."""
     workload = scenario.workload
-    size = kinds()[workload.kind].model_bytes(**workload.options)
+    size = own.workload(scenario).model_bytes(**workload.options)
     return cut(size, scenario.scheme.chunk_bytes, tensor_bytes(scenario))
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from harness import store
+from harness import own, store
 from harness.kernel import build
 from harness.scenario import Outputs, Scenario
 
@@ -41,7 +40,7 @@ def of_run(scenario: Scenario) -> str:
     """
     bare = replace(scenario, name="", description="", outputs=Outputs())
     workload = scenario.workload
-    found = getattr(importlib.import_module(f"workloads.{workload.kind}"), "files", None)
+    found = getattr(own.workload(scenario), "files", None)
     files = found(**workload.options) if found else ()
     parts = [repr(bare).encode(), _machinery().encode(), code(entries(scenario)).encode()]
     return _hash([*parts, *(file.read_bytes() for file in files)])
@@ -50,9 +49,9 @@ def of_run(scenario: Scenario) -> str:
 def entries(scenario: Scenario) -> tuple[str, ...]:
     """The modules that a run starts from; of a user's own file, what it imports."""
     scheme = scenario.scheme
-    own = (name for text in scenario.code.values() for name in _imports(text))
+    needed = (name for text in scenario.code.values() for name in _imports(text))
     chosen = (f"agents.plans.{scheme.plan.kind}", f"agents.policies.{scheme.policy.kind}")
-    return (*SESSION, *chosen, *own)
+    return (*SESSION, *chosen, *needed)
 
 
 @functools.cache

@@ -160,10 +160,16 @@ class Reader:
         module, options = self._component("workload", "kind", kinds, "build")
         if module is None or options is None:
             return None
-        if sites:
-            for problem in module.problems(sites, **options):
+        try:
+            for problem in module.problems(sites, **options) if sites else ():
                 path: KeyPath = ("workload", *problem.key.split("."))
                 self._source.refuse(path, f"allowed is {problem.allowed}")
+            if self._source.is_sound("workload"):
+                size = module.model_bytes(**options)
+                cut(size, max(size, 1), tensor_bytes_of(module, options))
+        except ValueError as error:  # of a file of the user's own
+            self._source.refuse(("workload",), str(error), value="")
+            return None
         return Component(self._data["workload"]["kind"], options)
 
     def _component(

@@ -219,11 +219,13 @@ _TOPOLOGY = """\
 `topology: NAME` is `topology: {builder: NAME}`. A name that ends in `.py` is a file of your own
 beside the scenario ([tutorial](../tutorial.md)). Every builder also takes `overrides`."""
 
-_WORKLOAD = "`workload: NAME` is `workload: {kind: NAME}`."
+_WORKLOAD = """\
+`workload: NAME` is `workload: {kind: NAME}`. A name that ends in `.py` is a file of your own beside
+the scenario ([own.md](../own.md))."""
 
 _SCHEME = f"""\
-By default `{_flat(DEFAULT_SCHEME)}`. Policies and plans may be files of your own, as
-topologies may. Every scheme takes:"""
+By default `{_flat(DEFAULT_SCHEME)}`. Policies ([own.md](../own.md)) and plans
+([tutorial](../tutorial.md)) may be files of your own, as topologies may. Every scheme takes:"""
 
 _TIMELINE = "Each entry; [timeline.md](../timeline.md) has the words."
 

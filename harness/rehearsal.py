@@ -12,14 +12,18 @@ from collections.abc import Callable
 from agents.chunks import Cut
 from agents.plan import Plan, PlanError, PlanRequest, check
 from agents.policy import Policy, Ready, Start
+from harness.own_guard import OwnCodeError
 from topologies.model import Topology
 
 
 def refusal(
     topology: Topology, policy: Policy, build: Callable[[PlanRequest], Plan], cut: Cut
-) -> PlanError | None:
+) -> ValueError | None:
     """Why the plan cannot serve the first group that the policy makes; None if it can."""
-    group = first_group(policy, topology.site_names)
+    try:
+        group = first_group(policy, topology.site_names)
+    except OwnCodeError as error:
+        return error
     if group is None:
         return None
     rates_mbps = topology.rates_mbps()

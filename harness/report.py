@@ -8,7 +8,6 @@ believed. The page also shows `environment.json`, and `scenario.yaml` as it was 
 from __future__ import annotations
 
 import functools
-import importlib
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import pandas as pd
 from agents.bound import bound
 from agents.fluid import estimate
 from agents.plan import Plan
-from harness import awareness_tables, checks, event_lines, sums, tables
+from harness import awareness_tables, checks, event_lines, own, sums, tables
 from harness.conditions import Conditions
 from harness.event_lines import EventError
 from harness.events import TaskStarted
@@ -168,13 +167,13 @@ def _programs(scenario: Scenario) -> tuple[str, ...] | None:
     """The sites that run the scenario's own programs, None where agents run."""
     if not scenario.runs_programs:
         return None
-    kind = importlib.import_module(f"workloads.{scenario.workload.kind}")
+    kind = own.workload(scenario)
     return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
 
 
 def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     """For a workload whose contributions have a closed form (`expected`), its exact results."""
-    kind = importlib.import_module(f"workloads.{scenario.workload.kind}")
+    kind = own.workload(scenario)
     if not hasattr(kind, "expected"):
         return None
 

@@ -168,9 +168,10 @@ def files(folder: Path) -> Read:
 def _anchored(scenario: Scenario, file: str) -> Scenario:
     """A workload's folder is relative to the folder of the scenario's own file."""
     workload = scenario.workload
-    if "folder" not in workload.options:
+    named = workload.options.get("folder")
+    if not isinstance(named, str):
         return scenario
-    folder = os.path.normpath(Path(file).absolute().parent / workload.options["folder"])
+    folder = os.path.normpath(Path(file).absolute().parent / named)
     options = {**workload.options, "folder": folder}
     return dataclasses.replace(scenario, workload=dataclasses.replace(workload, options=options))
 

@@ -60,7 +60,9 @@ def _workload(known: Extensions) -> Any:
                 summary(module),
             )
             for name, module in known.workloads.items()
-        }
+        },
+        Annotated[str, Field(pattern=FILE)],
+        _own("kind"),
     )
 
 

@@ -20,17 +20,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import own
 from harness.agency import Agency, Event
 from harness.console import Console
 from harness.faults import Heal
 from harness.inbox import HOLD
 from harness.mininet_net import MininetNetwork
 from harness.network import NetworkError
+from harness.own_guard import OwnCodeError
 from harness.performer import Performer, try_out
 from harness.programs import Programs
 from harness.scenario import Scenario, load
 from harness.timeline import Entry, Timeline
-from workloads import kinds
 from workloads.datasets import DatasetError
 from workloads.options import OptionError
 
@@ -49,7 +50,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
     try:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir, hold)
-    except (NetworkError, OptionError, DatasetError) as error:
+    except (NetworkError, OptionError, DatasetError, OwnCodeError) as error:
         _print({"refused": str(error)})
         return FAILED
     except (OSError, TimeoutError) as error:
@@ -61,7 +62,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
 
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
     """Carry out the scenario; returns why it ended, and whether that was a failure."""
-    kind = kinds()[scenario.workload.kind]
+    kind = own.workload(scenario)
     options = scenario.workload.options
     with EventLog(run_dir / "events.jsonl") as log:
         log.add(

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from inside import run_all
 from test_shell import command
 from three_sites import LOG, SCENARIO
 
@@ -21,6 +23,7 @@ from harness.commands import commands
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+OWN = ROOT / "docs" / "own.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 CARRIED_OUT = ("compare", "completion", "list", "report", "schema", "show", "validate")
@@ -200,3 +203,27 @@ def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path:
     assert [entry.fault.VERB for entry in entries] == ["outage", "mend"]
     log = (tmp_path / "runs" / "mine" / "latest" / "events.jsonl").read_text()
     assert '"plan": "nearest.py"' in log
+
+
+def test_the_workload_and_the_policy_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
+    """The page's two runs, without and with its policy."""
+    shown = {}
+    for fence in fences(OWN):
+        if fence.file:
+            (tmp_path / fence.file).write_text(fence.text)
+        for line, text in typed(fence.text) if fence.kind == "console" else ():
+            arguments = cli.parser().parse_args(shlex.split(line)[1:])
+            if "set" in arguments:
+                shown[f"run{len(shown)}"] = text
+                run_dir = tmp_path / f"run{len(shown) - 1}"
+                (run_dir / "log").mkdir(parents=True)
+                read = scenario.load(tmp_path / arguments.file, arguments.set)
+                (run_dir / "resolved.yaml").write_text(scenario.resolve(read))
+    done = embedded.call(run_all, str(tmp_path), [*shown], visible=[tmp_path])
+    assert done == {"codes": dict.fromkeys(shown, 0), "left": []}
+    for name, text in shown.items():
+        verdict = report.build(tmp_path / name)
+        assert verdict.outcome == "pass", verdict.problems
+        (said,) = re.findall(r"^accuracy +([\d.]+) % after ([\d.]+) s$", text, re.MULTILINE)
+        row = pd.read_csv(tmp_path / name / "tables" / "accuracy.csv").iloc[-1]
+        assert (f"{row.accuracy_percent:.1f}", f"{row.t_s:.3f}") == said

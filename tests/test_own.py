@@ -1,5 +1,6 @@
-"""Plans, policies and topologies in a file beside the scenario."""
+"""Plans, policies, workloads and topologies in a file beside the scenario."""
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -7,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import document, own, provenance
+from agents.policy import Ready, average
+from harness import document, expectation, overview, own, provenance
+from harness.own_guard import OwnCodeError
 from harness.scenario import ScenarioErrors, json_schema, load, parse, resolve
 
 SCENARIO = """\
 topology: {builder: wan.py, count: 3}
-workload: {kind: synthetic, model: 1 MB, compute: 0.1 s}
+workload: {kind: sums.py, model: 1 MB}
 scheme: {policy: mine.py, plan: plans/hub.py, chunk: 64 KiB, rate: 5 Mbit/s}
 stop: {rounds: 2}
 """
@@ -39,6 +42,16 @@ def create(sites):
     return Pairs(sites, 2)
 """
 
+WORKLOAD = """\
+from workloads import synthetic
+
+def build(rank, sites, seed, *, model_bytes: int):
+    return synthetic.build(rank, sites, seed, model_bytes=model_bytes)
+
+def model_bytes(*, model_bytes):
+    return model_bytes
+"""
+
 PLAN = """\
 from agents.plan import Block, Plan, star
 from agents.routes import routes
@@ -57,6 +70,7 @@ def file(tmp_path: Path) -> Path:
     (tmp_path / "plans").mkdir()
     (tmp_path / "wan.py").write_text(WAN)
     (tmp_path / "mine.py").write_text(POLICY)
+    (tmp_path / "sums.py").write_text(WORKLOAD)
     (tmp_path / "plans" / "hub.py").write_text(PLAN)
     (tmp_path / "mine.yaml").write_text(SCENARIO)
     return tmp_path / "mine.yaml"
@@ -73,8 +87,11 @@ def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
     assert scenario.topology.site_names == ("s0", "s1", "s2")
     assert scenario.scheme.plan.options == {"rate_mbps": 5.0}
     policy = own.policy(scenario).create(scenario.topology.site_names)
-    assert type(policy).__name__ == "Pairs" and policy.p == 2
+    (_, decisions) = policy.step(policy.step(policy.initial, Ready("s2", 0))[0], Ready("s1", 0))
+    assert decisions == (average(("s1", "s2")),)
     assert own.plan(scenario).__doc__ is None and own.plan(scenario).build
+    assert own.workload(scenario).model_bytes(**scenario.workload.options) == 1_000_000
+    assert overview.facts(scenario).row_count and expectation.of(scenario) is None
 
 
 def test_what_was_resolved_needs_none_of_the_files(file):
@@ -91,9 +108,10 @@ def test_the_schema_for_editors_accepts_files(file):
     for text in (SCENARIO, resolve(load(file))):
         data = document.read(text, "x").data
         assert not list(validator.iter_errors(data))
-        data["scheme"]["plan"] = "mine.txt"
-        data["scheme"]["policy"] = "bsp"
-        assert list(validator.iter_errors(data))
+        for section, key, policy in (("scheme", "plan", "bsp"), ("workload", "kind", "mine.py")):
+            refused = {**data, section: {**data[section], key: "mine.txt"}}
+            refused["scheme"]["policy"] = policy
+            assert list(validator.iter_errors(refused))
 
 
 def test_a_run_is_another_one_when_a_file_has_changed(file):
@@ -127,12 +145,89 @@ def test_a_file_that_is_no_plan_is_refused_with_its_line(file, text, said):
     ("body", "said"),
     [
         ("return {}[request.group]", "plans/hub.py: line 2: KeyError: ('s0', 's1')"),
-        ("return 'a plan'", "plans/hub.py: build gave 'a plan', which is no Plan"),
+        ("return 'a plan'", "plans/hub.py: build gave 'a plan': allowed is a Plan"),
     ],
 )
 def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body, said):
     (file.parent / "plans" / "hub.py").write_text(f"def build(request, *, rate=1):\n    {body}\n")
     file.write_text(SCENARIO.replace("rate: 5 Mbit/s", "rate: 1"))
+    (found,) = problems(file)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def model_bytes", "def size", "workload.kind: allowed is a file with a function model_b"),
+        ("*, model_bytes)", "*, size)", "allowed for model_bytes is the form model_bytes(*, ...) "),
+        ("rank, sites, seed,", "rank, sites,", "allowed for build is the form build(rank, sites, "),
+        ("from", "PROGRAMS = True\nfrom", "workload.kind: allowed is a file without PROGRAMS"),
+        ("return model_bytes", "return {}[1]", "workload: sums.py: line 7: KeyError: 1"),
+        ("return model_bytes", "return 3", "workload: sums.py: model_bytes gave 3: allowed is an "),
+        ("from", "def problems(s, **_): return [s]\nfrom", "allowed is a list of OptionError"),
+        ("from", "def tensor_bytes(**_): return 8, 8\nfrom", "tensors: 16 in all: allowed is "),
+    ],
+)
+def test_a_workload_that_cannot_be_one_is_refused_before_the_run(file, old, new, said):
+    (file.parent / "sums.py").write_text(WORKLOAD.replace(old, new))
+    (found,) = problems(file)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (
+            "def compute(self, iteration): return None",
+            "compute gave None: allowed is a time in secon",
+        ),
+        (
+            "def compute(self, iteration): return 1 / 0",
+            "line 4: ZeroDivisionError: division by zero",
+        ),
+        (
+            "def contribution(self): return np.zeros(250_000)",
+            "float64 of shape (250000,): allowed is",
+        ),
+        (
+            "def contribution(self): return np.zeros(9, 'f')",
+            "float32 of shape (9,): allowed is conti",
+        ),
+        ("def evaluate(self): return 90.0", "evaluate gave 90.0: allowed is an Evaluation"),
+    ],
+)
+def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, method, said):
+    text = "import numpy as np\nfrom workloads import compute_time, synthetic\n"
+    text += "class Mine(synthetic.Synthetic):\n"
+    times = "compute_time.for_site(rank, sites, seed, 0.1, 1.0, None)"
+    made = f"Mine(rank, seed, model_bytes // 4, {times})"
+    body = WORKLOAD.replace("synthetic.build(rank, sites, seed, model_bytes=model_bytes)", made)
+    (file.parent / "sums.py").write_text(f"{text}    {method}\n{body}")
+    scenario = load(file)
+    mine = own.workload(scenario).build(0, ("s0",), 1, **scenario.workload.options)
+    with pytest.raises(OwnCodeError, match=f"^sums.py: .*{re.escape(said)}"):
+        mine.compute(0), mine.contribution(), mine.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
+        ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
+        ("return state, (average(('s9',)),)", "allowed is a pair: the state, and a tuple of Star"),
+    ],
+)
+def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):
+    (file.parent / "mine.py").write_text(
+        "from agents.policy import average\n"
+        "class Mine:\n"
+        "    initial = frozenset()\n"
+        "    def __init__(self, sites):\n"
+        "        self.sites = sites\n"
+        "\n"
+        f"    def step(self, state, event):\n        {step}\n"
+        "def create(sites): return Mine(sites)\n"
+    )
     (found,) = problems(file)
     assert said in found
 
@@ -146,7 +241,8 @@ def test_a_topology_that_fails_is_refused_with_its_line(file):
 
 def test_code_that_nothing_names_is_refused(file):
     file.write_text(f"{SCENARIO}code: {{other.py: ''}}\n")
-    assert problems(file) == ["code.other.py: allowed is what scheme.plan or scheme.policy names"]
+    named = "workload.kind, scheme.plan or scheme.policy"
+    assert problems(file) == [f"code.other.py: allowed is what {named} names"]
 
 
 @given(st.text(max_size=60))

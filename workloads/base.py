@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import xxhash
@@ -45,6 +45,7 @@ class Evaluation:
     samples: int
 
 
+@runtime_checkable
 class Workload(Protocol):
     """What one site computes and contributes; one instance per worker process.
 
@@ -56,9 +57,12 @@ class Workload(Protocol):
     - `preload(*, <options>) -> None`, heavy imports and data, once before agents are forked,
     - `EVALUATES: bool`, whether its models have an accuracy,
     - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors that a
-      contribution consists of; empty for one array.
+      contribution consists of; empty for one array,
+    - optionally `files(*, <options>) -> list[Path]`, what else its results depend on,
+    - optionally `expected` and `is_exact`, as `synthetic` has them, for results that are known.
 
-    The keyword-only parameters of `build` are the options of the kind.
+    The keyword-only parameters of `build` are the options of the kind. A file beside a scenario
+    needs `build` and `model_bytes` only.
     """
 
     def compute(self, iteration: int) -> float:

@@ -262,7 +262,8 @@ def _folder_here(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
 def _folders(scenario: Scenario) -> dict[str, Path]:
     """The folders of files that a workload's options name, by option."""
     options = scenario.workload.options
-    named = {option: Path(options[option]) for option in FOLDER_OPTIONS if option in options}
+    given = {option: options.get(option) for option in FOLDER_OPTIONS}
+    named = {option: Path(name) for option, name in given.items() if isinstance(name, str)}
     return {option: at for option, at in named.items() if not at.is_relative_to(PACKAGED)}
 
 
