@@ -109,7 +109,7 @@ class Console:
         signal.signal(signal.SIGUSR1, lambda *_: self._note(writer))
         self.carrier.watch(reader, self._attend)
         self.carrier.watch(self._alarm.fd, self._step_is_over)
-        self.say({"open": True, "hold": self.hold})
+        self.say({"open": True, "hold": self.hold, "run_dir": str(self.run_dir)})
         self._count()
         if self.hold:
             self._stand_still(0.0)

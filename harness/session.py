@@ -31,14 +31,12 @@ from harness.own_guard import OwnCodeError
 from harness.performer import Performer, try_out
 from harness.programs import Programs
 from harness.scenario import Scenario, load
+from harness.tally import STARTS, Tally
 from harness.timeline import Entry, Timeline
 from workloads.datasets import DatasetError
 from workloads.options import OptionError
 
 FAILED = 1
-
-STARTS = ("task_started", "programs_started")
-"""Events that a timeline counts from: the first of them."""
 
 
 def main(run_dir: Path, hold: bool = False) -> int:
@@ -95,7 +93,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
 def _agents(
     scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
 ) -> tuple[str, bool]:
-    progress = Progress()
+    tally = Tally()
     reason, failures = "", []
     timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
@@ -132,8 +130,8 @@ def _agents(
                     failures.append(_exit_text(event))
                     if not scenario.runs_programs:  # programs end themselves after a failure
                         break
-                if progress.update(event):
-                    _print({"progress": progress.fields()})
+                if tally.update(event):
+                    _print({"progress": tally.fields()})
     except TimeoutError as error:
         failures.append(str(error))
     except BaseException as error:
@@ -154,43 +152,6 @@ def _agents(
         ]
         log.add("run_finished", reason=reason, links=links)
     return reason, bool(failures)
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far the run has come, from the events alone."""
-
-    virtual_s: float = 0.0
-    rounds: int = 0
-    tasks: int = 0
-    bytes_moved: int = 0
-    accuracy_percent: float | None = None
-
-    def update(self, event: Event) -> bool:
-        """Take in one event; True if there is something new to show."""
-        begins = not self.virtual_s
-        self.virtual_s = max(self.virtual_s, event["t_ns"] / 1e9)
-        match event["event"]:
-            case "compute_started":
-                return begins
-            case "round_finished":
-                self.rounds += 1
-            case "task_completed":
-                self.tasks += 1
-            case "sync_finished":
-                self.tasks = max(self.tasks, event["task"] + 1)
-            case "sent":
-                self.bytes_moved += event["bytes"]
-                return False
-            case "evaluated":
-                self.accuracy_percent = event["accuracy_percent"]
-            case _:
-                return False
-        return True
-
-    def fields(self) -> dict[str, Any]:
-        """As the keyword arguments of `harness.progress.Progress`."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)

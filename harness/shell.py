@@ -17,15 +17,20 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rich.console import Console
+
 from harness import mininet_cli, units, wording
 from harness.faults import VERBS
 from harness.scenario import Scenario, resolve
 from harness.timeline import Entry
+from harness.view import View
+from harness.watch import Follower, Glance
 
 HISTORY = Path("~/.trunkline_history")
 MOST_LINES = 1000
@@ -35,6 +40,8 @@ Said = dict[str, Any]
 OWN = {
     "step": "Lets a virtual clock run, which stands still otherwise.\nUsage: step TIME",
     "status": "Says what goes on: tasks, sites, faults, links out of order, rates.",
+    "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
+    "real clock by default until Enter or Ctrl-C.\nUsage: watch [TIME]",
     "save": "Writes the session so far as a scenario, whose timeline repeats it.\nUsage: save FILE",
     "link": "Takes a link's carrier away, or mends it.\nUsage: link SITE SITE up|down",
     "source": "Does what the lines of a file say.\nUsage: source FILE",
@@ -153,6 +160,7 @@ class Shell(cmd.Cmd):
         self.interactive = sys.stdin.isatty()
         self.use_rawinput = self.interactive
         self.holds = False
+        self.glance: Glance | None = None
         self.reading = False
         self.prompt = ""
         self.others = mininet_cli.verbs()
@@ -163,6 +171,9 @@ class Shell(cmd.Cmd):
             while "open" not in (said := self.channel.hear()):
                 pass
             self.holds = said["hold"]
+            view = View(self.scenario, time.monotonic, self.holds)
+            log = Follower(Path(said["run_dir"]) / "events.jsonl")
+            self.glance = Glance(view, log, Console(highlight=False))
             self._listen()
             if self.interactive:
                 self._settle_in()
@@ -193,6 +204,8 @@ class Shell(cmd.Cmd):
             case "EOF" | "exit" | "quit":
                 self._ask("exit")
                 return True
+            case "watch":
+                self._watch(rest.strip())
             case "save" if not rest.strip():
                 self._complain("save: allowed is save FILE")
             case "save":
@@ -296,6 +309,8 @@ class Shell(cmd.Cmd):
             said = self.channel.hear()
             if "prompt" in said:
                 self.prompt = f"{said['prompt']:g} s> "
+                if self.glance is not None:
+                    self.glance.at_s = said["prompt"]
                 return
             if "ending" in said:
                 self._show(f"the run is ending: {said['ending']}\n")
@@ -308,6 +323,29 @@ class Shell(cmd.Cmd):
             self._complain(session["text"])
         elif refusal := save(self.scenario, path, session["saved"]):
             self._complain(refusal)
+
+    def _watch(self, text: str) -> None:
+        """Show the run: as it goes on for some time, or where that has none as it is."""
+        assert self.glance is not None
+        try:
+            time_s = float(units.parse(text, units.TIME_S)) if text else None
+        except units.QuantityError as error:
+            self._complain(f"watch: {text}: {error}")
+            return
+        if time_s is None and (self.holds or not self.interactive):
+            self.glance.print()
+            return
+        heard: list[str] = []
+        keys = [0] if self.interactive else []
+        with self.glance.live(), contextlib.suppress(KeyboardInterrupt):
+            if self.holds:
+                self.channel.ask(f"step {text}", heard.append)
+            elif 0 in select.select([self.channel.sock.fileno(), *keys], [], [], time_s)[0]:
+                os.read(0, 1 << 16)  # the line that ends it
+        if self.holds:
+            self._wait_for_prompt()
+        self.glance.print()
+        self._show("".join(heard))
 
     def _source(self, name: str) -> bool:
         try:

@@ -40,10 +40,14 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class View:
-    """What is known of a run so far, and how a terminal shows it (pure but for `clock`)."""
+    """What is known of a run so far, and how a terminal shows it (pure but for `clock`).
+
+    The run's clock may be `held` by somebody: how fast it goes then says nothing.
+    """
 
     scenario: Scenario
     clock: Clock
+    held: bool = False
     situation: Situation = field(init=False)
     began_s: float = field(init=False)
     now_ns: int = 0
@@ -96,6 +100,8 @@ class View:
         real_s = self.clock() - self.began_s
         run_s = self.now_ns / 1e9
         words = f"{run_s:.1f} s {self.scenario.clock}, {about(real_s)} real"
+        if self.held:
+            return words
         if run_s > 0 and self.scenario.clock == "virtual":
             words += f" (x {run_s / real_s:.2g})" if real_s > 0 else ""
         if 0.01 < self.share < 1 and not self.latest.message:

@@ -1,4 +1,4 @@
-"""Shows a run while it goes on, from outside: `trunkline run --watch`.
+"""Shows a run while it goes on, from outside: `trunkline run --watch`, and `watch` in the shell.
 
 What is shown is read out of the event log as it grows. The run itself does nothing more than
 without, so its results are the same.
@@ -10,7 +10,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +21,7 @@ from rich.live import Live
 from harness import progress
 from harness.progress import Progress, Show
 from harness.scenario import Scenario
+from harness.tally import STARTS, Tally
 from harness.view import Clock, View
 
 REFRESH_PER_S = 4.0
@@ -89,14 +91,60 @@ def watch(console: Console, scenario: Scenario, clock: Clock = time.monotonic) -
         with progress.live(console, clock) as show, contextlib.closing(Watch(view, show)) as shown:
             yield shown
         return
-    with contextlib.closing(Watch(view, None)) as shown:
-        look: Callable[[], Any] = shown.look
-        with Live(
-            get_renderable=look,
-            console=console,
-            screen=True,
-            refresh_per_second=REFRESH_PER_S,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ):
-            yield shown
+    with contextlib.closing(Watch(view, None)) as shown, _screen(console, shown):
+        yield shown
+
+
+@dataclass(slots=True)
+class Glance:
+    """The same picture at a prompt, of a run that is looked at now and then.
+
+    A run that stands still has come to `at_s`, in seconds after its start, whatever its log's last
+    event is.
+    """
+
+    view: View
+    follower: Follower
+    console: Console
+    at_s: float = 0.0
+    _start_ns: int | None = None
+    _tally: Tally = field(default_factory=Tally)
+
+    def look(self) -> View:
+        """The view with all that is in the log by now."""
+        for event in self.follower.lines():
+            self.view.update(event)
+            self._tally.update(event)
+            if self._start_ns is None and event["event"] in STARTS:
+                self._start_ns = event["t_ns"]
+        self.view.now_ns = max(self.view.now_ns, (self._start_ns or 0) + round(self.at_s * 1e9))
+        self._tally.virtual_s = self.view.now_ns / 1e9
+        self.view.latest = Progress(**self._tally.fields())
+        return self.view
+
+    def print(self) -> None:
+        """The picture as it is now; one line where there is no terminal."""
+        view = self.look()
+        if self.console.is_terminal:
+            self.console.print(view)
+        else:
+            self.console.print(view.line(), markup=False, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def live(self) -> Iterator[None]:
+        """The picture as it changes, where there is a terminal."""
+        with _screen(self.console, self) if self.console.is_interactive else nullcontext():
+            yield
+
+
+def _screen(console: Console, shown: Watch | Glance) -> Live:
+    """The whole of a terminal, which is as it was afterwards."""
+    look: Callable[[], Any] = shown.look
+    return Live(
+        get_renderable=look,
+        console=console,
+        screen=True,
+        refresh_per_second=REFRESH_PER_S,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -79,7 +80,9 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         early = str(tmp_path / "early.yaml")
         kept = cli.main(["inject", "small", "save", early, "--runs", runs])
         injected = capsys.readouterr()
-        process.stdin.write("step 1 s\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n")
+        process.stdin.write(
+            "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n"
+        )
         process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
@@ -92,6 +95,11 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: allowed is one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
+    assert (
+        len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
+        == 2
+    )
+    assert "watch: 1: a unit is missing" in err
     assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")

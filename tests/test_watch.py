@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -21,7 +22,7 @@ from three_sites import LOG, SCENARIO
 from harness.progress import Progress
 from harness.scenario import load
 from harness.view import View
-from harness.watch import Follower, watch
+from harness.watch import Follower, Glance, watch
 
 FAULT = {"fault": 4, "verb": "outage", "text": "outage oslo rome", "targets": ["oslo -> rome"]}
 CHANGED = {"src": "oslo", "dst": "rome", "rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0}
@@ -107,6 +108,26 @@ def test_where_there_is_no_terminal_there_are_plain_lines(tmp_path: Path) -> Non
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().startswith("100% 4.4 s of 4.4 s, rounds 6, tasks 2, 6.25 MB")
     assert "\x1b" not in console.file.getvalue()
+
+
+def test_at_a_prompt_the_picture_is_of_now_and_says_nothing_of_how_fast_it_goes(tmp_path) -> None:
+    log = tmp_path / "events.jsonl"
+    log.write_text("".join(LOG.read_text().splitlines(True)[:30]))
+    # its first task starts at 0.21 s
+    for terminal in (False, True):
+        console = Console(
+            file=io.StringIO(), width=110, height=30, force_terminal=terminal, color_system=None
+        )
+        view = View(load(SCENARIO), iter((0.0, 3.0)).__next__, held=True)
+        with contextlib.closing(Follower(log)) as follower:
+            Glance(view, follower, console, at_s=2.0).print()
+        assert isinstance(console.file, io.StringIO)
+        lines = console.file.getvalue().splitlines()
+        if terminal:
+            assert len(lines) > 5 and lines[1].rstrip().endswith("52%  2.2 s virtual, 3 s real")
+        else:
+            (line,) = lines
+            assert line.startswith("2.2 s of 4.4 s, rounds 2, tasks 1, 2 MB")
 
 
 WATCHING = """
