@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agents.clock_sync import CONTROLLER, SynchronizedClock
 from agents.estimators import ESTIMATORS, Estimator
-from agents.framing import UNTIMED_NS
+from agents.framing import UNTIMED, Stamp
 from agents.messages import Arrived, Control, Measured, TimeReply, TimeRequest, TimeServer
 from agents.plan import Directed
 from agents.settings import Log, Probing, WorkerSettings
@@ -50,27 +50,27 @@ class Awareness:
         """The site begins to compute: likely a moment without queues."""
         self._clock.ask()
 
-    def stamp_ns(self, now_ns: int) -> int:
+    def stamp(self, now_ns: int) -> Stamp:
         """See `Timing`."""
-        time_ns = self._clock.time_ns(now_ns) if self.settings.probing else None
-        return UNTIMED_NS if time_ns is None else time_ns
+        found = self._clock.stamp(now_ns) if self.settings.probing else None
+        return found or UNTIMED
 
-    def arrived(self, peer: str, sent_ns: int, size: int | None) -> None:
+    def arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
         """See `Timing`."""
         probing, site = self.settings.probing, self.settings.site
         if probing is None:
             return
         if probing.estimator != "round_trip":
-            self._add(probing, (peer, site), sent_ns, size or 0)
+            self._add(probing, (peer, site), sent, size or 0)
         elif size == 0 or (size or 0) > probing.chunk_bytes:
-            self.tell(peer, Arrived(sent_ns, size or 0))
+            self.tell(peer, Arrived(*sent, size or 0))
 
     def heard(self, frame: TimeServer | TimeReply) -> None:
         """The controller says something about the time."""
         if isinstance(frame, TimeServer):
             self._clock.server = frame.site
         else:
-            self._clock.answered(CONTROLLER, frame)
+            self._answered(CONTROLLER, frame)
 
     def heard_from(self, peer: str, frame: Arrived | TimeRequest | TimeReply) -> None:
         """A neighbour says something about the time, or that a frame of this site has arrived."""
@@ -78,10 +78,11 @@ class Awareness:
             case TimeRequest():
                 self._clock.asked(peer, frame)
             case TimeReply():
-                self._clock.answered(peer, frame)
+                self._answered(peer, frame)
             case Arrived() if self.settings.probing is not None:
                 link = self.settings.site, peer
-                self._add(self.settings.probing, link, frame.sent_ns, frame.size)
+                sent = Stamp(frame.sent_ns, frame.controller)
+                self._add(self.settings.probing, link, sent, frame.size)
 
     def tell_all(self) -> None:
         """Whoever controls from now on has heard of nothing yet."""
@@ -99,14 +100,23 @@ class Awareness:
         else:
             self.tell(server, message)
 
-    def _add(self, probing: Probing, link: Directed, sent_ns: int, size: int) -> None:
+    def _answered(self, server: str, reply: TimeReply) -> None:
+        """Another controller's time is another clock; all sites are about to follow it."""
+        if ahead_ns := self._clock.answered(server, reply):
+            for estimator in self._estimators.values():
+                estimator.set_ahead(ahead_ns)
+
+    def _add(self, probing: Probing, link: Directed, sent: Stamp, size: int) -> None:
+        now = self._clock.stamp(self.now_ns())
+        if now is None:
+            return
         if link not in self._estimators:
             make = ESTIMATORS[probing.estimator]
             self._estimators[link] = make(probing.chunk_bytes, probing.count)
-        time_ns = self._clock.time_ns(self.now_ns())
-        if time_ns is None:
+        if sent.controller != now.controller:  # whose clocks may be hours apart
+            self._estimators[link].passed(now.time_ns)
             return
-        found = self._estimators[link].add(sent_ns, time_ns, size)
+        found = self._estimators[link].add(sent.time_ns, now.time_ns, size)
         if found is None or not math.isfinite(found.rate_mbps):
             return
         rate_mbps = found.rate_mbps / probing.payload_share

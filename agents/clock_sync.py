@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from agents.framing import Stamp
 from agents.messages import Control, TimeReply, TimeRequest, TimeServer
 from agents.plan import Directed, PlanError
 from agents.settings import Log
@@ -85,14 +86,16 @@ class SynchronizedClock:
     log: Log
     server: str | None = None
     _correction: Correction = field(default_factory=Correction)
-    _controller: int | None = None
+    _controller: int = 0
 
-    def time_ns(self, now_ns: int) -> int | None:
-        """What it takes a true time for; None as long as nobody has told it."""
+    def stamp(self, now_ns: int) -> Stamp | None:
+        """What it takes a true time for, and whose time that is; None until somebody tells it."""
         own_ns = self.clock.read_ns(now_ns)
         if self.period_s is None:
-            return own_ns
-        return own_ns + self._correction.at_ns(own_ns) if self._correction.exchanges else None
+            return Stamp(own_ns, self._controller)
+        if not self._correction.exchanges:
+            return None
+        return Stamp(own_ns + self._correction.at_ns(own_ns), self._controller)
 
     async def run(self) -> None:
         """Ask again and again, until cancelled."""
@@ -108,28 +111,35 @@ class SynchronizedClock:
 
     def asked(self, peer: str, request: TimeRequest) -> None:
         """A neighbour asks."""
-        time_ns, distance_ns = self.time_ns(self.now_ns()), self._correction.distance_ns
-        if time_ns is not None and distance_ns is not None and self._controller is not None:
-            known = self._controller, distance_ns
-            self.tell(peer, TimeReply(request.asked_ns, time_ns, time_ns, *known))
+        stamp, distance_ns = self.stamp(self.now_ns()), self._correction.distance_ns
+        if stamp is not None and distance_ns is not None:
+            known = stamp.time_ns, stamp.time_ns, stamp.controller, distance_ns
+            self.tell(peer, TimeReply(request.asked_ns, *known))
 
-    def answered(self, peer: str, reply: TimeReply) -> None:
-        """Whoever was asked tells the time; that of another controller begins a new line."""
+    def answered(self, peer: str, reply: TimeReply) -> int:
+        """Whoever was asked tells the time; that of another controller begins a new line.
+
+        Returns by how many nanoseconds that sets this clock ahead (0 by the same controller's).
+        """
         if peer != self.server:
-            return
+            return 0
         now_ns = self.now_ns()
         own_ns = self.clock.read_ns(now_ns)
         before_ns = self._correction.at_ns(own_ns) if self._correction.exchanges else None
-        if reply.controller != self._controller:
+        begins = reply.controller != self._controller
+        if begins:
             self._correction, self._controller = Correction(), reply.controller
         exchange = Exchange(
             reply.asked_ns, reply.received_ns, reply.replied_ns, own_ns, reply.distance_ns
         )
         self._correction.add(exchange)
+        after_ns = self._correction.at_ns(own_ns)
         self.log(
             "clock_synchronized",
             server=peer,
+            controller=reply.controller,
             delay_ms=exchange.delay_ns / 1e6,
             before_ns=before_ns,
-            correction_ns=self._correction.at_ns(own_ns),
+            correction_ns=after_ns,
         )
+        return after_ns - before_ns if begins and before_ns is not None else 0

@@ -7,7 +7,8 @@ route and then its bytes, which are received where they belong, without a copy.
     flags 1 | time 8
 
 The time is that of the sender's own clock, in nanoseconds, at which the frame's first byte entered
-the socket. A beat is a header alone: its sender lives, and has nothing else to say.
+the socket; the upper five bits of the flags say which controller's clock that follows. A beat is a
+header alone: its sender lives, and has nothing else to say.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agents.messages import Control, ProtocolError, from_json, to_json
 
@@ -23,20 +25,32 @@ VERSION = 3
 HEADER = struct.Struct("!HBBIIIIHBBq")
 CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
 ORIGINAL, EARLY, AUXILIARY = 1, 2, 4
+FLAG_BITS = 3
 MAX_CONTROL_BYTES = 16 * 2**20
 MAX_HELLO_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
 
-UNTIMED_NS = -(2**63)
-"""The time of a frame whose sender keeps none."""
 
-_TIME = struct.Struct("!q")
-_TIME_AT = HEADER.size - _TIME.size
+class Stamp(NamedTuple):
+    """When a frame's first byte entered the socket, by a clock that follows this controller's.
 
-BEAT = HEADER.pack(MAGIC, VERSION, ALIVE, 0, 0, 0, 0, 0, 0, 0, UNTIMED_NS)
+    Times by the clocks of different controllers cannot be compared.
+    """
+
+    time_ns: int
+    controller: int
+
+
+UNTIMED = Stamp(-(2**63), 0)
+"""Of a frame whose sender keeps no time."""
+
+_STAMP = struct.Struct("!Bq")
+_STAMP_AT = HEADER.size - _STAMP.size
+
+BEAT = HEADER.pack(MAGIC, VERSION, ALIVE, 0, 0, 0, 0, 0, 0, 0, UNTIMED.time_ns)
 """What an idle connection carries now and then."""
 
-Timed = Callable[[int, int | None], None]
+Timed = Callable[[Stamp, int | None], None]
 """Hears of every timed frame that is complete: when it was sent, and the bytes of its chunk.
 
 A beat has 0, a control frame None.
@@ -68,7 +82,7 @@ class ChunkHeader:
 def encode(message: Control) -> bytes:
     """One control frame."""
     body = to_json(message)
-    return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0, UNTIMED_NS) + body
+    return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0, UNTIMED.time_ns) + body
 
 
 def encode_chunk(header: ChunkHeader) -> bytes:
@@ -86,15 +100,17 @@ def encode_chunk(header: ChunkHeader) -> bytes:
             header.source,
             len(header.route),
             ORIGINAL * header.original | EARLY * header.early | AUXILIARY * header.auxiliary,
-            UNTIMED_NS,
+            UNTIMED.time_ns,
         )
         + route
     )
 
 
-def timed(header: bytes, sent_ns: int) -> bytes:
+def timed(header: bytes, sent: Stamp) -> bytes:
     """An encoded header, and what follows it, with the time at which it enters the socket."""
-    return b"".join((header[:_TIME_AT], _TIME.pack(sent_ns), header[HEADER.size :]))
+    flags = header[_STAMP_AT] | sent.controller << FLAG_BITS
+    stamp = _STAMP.pack(flags, sent.time_ns)
+    return b"".join((header[:_STAMP_AT], stamp, header[HEADER.size :]))
 
 
 Frame = Control | tuple[ChunkHeader, memoryview]
@@ -212,9 +228,9 @@ class FrameReader:
         return message
 
     def _tell_time(self, size: int | None) -> None:
-        sent_ns = self._fields[-1]
-        if self._on_timed is not None and sent_ns != UNTIMED_NS:
-            self._on_timed(sent_ns, size)
+        *_, flags, sent_ns = self._fields
+        if self._on_timed is not None and sent_ns != UNTIMED.time_ns:
+            self._on_timed(Stamp(sent_ns, flags >> FLAG_BITS), size)
 
 
 def no_chunks(header: ChunkHeader) -> memoryview:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Protocol
 
 from agents.disciplines import DISCIPLINES, Discipline, Flow, Queue
-from agents.framing import BEAT, ChunkHeader, Frame, FrameReader, encode, timed
+from agents.framing import BEAT, ChunkHeader, Frame, FrameReader, Stamp, encode, timed
 from agents.messages import Control, ProtocolError
 
 UNSENT_BYTES = (16 * 1024, 256 * 1024)
@@ -54,11 +54,11 @@ class ConnectionLostError(Exception):
 class Timing(Protocol):
     """Keeps the time of what a connection carries."""
 
-    def stamp_ns(self, now_ns: int) -> int:
+    def stamp(self, now_ns: int) -> Stamp:
         """What a frame carries whose first byte enters the socket now."""
         ...
 
-    def arrived(self, peer: str, sent_ns: int, size: int | None) -> None:
+    def arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
         """A whole frame is here that entered the socket then.
 
         It brings a chunk of `size` bytes; a beat has 0, a control frame None.
@@ -292,7 +292,7 @@ class Connection:
         self._start_ns = self._now_ns()
         header = self._current.header
         if self._timing is not None:
-            header = timed(header, self._timing.stamp_ns(self._start_ns))
+            header = timed(header, self._timing.stamp(self._start_ns))
         self._left = [memoryview(header)]
         if self._current.payload is not None:
             self._left.append(self._current.payload)

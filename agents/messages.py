@@ -18,6 +18,10 @@ class ProtocolError(Exception):
     """The peer sent something that is no valid frame; the connection cannot be trusted further."""
 
 
+ControllerRank = Annotated[int, Field(ge=0, lt=32)]
+"""0 for the controller that starts the run, 1 for the backup; a frame has five bits for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """First message on every connection: who calls, of which run, and when.
@@ -239,9 +243,13 @@ class TaskOver:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Worker to worker: its frame of that time has arrived, with a chunk of this size or none."""
+    """Worker to worker: its frame of that time has arrived, with a chunk of this size or none.
+
+    The time is by a clock that follows that controller's.
+    """
 
     sent_ns: int
+    controller: ControllerRank
     size: int
     type: Literal["arrived"] = "arrived"
 
@@ -282,7 +290,7 @@ class TimeReply:
     asked_ns: int
     received_ns: int
     replied_ns: int
-    controller: int
+    controller: ControllerRank
     distance_ns: int
     type: Literal["time_reply"] = "time_reply"
 

@@ -42,10 +42,15 @@ workload: {{kind: synthetic, model: {size} MB, compute: 0.5 s, slowdown: {{{idle
 scheme: {{policy: preduce, p: {group}, plan: {plan}}}
 stop: {{tasks: {tasks}}}
 limits: {{run: 10 h, task: 1 h}}
+failover: {{heartbeat: 60 s, timeout: 240 s}}
 outputs: {{plots: false}}
 """
 IDLE_FACTOR = 4000
-"""Sites outside the group compute so much longer that they never are in one."""
+"""Sites outside the group compute so much longer that they never are in one.
+
+The run ends when they are done, and signs of life every half second until then would cost more than
+the tasks.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,20 +44,22 @@ class TimeServed(Event):
 class ClockSynchronized(Event):
     """Worker: what it adds to its clock now that `server` has told it the time, and added before.
 
-    The question and its answer were on their way for `delay_ms` together.
+    The question and its answer were on their way for `delay_ms` together. The time is that of the
+    controller of this rank, 1 for the backup.
     """
 
     server: str
     delay_ms: float
     correction_ns: int
     before_ns: int | None = None
+    controller: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RateMeasured(Event):
     """Worker: the rate of the link src -> dst by so many chunks that crossed it.
 
-    `bytes` is the chunks'; `least_delay_ms` the smallest delay of any frame in the last half minute
+    `bytes` is the chunks'; `least_delay_ms` the smallest delay of any frame in the last two minutes
     or more: one-way, or to the acknowledgement where the sender measures. Clocks that differ are
     part of it.
     """

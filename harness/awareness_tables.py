@@ -57,7 +57,8 @@ def probes(history: History, scenario: Scenario) -> pd.DataFrame:
     for event in history.all(RateMeasured):
         ends: Directed = (event.src, event.dst)
         link, back = (conditions.at(each, event.t_ns) for each in (ends, ends[::-1]))
-        extra_ms = {"one_way": link.delay_ms, "round_trip": link.delay_ms + back.delay_ms / 2}
+        both_ms = link.delay_ms + back.delay_ms
+        extra_ms = {"one_way": link.delay_ms, "round_trip": 0.75 * both_ms}
         size_mbit = event.bytes / event.chunks * 8e-6 / share
         took_s = size_mbit / link.rate_mbps + extra_ms.get(estimator, 0.0) / 1e3
         rows.append(
@@ -80,12 +81,13 @@ def probes(history: History, scenario: Scenario) -> pd.DataFrame:
 def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
     """One row whenever a site was told the time, in order of time.
 
-    Its clock was `ahead_ms` of that of the controller's site; with its correction it was still
-    ahead by `before_ms` until it was told, and by `error_ms` since then.
+    Its clock was `ahead_ms` of that of the site of the controller whose time it was told; with its
+    correction it was still ahead by `before_ms` until then, and by `error_ms` since.
     """
-    right = probing.clock(scenario, scenario.controller_site)
     rows = []
     for event in history.all(ClockSynchronized):
+        backup = scenario.failover.backup if event.controller else None
+        right = probing.clock(scenario, backup or scenario.controller_site)
         own_ns = probing.clock(scenario, event.site).read_ns(event.t_ns)
         ahead_ns = own_ns - right.read_ns(event.t_ns)
         before_ns = event.before_ns

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,11 +186,17 @@ def _expand_names(data: dict[str, Any]) -> None:
 
 
 def _expand_scheme(data: dict[str, Any]) -> None:
-    """A scheme's name stands for its policy, plan and options, where the file has no others."""
+    """A scheme's name stands for its policy, plan and options, where the file has no others.
+
+    Of options that have options of their own it stands for each of these.
+    """
     scheme = data.get("scheme")
     name = scheme.get("name") if isinstance(scheme, dict) else None
     if isinstance(scheme, dict) and isinstance(name, str) and name in SCHEMES:
         chosen = {key: value for key, value in scheme.items() if key != "name"}
+        for key, known in SCHEMES[name].items():
+            if isinstance(known, Mapping) and isinstance(chosen.get(key), dict):
+                chosen[key] = {**known, **chosen[key]}
         data["scheme"] = {**SCHEMES[name], **chosen}
 
 

@@ -116,10 +116,11 @@ class Scheme:
             its group is known.
         rate_error_percent: by how much the rates that plans go by may be off.
         rates: what plans go by; measured ones where there are any.
-        awareness: how sites measure their links; by default they do where plans go by it.
+        awareness: how sites measure their links; by default they do where plans go by it, and
+            `null` is the same.
         update_s: how often plans take over the latest measurements,
         update_rate_percent: if one has changed by so much.
-        auxiliary: chunks may go around an edge of the plan.
+        auxiliary: chunks may go around an edge of the plan; `null`: they may not.
     """
 
     policy: Component

@@ -144,6 +144,30 @@ def test_every_site_gets_the_time_over_the_trees_and_estimates_are_as_with_right
     assert found[None, True] != pytest.approx(right, rel=0.3)
 
 
+def after_a_takeover(ahead_ms):
+    """What is measured once a backup whose site's clock is ahead is in charge."""
+
+    async def scenario(wan):
+        await asyncio.sleep(5.0)
+        wan.kill("controller")
+
+    probing = Probing("one_way_min_delay", CHUNK_BYTES // 2, 16, sync_s=0.2)
+    options = {"probing": probing, "clocks": {"backup": SiteClock(ahead_ms)}, "time_roots": 1}
+    wan = Wan(PATH, "fapt", bsp("abc"), elements=32_000, backup=True, time_s=10.0, **options)
+    wan.run(scenario)
+    assert wan.verdict().outcome == "pass"
+    assert wan.of("clock_synchronized")[-1]["controller"] == 1
+    since_ns = wan.of("controller_found")[0]["t_ns"]
+    return [e["rate_mbps"] for e in wan.of("rate_measured") if e["t_ns"] > since_ns]
+
+
+def test_estimates_are_the_same_whatever_the_clock_of_a_controller_that_takes_over():
+    right = after_a_takeover(0.0)
+    assert len(right) > 100
+    assert after_a_takeover(80.0) == pytest.approx(right, rel=0.05)
+    assert after_a_takeover(3_600_000.0) == pytest.approx(right, rel=0.05)
+
+
 def test_who_loses_its_parent_asks_another_one():
     async def scenario(wan):
         await asyncio.sleep(1.0)

@@ -115,7 +115,16 @@ def test_a_measurement_is_made_again_with_chunks_that_waited_for_its_last_one():
     assert estimator.add(0, 530 * MS, CHUNK) is None
 
 
-def test_a_link_that_becomes_much_faster_is_measured_anew():
+def test_a_link_that_becomes_as_much_faster_as_netstorms_may_is_known_after_so_many_chunks():
+    estimator = one_way_min_delay(0, 2)
+    estimator.add(-1000 * MS, -970 * MS, 0)
+    times_ms = (30 + 775, 30 + 1550, 30 + 1650, 30 + 1750)
+    found = [estimator.add(0, at_ms * MS, CHUNK) for at_ms in times_ms]
+    rates_mbps = [each and each.rate_mbps for each in found]
+    assert rates_mbps == [None, pytest.approx(RATE_MBPS / 7.75), None, pytest.approx(RATE_MBPS)]
+
+
+def test_a_link_that_becomes_even_faster_is_measured_anew():
     estimator = one_way_min_delay(0, 2)
     estimator.add(-1000 * MS, -970 * MS, 0)
     found = [estimator.add(0, at_ms * MS, CHUNK) for at_ms in (830, 1630, 1640, 1650, 1660, 1670)]

@@ -76,3 +76,13 @@ def test_what_a_figure_varies_can_be_varied_otherwise(capsys, tmp_path):
     assert lines[-2:] == [["blocking", "2"], ["non-blocking", "2"]]
     assert cli.main([*command, *small, "--set", "scheme.p=2"]) == 64
     assert "--set scheme.p: is varied" in capsys.readouterr().err
+
+
+def test_a_figure_is_all_of_its_panels(capsys, tmp_path):
+    small = ["--set=stop.time=10 s", "--vary=topology.sites=5", "--vary=workload.model=168 kB"]
+    command = ["reproduce", "netstorm/19", "--trials=1", "--fluid", f"--out={tmp_path}", *small]
+    assert cli.main(command) == 0
+    claims = [line for line in capsys.readouterr().out.splitlines() if line.startswith("claim")]
+    assert claims == [f"claim  {FIGURES[f'netstorm/{panel}'].claim}" for panel in ("19a", "19b")]
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
+    assert found == [Path(panel, "tables", "fluid.csv") for panel in "ab"]

@@ -161,6 +161,14 @@ def test_a_named_scheme_takes_other_options_and_another_name():
     assert parse(text, "x.yaml", ["scheme.plan=ring"]).scheme.plan.kind == "ring"
 
 
+def test_options_of_a_named_schemes_options_stand_beside_those_that_it_has():
+    text = SMALL + "scheme: {name: tsengine, awareness: {sync: off}}\n"
+    awareness = parse(text, "x.yaml").scheme.awareness
+    assert (awareness.estimator, awareness.sync_s) == ("round_trip", "off")
+    pro = ["scheme=netstorm-pro", "scheme.auxiliary=null"]
+    assert parse(SMALL, "x.yaml", pro).scheme.auxiliary is None
+
+
 def test_a_component_by_name_alone_has_its_default_options():
     short = parse("topology: star\nworkload: synthetic\nstop: {rounds: 1}\n", "x.yaml")
     long = parse(

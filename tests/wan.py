@@ -439,6 +439,7 @@ class Wan:
             self.task_s,
             failover=FAILOVER,
             rank=self.names.index(name),
+            clock=self.clocks.get(name, SiteClock()),
             auxiliary=self.bounds is not None,
             **self.stop,
         )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from harness.compare import Comparison
+    from harness.papers import Figure
 
 EPILOG = """\
 examples:
@@ -21,11 +22,19 @@ examples:
   trunkline reproduce crew/4 --set topology.sites=16 --set scheme.p=4
   trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
   trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
+  trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
 
 It is a comparison like those of `trunkline compare`, kept in reproductions/, and goes on where it
 was interrupted. The fluid model runs the same trials: the same rates, groups and compute times, on
 links without propagation and TCP.
 """
+
+
+PANELS = "abcd"
+"""What the names of a figure's panels end in."""
+
+WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
+"""The exit codes of comparisons."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,19 +59,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the figures, or reproduce one."""
-    from harness import compare, comparison, grid, papers, reproduction, store
+    """List the figures, or reproduce one, with all its panels."""
+    from harness import papers
 
     known = papers.figures()
     if arguments.list:
         for name, figure in known.items():
             print(f"{name:8}  {figure.claim}")
         return 0
-    if arguments.figure not in known:
-        raise terminal.UsageError(
-            f"figure {arguments.figure}: allowed is one of {', '.join(known)}, or --list"
-        )
-    figure = known[arguments.figure]
+    asked = str(arguments.figure)
+    panels = [name for name in known if asked in (name, name.rstrip(PANELS))]
+    if not panels:
+        allowed = f"allowed is one of {', '.join(known)}, or --list"
+        raise terminal.UsageError(f"figure {asked}: {allowed}")
+    codes = []
+    for name in panels:
+        folder = Path("reproductions") / name
+        if arguments.out is not None:
+            folder = Path(arguments.out) / name.removeprefix(asked)
+        codes.append(_reproduce(known[name], folder, arguments))
+    return max(codes, key=WORST_LAST.index)
+
+
+def _reproduce(figure: Figure, folder: Path, arguments: argparse.Namespace) -> int:
+    from harness import compare, comparison, grid, reproduction, store
+
     file = Path(__file__).resolve().parents[2] / "scenarios" / figure.scenario
     try:
         axes = {axis.key: axis for axis in grid.axes(figure.vary)}
@@ -70,7 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
         asked = compare.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
-    folder = Path(arguments.out or Path("reproductions") / arguments.figure)
     code, measured = 0, None
     if not arguments.fluid:
         trials = comparing.carry_out(asked, folder, arguments)
