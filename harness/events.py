@@ -121,10 +121,14 @@ class AgentChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
-    """Runner: every process is reaped; `links` are the interface counters at that moment."""
+    """Runner: every process is reaped; `links` are the interface counters at that moment.
+
+    At the sites `short_of_memory` TCP met the kernel's limit of its memory.
+    """
 
     reason: str
     links: tuple[LinkCounters, ...]
+    short_of_memory: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

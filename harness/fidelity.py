@@ -168,7 +168,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
-    """On a real clock, work took the time that it is modelled to take, and timers were punctual."""
+    """TCP had memory; on a real clock, work took its modelled time, and timers were punctual."""
     late_s = sum(event.seconds for event in history.all(Late))
     spent_s = sum(
         (phase.end_ns - phase.start_ns) / 1e9
@@ -182,6 +182,10 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         if event.seconds > TIMER_TOLERANCE * event.of_s:
             share = event.seconds / event.of_s
             yield unsure(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
+    for run in history.all(RunFinished):
+        if run.short_of_memory:
+            sites = ", ".join(run.short_of_memory)
+            yield unsure(f"TCP met the limit of its memory at {sites}: raise net.ipv4.tcp_mem")
     yield seen(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 

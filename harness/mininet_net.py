@@ -173,6 +173,11 @@ class MininetNetwork:
             for dst in self.topology.neighbours(src)
         }
 
+    def short_of_memory(self) -> list[str]:
+        """The sites at which TCP met the limit of its memory."""
+        sites = self.topology.site_names
+        return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
+
     def _ends(self, src: str, dst: str, how: Cut) -> Directed:
         """What `how` cuts: one name for both directions of a carrier."""
         self.topology.link(src, dst)

@@ -68,6 +68,16 @@ class Namespace:
                     what = f"net/{name} = {value}: {error.strerror}"
                     raise NetworkError(what, f"site {self.site}") from error
 
+    def statistic(self, name: str) -> int:
+        """A counter of the namespace's TCP, by its name in /proc/net/netstat."""
+        with self.inside():
+            lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            found = dict(zip(names.split(), values.split(), strict=True))
+            if name in found:
+                return int(found[name])
+        raise KeyError(name)
+
 
 def check_rights() -> None:
     """Raises NetworkError if this process may not build networks."""

@@ -126,6 +126,12 @@ class Network(Protocol):
     def counters(self) -> dict[Directed, LinkCounters]:
         """What every directed link has carried and dropped so far."""
 
+    def short_of_memory(self) -> list[str]:
+        """The sites at which TCP met the limit of its memory, which all sites of a kernel share.
+
+        Then sockets wait for each other that have nothing in common in the scenario.
+        """
+
 
 @dataclass(slots=True)
 class InMemoryNetwork:
@@ -177,6 +183,10 @@ class InMemoryNetwork:
         """What a test put into `carried`, else nothing."""
         pairs = ((link.src, link.dst) for link in self.topology.links)
         return {pair: self.carried.get(pair, LinkCounters()) for pair in pairs}
+
+    def short_of_memory(self) -> list[str]:
+        """See `Network`."""
+        return []
 
     def _affected(self, src: str, dst: str, how: Cut) -> tuple[Directed, ...]:
         self.topology.link(src, dst)

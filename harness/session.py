@@ -150,7 +150,8 @@ def _agents(
             }
             for (src, dst), counters in carried.items()
         ]
-        log.add("run_finished", reason=reason, links=links)
+        short = network.short_of_memory()
+        log.add("run_finished", reason=reason, links=links, short_of_memory=short)
     return reason, bool(failures)
 
 

@@ -337,6 +337,12 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "kyiv: timers were late for 25% of 2.000 s",
     ),
     (
+        "the host kept up",
+        [altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})],
+        "unknown",
+        "TCP met the limit of its memory at kyiv, oslo: raise net.ipv4.tcp_mem",
+    ),
+    (
         "the accuracy was reached",
         [without("evaluated", task=1)],
         "fail",

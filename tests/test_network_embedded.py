@@ -88,6 +88,7 @@ def measure():
     found["losses"] = [losses(MininetNetwork(LOSSY, seed=seed)) for seed in (1, 1, 2)]
     found["other"] = other_options(MininetNetwork(FAST, OTHER))
     found["refusals"] = refusals(MininetNetwork)
+    found["memory"] = memory(MininetNetwork)
     found["footprints"].append(footprint())
     return found
 
@@ -170,6 +171,28 @@ def other_options(network):
         network.stop()
 
 
+def memory(build):
+    """TCP's limit, in pages; where 40 MB to send meet it, and where a limit of 8 MB."""
+    limit = Path("/proc/sys/net/ipv4/tcp_mem")
+    lifted = limit.read_text()
+    short = []
+    for pages in (lifted, "2000 2000 2000"):
+        limit.write_text(pages)
+        network = build(FAST)
+        network.start()
+        a, b = (network.mininet[site].namespace for site in "ab")
+        with b.inside():
+            server = socket.create_server((network.address("b"), 7000))
+        with server, a.inside(), socket.create_connection(server.getsockname()) as client:
+            client.setsockopt(socket.SOL_SOCKET, 32, 2**26)  # SO_SNDBUFFORCE
+            client.setblocking(False)
+            client.send(bytes(40_000_000))
+        short.append(network.short_of_memory())
+        network.stop()
+    limit.write_text(lifted)
+    return [lifted.split(), str(os.sysconf("SC_PHYS_PAGES")), short]
+
+
 def refusals(build):
     """What is said when a network cannot be built, or changed."""
     with pytest.raises(NetworkError) as built:
@@ -248,6 +271,12 @@ def test_counters_tell_what_a_link_carried_and_what_did_not_fit(found):
     assert (packets, lost) == (small + large, 0)
     assert queue_drops == drops == 2500 - small - large
     assert carried_bytes == small * (200 + HEADERS) + large * (1400 + HEADERS)
+
+
+def test_tcp_may_use_all_memory_and_where_it_may_not_its_sites_are_known(found):
+    limits, pages, (by_default, limited) = found["memory"]
+    assert limits == [pages] * 3
+    assert (by_default, limited) == ([], ["a"])
 
 
 def test_jitter_is_uniform_around_the_delay(found):
