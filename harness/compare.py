@@ -8,7 +8,8 @@
 
 A run that is there is known again by its content: the resolved scenario and the code that it ran
 on (`harness.provenance`). So a comparison goes on where it was interrupted, a larger grid uses what
-a smaller one left, and a run of older code is never taken for a new one.
+a smaller one left, and a run of older code, or one whose log was damaged, is never taken for a good
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from harness.pool import Finished, Job
 from harness.scenario import Scenario, parse, read_file
 from harness.settings import MAX_NAME
 from harness.store import RunFolder, StoreError
-from harness.trial import RECORD, outcome, record
+from harness.trial import RECORD, log_digest, outcome, record
 
 PAGE = "comparison.html"
 
@@ -127,14 +128,16 @@ def plan(
 
 
 def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
-    """Identity -> run folder of those trials that need not be run again."""
+    """Identity -> run folder of those trials that need not be run again.
+
+    A run whose log is not what it was when it ended is none of them.
+    """
     wanted = {trial.job.identity for trial in asked.trials}
     found = {}
     for run_dir in sorted((folder / "runs").glob("*/*")):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            identity = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))["identity"]
-            if identity in wanted and not run_dir.is_symlink():
-                found[identity] = run_dir
+        said = _record(run_dir)
+        if said is not None and said["identity"] in wanted and not run_dir.is_symlink():
+            found[said["identity"]] = run_dir
     return found
 
 
@@ -221,20 +224,30 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _judge_again(run_dir: Path) -> None:
     """Make the tables and the verdict again if the code that makes them has changed."""
-    said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
-    new = record(said["identity"], said["error"])
+    said = _record(run_dir)
+    assert said is not None
+    new = record(said["identity"], said["log"], said["error"])
     if new != said:
         report.build(run_dir)
         RunFolder(run_dir).write_json(RECORD, new)
 
 
 def _clear(folder: Path) -> None:
-    """Remove what unfinished runs of a job have left."""
+    """Remove what unfinished runs of a job have left, and runs with a damaged log."""
     for path in folder.glob("*"):
         if path.is_symlink():
             path.unlink()
-        elif not (path / RECORD).exists():
+        elif _record(path) is None:
             shutil.rmtree(path)
+
+
+def _record(run_dir: Path) -> dict[str, Any] | None:
+    """What a finished run's folder says of it; None where it is not whole."""
+    try:
+        said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+        return said if said["log"] == log_digest(run_dir) else None
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _write_tables(

@@ -9,6 +9,7 @@ standard input and says how it goes on its standard output, one JSON object per 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import signal
 import sys
@@ -22,8 +23,8 @@ from harness.scenario import CannotRunError, Outputs, Scenario, parse
 from harness.store import RunFolder, StoreError
 
 RECORD = "run.json"
-"""Written last into a run's folder: the run is whole, and on which code it and its report depend.
-`error` is why its session failed, if it did."""
+"""Written last into a run's folder: the run is whole, what its log is, and on which code it and its
+report depend. `error` is why its session failed, if it did."""
 
 SAY_PERIOD_S = 0.5
 
@@ -44,13 +45,20 @@ def main() -> int:
     return 0
 
 
-def record(identity: str, error: str | None) -> dict[str, str | None]:
-    """The content of `run.json`."""
+def record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
+    """The content of `run.json`; `log` is its `log_digest`."""
     return {
         "identity": identity,
+        "log": log,
         "judged_by": provenance.code(provenance.REPORT),
         "error": error,
     }
+
+
+def log_digest(run_dir: Path) -> str:
+    """What the log of a run is, to know whether anything has become of it since."""
+    with (run_dir / "events.jsonl").open("rb") as log:
+        return hashlib.file_digest(log, "sha256").hexdigest()
 
 
 def outcome(verdict: str, error: str | None) -> str:
@@ -72,7 +80,7 @@ def _run(scenario: Scenario, job: dict[str, Any]) -> None:
 
     result = runner.run(named, Path(job["file"]), Path(job["runs_dir"]), on_progress)
     folder = RunFolder(result.run_dir)
-    folder.write_json(RECORD, record(job["identity"], result.error))
+    folder.write_json(RECORD, record(job["identity"], log_digest(result.run_dir), result.error))
     verdict = outcome(result.verdict.outcome, result.error)
     _say(run_dir=str(result.run_dir), outcome=verdict, error=result.error)
 

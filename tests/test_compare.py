@@ -30,7 +30,7 @@ stop: {tasks: 3}
 """
 
 FAKE = """
-import json, os, sys, time
+import hashlib, json, os, sys, time
 from pathlib import Path
 
 job = json.load(sys.stdin)
@@ -48,8 +48,9 @@ folder = Path(job["runs_dir"], job["name"], "20260101-000000")
 (folder / "tables" / "run.csv").write_text(f"task_s,rounds\\n{{job['seed']}}.5,3\\n")
 verdict = "fail" if plan == "ring" else "pass"
 (folder / "verdict.json").write_text(json.dumps({{"verdict": verdict}}))
-judged_by = {judged_by!r}
-record = {{"identity": job["identity"], "judged_by": judged_by, "error": None}}
+(folder / "events.jsonl").write_text("{{}}\\n{{}}\\n")
+log, judged_by = hashlib.sha256(b"{{}}\\n{{}}\\n").hexdigest(), {judged_by!r}
+record = {{"identity": job["identity"], "log": log, "judged_by": judged_by, "error": None}}
 (folder / "run.json").write_text(json.dumps(record))
 print(json.dumps({{"run_dir": str(folder), "outcome": verdict, "error": None}}))
 """
@@ -69,6 +70,7 @@ def started(tmp_path, monkeypatch):
     log.touch()
     fake.write_text(FAKE.format(log=str(log), judged_by=provenance.code(provenance.REPORT)))
     monkeypatch.setattr(pool, "PROGRAM", (sys.executable, str(fake)))
+    monkeypatch.setattr(compare, "_write_page", lambda *_: None)  # which reads whole runs
 
     def started():
         lines = log.read_text().splitlines()
@@ -195,6 +197,17 @@ def test_a_half_finished_run_is_removed_and_done_again(scenario, started, tmp_pa
     assert len(started()) == 1
     assert again.equals(trials)
     assert [path.name for path in run_dir.parent.iterdir()] == [run_dir.name]
+
+
+@pytest.mark.parametrize("damaged", [b"{}\n{", b"{}\n", b"{}\n{}\n\0", None])
+def test_a_run_whose_log_was_damaged_is_done_again(scenario, started, tmp_path, damaged):
+    log = tmp_path / "out" / run(scenario, "scheme.plan=crew")["run"][0] / "events.jsonl"
+    whole = log.read_bytes()
+    log.unlink() if damaged is None else log.write_bytes(damaged)
+    started()
+    run(scenario, "scheme.plan=crew")
+    assert len(started()) == 1
+    assert log.read_bytes() == whole
 
 
 def test_failures_and_errors_stand_in_the_table(scenario, started):
