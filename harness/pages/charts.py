@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.pages.markup import Child, Html, number, scrolled, tag
@@ -114,11 +114,17 @@ def figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html
     )
 
 
-def legend(entries: Iterable[tuple[str, str]], shape: str = "bar") -> Html:
-    """What colours and shapes mean: (class, meaning) of each; shapes are `bar`, `dot`, `line`."""
-    return tag(
-        "ul", [tag("li", _key(kind, shape), text) for kind, text in entries], class_="legend"
-    )
+def legend(
+    entries: Iterable[tuple[str, str]], shape: str = "bar", lines: Container[str] = ()
+) -> Html:
+    """What colours and shapes mean: (class, meaning) of each; shapes are `bar`, `dot`, `line`.
+
+    Classes among `lines` are drawn as lines, whatever the shape of the others.
+    """
+    made = [
+        tag("li", _key(kind, "line" if kind in lines else shape), text) for kind, text in entries
+    ]
+    return tag("ul", made, class_="legend")
 
 
 def bars(shown: Iterable[Bar], class_: str) -> Html:

@@ -29,6 +29,9 @@ POINTS = 400
 MOST_KEYS = 80
 """Keys in which scenarios differ that the page lists."""
 
+SHOWN_CHARACTERS = 60
+"""Lists within lists up to so long are shown as they are written."""
+
 SAME_ANYWAY = ("name", "outputs", "description", "owner")
 """Keys that tell nothing about a difference between results."""
 
@@ -222,7 +225,13 @@ def _unlike(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
     for key in dict.fromkeys(key for values in each for key in values):
         values = [found.get(key, "") for found in each]
         if len(set(values)) > 1 and _tells(key):
-            yield [key, *(charts.fitted(value, 200) for value in values)]
+            yield [key, *map(_shortened, values)]
+
+
+def _shortened(value: str) -> str:
+    """A value that fits, or its beginning and a word that only equal ones share."""
+    fitted = charts.fitted(value, 200)
+    return fitted if fitted == value else f"{fitted} #{_word(value)}"
 
 
 def _flat_yaml(text: str) -> dict[str, str]:
@@ -232,13 +241,17 @@ def _flat_yaml(text: str) -> dict[str, str]:
 
 
 def _counted(value: Any) -> Any:
-    """Lists of mappings as their length and a word that only equal ones share."""
+    """Long lists of lists or mappings as their length and a word that only equal ones share."""
     if isinstance(value, Mapping):
         return {str(key): _counted(inner) for key, inner in value.items()}
-    if isinstance(value, list) and any(isinstance(inner, Mapping | list) for inner in value):
-        digest = hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()
-        return f"{len(value)} entries, #{digest[:6]}"
+    nested = isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value)
+    if nested and len(document.show(value)) > SHOWN_CHARACTERS:
+        return f"{len(value)} entries, #{_word(repr(value))}"
     return value
+
+
+def _word(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:6]
 
 
 def _problems(stories: Mapping[str, Story]) -> Html | None:

@@ -51,9 +51,9 @@ def times(tasks: pd.DataFrame) -> Html:
     if many:
         size = -(-len(tasks) // SINGLE)
         note = f" Lines are medians of {size} tasks in a row, areas go from fastest to slowest."
-    return charts.figure(
-        charts.picture(height, label, *parts), summary(tasks) + note, charts.legend(shown, "dot")
-    )
+    lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
+    legend = charts.legend(shown, "dot", lines)
+    return charts.figure(charts.picture(height, label, *parts), summary(tasks) + note, legend)
 
 
 def summary(tasks: pd.DataFrame) -> str:
