@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harness import extensions
 from harness.commands import commands
@@ -70,7 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exits with 64, not 2, which means `unknown` here."""
+    """Exits with 64, not 2, which means `unknown` here; knows what a misspelt word was to be."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        from harness.document import one_of
+
+        if action.choices is not None and value not in action.choices:
+            allowed = one_of(map(str, action.choices), value)
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}: {allowed}")
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -126,7 +126,8 @@ def scenarios(folder: Path) -> Iterator[Line]:
     for path in sorted(folder.rglob("*.yaml")):
         data = document.read(path.read_text(encoding="utf-8"), str(path)).data
         if isinstance(data, dict) and "topology" in data:
-            yield str(path), str(data.get("description", ""))
+            text = str(data.get("description", ""))
+            yield str(path), text[:1].upper() + text[1:]
 
 
 def runs(folder: Path) -> Iterator[Line]:

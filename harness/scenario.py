@@ -75,6 +75,7 @@ def read_file(path: str | Path) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        reason += " (see: trunkline list scenarios)" * isinstance(error, FileNotFoundError)
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
         raise ScenarioErrors([Problem(str(path), None, "", "", "allowed is UTF-8 text")]) from None

@@ -197,7 +197,8 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         f"{RING}: ok",
         f"{wrong}:3: seed: x: allowed is a whole number",
         f"{wrong}:4: stop.rounds: 0: allowed is 1 or more",
-        f"{tmp_path / 'none.yaml'}: cannot read: no such file or directory",
+        f"{tmp_path / 'none.yaml'}: cannot read: no such file or directory "
+        "(see: trunkline list scenarios)",
     ]
 
 
@@ -209,9 +210,9 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
         (["run", RING, "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1"),
-        (["rum", RING], "invalid choice: 'rum'"),
+        (["rum", RING], "invalid choice: 'rum': did you mean run? allowed is one of attach, "),
         ([], "the following arguments are required: COMMAND"),
-        (["list", "plan"], "invalid choice: 'plan'"),
+        (["list", "plan"], "invalid choice: 'plan': did you mean plans? allowed is one of top"),
         (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
         (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
     ],
@@ -261,6 +262,11 @@ def test_list_says_what_each_thing_is_in_one_line(what, name, capsys, monkeypatc
     assert cli.main(["list", what]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert len(lines[name]) > 10
+
+
+def test_a_list_of_nothing_says_so(tmp_path, capsys):
+    assert cli.main(["list", "runs", "--runs", str(tmp_path)]) == 0
+    assert tuple(capsys.readouterr()) == ("", f"trunkline: there are no runs in {tmp_path}\n")
 
 
 def test_list_runs_shows_each_run_once_with_its_verdict(run_dir, capsys):

@@ -128,7 +128,7 @@ def test_an_override_hides_the_problem_that_it_repairs(known):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: None, "cannot read: no such file or directory"),
+        (lambda path: None, "no such file or directory (see: trunkline list scenarios)"),
         (lambda path: path.mkdir(), "cannot read: is a directory"),
         (lambda path: path.write_bytes(b"name: \xff\xfe"), "allowed is UTF-8 text"),
         (

@@ -40,6 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         lines = list(overview.extensions(what))
     else:
         lines = list(overview.schemes() if what == "schemes" else overview.faults())
+    if not lines:
+        where = f" in {arguments.runs}" if what == "runs" else ""
+        terminal.complain(f"there are no {what}{where}")
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         print(f"{name:{width}}  {text}".rstrip())
