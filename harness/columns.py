@@ -133,7 +133,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "t_s": "when",
         "site": "the site that was told the time",
         "server": "who told it",
-        "ahead_ms": "how far its own clock was ahead of that of the site of the controller in charge",
+        "ahead_ms": "how far its own clock was ahead of that of the site of the acting controller",
         "before_ms": "how far ahead it was with its correction until then; empty at first",
         "error_ms": "how far ahead it is with its correction since then",
         "delay_ms": "how long question and answer were on their way together",
