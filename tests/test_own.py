@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agents.policy import Ready, average
 from harness import document, expectation, overview, own, provenance
 from harness.own_guard import OwnCodeError
+from harness.remote import driving
 from harness.scenario import ScenarioErrors, json_schema, load, parse, resolve
 
 SCENARIO = """\
@@ -101,6 +102,17 @@ def test_what_was_resolved_needs_none_of_the_files(file):
         path.unlink()
     assert parse(text, str(file)) == scenario
     assert "    return Pairs(sites, 2)\n" in text
+
+
+@pytest.mark.parametrize(("given", "found"), [("folder: data,", True), ("", False)])
+def test_the_folder_of_a_workload_is_beside_the_scenario_and_goes_along(file, given, found):
+    text = WORKLOAD.replace("*, model_bytes:", "*, folder: str | None = None, model_bytes:")
+    (file.parent / "sums.py").write_text(text.replace("*, model_bytes)", "*, model_bytes, **_)"))
+    file.write_text(SCENARIO.replace("sums.py,", f"sums.py, {given}"))
+    scenario = load(file)
+    folder = file.parent / "data" if found else None
+    assert scenario.workload.options["folder"] == (str(folder) if folder else None)
+    assert driving._folders(scenario) == ({"folder": folder} if folder else {})
 
 
 def test_the_schema_for_editors_accepts_files(file):
