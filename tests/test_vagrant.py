@@ -65,8 +65,9 @@ def test_up_and_down_are_vagrants(machine, capsys):
     assert cli.main(["vm", "up", "--provider", "libvirt"]) == 0
     assert cli.main(["vm", "down", "--destroy"]) == 0
     assert (machine / "told").read_text().splitlines() == [
-        f"{folder}: up --provider=libvirt",
+        f"{folder}: up --no-provision --provider=libvirt",
         f"{folder}: rsync",
+        f"{folder}: provision",
         f"{folder}: destroy --force",
     ]
     assert cli.main(["vm", "down"]) == 70

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes a Debian 12 machine one that runs Trunkline, out of the checkout in ~/trunkline. Can be run
-# again. It is run by a user who may use sudo, or by root.
+# again: it does what is missing. It is run by a user who may use sudo, or by root.
 #
 # From the environment: MIRROR, a Debian mirror in place of the machine's own, such as a snapshot;
-# TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 can have.
+# TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 can have; what pip reads.
 set -euo pipefail
 
 FOLDER=${TRUNKLINE_FOLDER:-$HOME/trunkline}
@@ -12,21 +12,35 @@ as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo)
 
 if [ -n "${MIRROR:-}" ]; then
-    echo "deb $MIRROR bookworm main" | "${as_root[@]}" tee /etc/apt/sources.list >/dev/null
+    sources="deb [check-valid-until=no] $MIRROR bookworm main" # a snapshot's Release may be old
+    if [ "$(cat /etc/apt/sources.list 2>/dev/null)" != "$sources" ]; then
+        "${as_root[@]}" rm -f /etc/apt/sources.list.d/*
+        echo "$sources" | "${as_root[@]}" tee /etc/apt/sources.list
+    fi
 fi
-"${as_root[@]}" apt-get update --quiet
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet \
-    --no-install-recommends make python3-venv
+if ! dpkg-query --status make python3-venv >/dev/null 2>&1; then
+    "${as_root[@]}" apt-get update --quiet
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet \
+        --no-install-recommends make python3-venv
+fi
+with_kernel=no
+[ "$(dpkg --print-architecture)" != amd64 ] || with_kernel=${TRUNKLINE_KERNEL:-yes}
+if [ "$with_kernel" = yes ]; then
+    make system
+else
+    make system PACKAGES="$(sed '/^# The embedded kernel/,/^$/d; s/#.*//' debian-packages.txt | xargs)"
+fi
 
 # Equal versions in every machine. Of PyTorch's own index, PIP_EXTRA_INDEX_URL, torch is much smaller.
-make system
-python3 -m venv .venv
-.venv/bin/pip install --quiet --constraint vagrant/constraints.txt --editable .
-if [ "$(dpkg --print-architecture)" = amd64 ] && [ "${TRUNKLINE_KERNEL:-yes}" = yes ]; then
-    .venv/bin/trunkline kernel build
+if [ pyproject.toml -nt .venv/.provisioned ] || [ vagrant/constraints.txt -nt .venv/.provisioned ]; then
+    python3 -m venv .venv
+    .venv/bin/pip install --quiet --constraint vagrant/constraints.txt --editable .
+    touch .venv/.provisioned
 fi
-
 # `trunkline` in PATH, also for root, who the host backend needs.
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
-"${as_root[@]}" modprobe -a sch_netem sch_htb tcp_cubic
 trunkline --version
+
+[ "$with_kernel" != yes ] || trunkline kernel build
+"${as_root[@]}" modprobe -a sch_netem sch_ingress cls_matchall act_police sch_htb tcp_cubic ||
+    echo "provision.sh: this machine's kernel lacks what links of the host backend need" >&2

@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     action = arguments.action
     if action == "up":
         provider = [f"--provider={arguments.provider}"] if arguments.provider else []
-        vagrant.carry_out("up", *provider)
+        vagrant.carry_out("up", "--no-provision", *provider)
         vagrant.carry_out("rsync")
+        vagrant.carry_out("provision")
     elif action == "down":
         vagrant.carry_out(*(["destroy", "--force"] if arguments.destroy else ["halt"]))
     elif action == "ssh":
