@@ -20,7 +20,7 @@ import signal
 import time
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,9 @@ CONTROLLERS = (CONTROLLER, BACKUP)
 EPOCH_BYTES, STOP = 8, b"s"
 """What an agent is told through its pipe: the epoch in nanoseconds, and controllers to stop."""
 
+FINISHED = 41
+"""What an agent's process exits with at its end: 0 may come of anything that runs in it."""
+
 Event = dict[str, Any]
 
 
@@ -52,7 +55,7 @@ Event = dict[str, Any]
 class Agent:
     """One forked agent; `code` is its exit code or minus the signal, None while it runs.
 
-    `fault` is the number of the one that killed it.
+    `fault` is the number of the one that killed it. One that `vanished` exited before its end.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Agent:
     buffer: bytearray = field(default_factory=bytearray)
     listening: bool = False
     code: int | None = None
+    vanished: bool = False
 
 
 class Agency:
@@ -251,7 +255,12 @@ class Agency:
         if fd == agent.events_fd:
             yield from self._read(agent)
         elif agent.code is None:
-            yield self._reap(agent)
+            exited = self._reap(agent)
+            if agent.vanished:
+                reason = "its process ended before its time, with exit code 0"
+                failed = {"site": agent.name, "event": "agent_failed", "reason": reason}
+                yield {"t_ns": exited["t_ns"], **failed}
+            yield exited
 
     def _read(self, agent: Agent) -> Iterator[Event]:
         data = os.read(agent.events_fd, 1 << 20)
@@ -301,7 +310,9 @@ class Agency:
         }
 
     def _wait(self, agent: Agent) -> None:
-        agent.code = os.waitstatus_to_exitcode(os.waitpid(agent.pid, 0)[1])
+        status = os.waitstatus_to_exitcode(os.waitpid(agent.pid, 0)[1])
+        agent.vanished = status == 0
+        agent.code = 0 if status == FINISHED else status
 
     # -- the forked process -------------------------------------------------------------------
 
@@ -323,7 +334,7 @@ class Agency:
             loop = VirtualLoop if self._scenario.clock == "virtual" else None
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(self._watched(child, body))
-            code = 0
+            code = FINISHED
         except (AgentError, NetworkError, PlanError, OwnCodeError) as error:
             child.log("agent_failed", reason=str(error))
             code = 1
@@ -339,12 +350,12 @@ class Agency:
     async def _watched(self, child: _Child, body: Body) -> None:
         """Run the agent; on a real clock, log at its end how late its timers were."""
         if self._scenario.clock == "virtual":
-            await body.run(child)
+            await _whole(body.run(child))
             return
         timers = Punctuality()
         watching = asyncio.create_task(timers.watch())
         try:
-            await body.run(child)
+            await _whole(body.run(child))
         finally:
             watching.cancel()
             child.log("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
@@ -390,3 +401,23 @@ class _Child:
                 stop()
 
         loop.add_reader(self.epoch_fd, told)
+
+
+async def _whole(agent: Coroutine[Any, Any, None]) -> None:
+    """Run an agent; an error in what its event loop calls ends it like one of its own."""
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+
+    def hear(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        if "handle" in context and not broken.done():
+            broken.set_exception(context["exception"])
+
+    loop.set_exception_handler(hear)
+    running = asyncio.create_task(agent)
+    await asyncio.wait((running, broken), return_when=asyncio.FIRST_COMPLETED)
+    if broken.done():
+        running.cancel()
+        await asyncio.wait((running,))
+        broken.result()
+    await running

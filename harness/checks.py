@@ -77,8 +77,12 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
     agents = (CONTROLLER, *([BACKUP] if rules.has_backup else []), *rules.topology.site_names)
     exits = Counter(event.who for event in history.all(AgentExited))
     starts = Counter(event.who for event in history.all(AgentChanged) if event.do == "restart")
+    for failure in history.all(AgentFailed):
+        yield failed(f"{failure.site} gave up: {failure.reason}")
     for who in agents:
-        if exits[who] != 1 + starts[who]:
+        if not exits[who]:
+            yield failed(f"{who} had to be ended with the run")
+        elif exits[who] != 1 + starts[who]:
             yield failed(f"{who} exited {exits[who]} times")
     for event in history.all(AgentExited):
         if event.fault is not None:
@@ -87,8 +91,6 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
             yield failed(f"{event.who} was ended by signal {event.signal}")
         elif event.code != 0:
             yield failed(f"{event.who} exited with code {event.code}")
-    for failure in history.all(AgentFailed):
-        yield failed(f"{failure.site} gave up: {failure.reason}")
     yield seen(f"{len(agents)} agents, each with code 0")
 
 

@@ -8,6 +8,7 @@ needs no other file. Of topologies it keeps what they built.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -129,7 +130,8 @@ def _module(place: Place, name: str, text: str) -> ModuleType:
     made.__file__ = name
     sys.modules[made.__name__] = made  # where dataclasses look for their module
     try:
-        exec(compile(text, name, "exec"), made.__dict__)
+        with contextlib.redirect_stdout(sys.stderr):  # what we print may be read by a program
+            exec(compile(text, name, "exec"), made.__dict__)
     except SyntaxError as reason:
         raise OwnError(f"line {reason.lineno}: {reason.msg}") from None
     except (Exception, SystemExit) as reason:

@@ -82,7 +82,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every agent exited cleanly",
         [without("agent_exited", who="rome")],
         "fail",
-        "rome exited 0 times",
+        "rome had to be ended with the run",
     ),
     (
         "every agent exited cleanly",
