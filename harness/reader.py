@@ -402,8 +402,10 @@ class Reader:
             module = self._extensions.workloads[workload.kind]
             size = module.model_bytes(**workload.options)
             if chunk_bytes > size:
-                whole = units.render(size, units.SIZE_BYTES)
-                self._source.refuse(path, f"allowed is up to the whole model, {whole}")
+                whole, chosen = (units.render(n, units.SIZE_BYTES) for n in (size, chunk_bytes))
+                is_given = self._source.get(path) is not MISSING
+                value = None if is_given else f"{chosen}, the default"
+                self._source.refuse(path, f"allowed is up to the whole model, {whole}", value)
 
     def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
         """The value as this type, or None after noting each refusal."""
