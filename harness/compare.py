@@ -135,8 +135,10 @@ def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
     wanted = {trial.job.identity for trial in asked.trials}
     found = {}
     for run_dir in sorted((folder / "runs").glob("*/*")):
+        if run_dir.is_symlink():
+            continue
         said = _record(run_dir)
-        if said is not None and said["identity"] in wanted and not run_dir.is_symlink():
+        if said is not None and said["identity"] in wanted and _is_whole(run_dir, said):
             found[said["identity"]] = run_dir
     return found
 
@@ -237,17 +239,25 @@ def _clear(folder: Path) -> None:
     for path in folder.glob("*"):
         if path.is_symlink():
             path.unlink()
-        elif _record(path) is None:
+        elif (said := _record(path)) is None or not _is_whole(path, said):
             shutil.rmtree(path)
 
 
 def _record(run_dir: Path) -> dict[str, Any] | None:
-    """What a finished run's folder says of it; None where it is not whole."""
+    """What a finished run's folder says of it; None where that cannot be read."""
     try:
         said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
-        return said if said["log"] == log_digest(run_dir) else None
-    except (OSError, ValueError, KeyError):
+        return said if {"identity", "log", "error"} <= said.keys() else None
+    except (OSError, ValueError, AttributeError):
         return None
+
+
+def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
+    """Whether its log is still what it was when it ended; reads all of it."""
+    try:
+        return bool(said["log"] == log_digest(run_dir))
+    except OSError:
+        return False
 
 
 def _write_tables(

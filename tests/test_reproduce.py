@@ -86,3 +86,12 @@ def test_a_figure_is_all_of_its_panels(capsys, tmp_path):
     assert claims == [f"claim  {FIGURES[f'netstorm/{panel}'].claim}" for panel in ("19a", "19b")]
     found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
     assert found == [Path(panel, "tables", "fluid.csv") for panel in "ab"]
+
+
+def test_what_is_wrong_with_any_panel_is_said_before_the_first_one_is_run(capsys, tmp_path):
+    command = ["reproduce", "netstorm/19", "--fluid", f"--out={tmp_path}", "--set=topology.sites=5"]
+    assert cli.main(command) == 64
+    said = capsys.readouterr()
+    assert "--set topology.sites: is varied" in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []

@@ -72,25 +72,34 @@ def run(arguments: argparse.Namespace) -> int:
     if not panels:
         allowed = f"allowed is one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {asked}: {allowed}")
+    planned = {name: _planned(known[name], arguments) for name in panels}
     codes = []
-    for name in panels:
+    for name, comparison in planned.items():
         folder = Path("reproductions") / name
         if arguments.out is not None:
             folder = Path(arguments.out) / name.removeprefix(asked)
-        codes.append(_reproduce(known[name], folder, arguments))
+        codes.append(_reproduce(known[name], comparison, folder, arguments))
     return max(codes, key=WORST_LAST.index)
 
 
-def _reproduce(figure: Figure, folder: Path, arguments: argparse.Namespace) -> int:
-    from harness import compare, comparison, grid, reproduction, store
+def _planned(figure: Figure, arguments: argparse.Namespace) -> Comparison:
+    """The figure's comparison with what the command line changes. Raises UsageError."""
+    from harness import compare, grid
 
     file = Path(__file__).resolve().parents[2] / "scenarios" / figure.scenario
     try:
         axes = {axis.key: axis for axis in grid.axes(figure.vary)}
         axes |= {axis.key: axis for axis in grid.axes(arguments.vary)}
-        asked = compare.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
+        return compare.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
+
+
+def _reproduce(
+    figure: Figure, asked: Comparison, folder: Path, arguments: argparse.Namespace
+) -> int:
+    from harness import comparison, reproduction, store
+
     code, measured = 0, None
     if not arguments.fluid:
         trials = comparing.carry_out(asked, folder, arguments)
