@@ -48,6 +48,14 @@ workload: {kind: program, folder: programs, command: [./say.sh, words.txt]}
 outputs: {plots: false}
 """
 
+OWN = LONG.replace("kind: synthetic", "kind: mine.py, data: random")
+MINE = """
+from workloads.synthetic import build as synthetic, model_bytes
+
+def build(rank, sites, seed, *, model_bytes: int, compute_s: float, data: str):
+    return synthetic(rank, sites, seed, model_bytes=model_bytes, compute_s=compute_s)
+"""
+
 requires_sshd = pytest.mark.skipif(
     far.SSHD is None or shutil.which("ssh-agent") is None,
     reason="there is no OpenSSH server here: apt-get install openssh-server openssh-client",
@@ -344,7 +352,10 @@ def test_a_run_outlives_its_connection_and_comes_back_with_what_it_sent_along(se
 
 
 def test_of_two_runs_there_one_is_ended_by_ctrl_c_after_its_client_was_killed(server, begin):
-    killed, first = begin(LONG)
+    """The first one is of a workload in a file beside the scenario, which goes along."""
+    (server.folder / "mine.py").write_text(MINE)
+    killed, first = begin(OWN)
+    (server.folder / "mine.py").unlink()
     killed.kill()
     killed.communicate()
     other, second = begin(LONG)

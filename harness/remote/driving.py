@@ -28,7 +28,7 @@ COMMAND = "trunkline"
 """How Trunkline is called on the other machine."""
 
 FOLDER_OPTIONS = ("data", "folder")
-"""Options of workloads that name a folder of files."""
+"""Options of workloads that name a folder of files; of a user's own only the last one does."""
 
 PACKAGED = Path("/usr")
 """What is under it comes from a package, there as here, and is not sent."""
@@ -261,8 +261,9 @@ def _folder_here(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
 
 def _folders(scenario: Scenario) -> dict[str, Path]:
     """The folders of files that a workload's options name, by option."""
-    options = scenario.workload.options
-    given = {option: options.get(option) for option in FOLDER_OPTIONS}
+    workload = scenario.workload
+    names = FOLDER_OPTIONS[-1:] if workload.kind in scenario.code else FOLDER_OPTIONS
+    given = {option: workload.options.get(option) for option in names}
     named = {option: Path(name) for option, name in given.items() if isinstance(name, str)}
     return {option: at for option, at in named.items() if not at.is_relative_to(PACKAGED)}
 
