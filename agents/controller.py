@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from agents import policy as decisions
 from agents import repair
 from agents.clock_sync import TimeService
-from agents.ending import Ending
+from agents.ending import ASKED, Ending
 from agents.estimates import KnownRates
 from agents.failover import Pulse
 from agents.framing import Frame, no_chunks
@@ -149,7 +149,7 @@ class Controller:
 
     def stop(self) -> None:
         """Somebody asks for the end: no more tasks."""
-        self._ending.stop("somebody asked for it")
+        self._ending.stop(ASKED)
 
     def accepted(self, site: str, sock: socket.socket) -> None:
         """A worker, or a controller that stands by, has called and said who it is."""

@@ -7,6 +7,9 @@ from collections.abc import Callable, Set
 
 from agents.settings import ControllerSettings
 
+ASKED = "somebody asked for it"
+"""Why a run ends that is told to."""
+
 
 class Ending:
     """Of a controller's run: `wait` returns once nothing is under way and nobody works.

@@ -14,7 +14,6 @@ from harness import fidelity
 from harness.events import (
     BACKUP,
     CONTROLLER,
-    AgentChanged,
     AgentExited,
     AgentFailed,
     ComputeFinished,
@@ -32,6 +31,7 @@ from harness.events import (
     WorkerFinished,
 )
 from harness.fates import Fates, settled
+from harness.fault_events import AgentChanged
 from harness.history import History, Task
 from harness.verdict import Check, Checker, Finding, Rules, Verdict, failed, seen, unsure
 

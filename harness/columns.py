@@ -90,6 +90,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "targets": "the directed links (`a -> b`) or agents, separated by commas; empty: all links",
         "start_s": "when it began",
         "end_s": "when it was undone; empty if nothing undid it",
+        "by_hand": "whether somebody asked for it while the run went on",
     },
     "run": {
         "tasks": "completed tasks",
@@ -106,6 +107,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "rounds_least": "the same of the slowest site",
         "bytes_sent": "payload of all tasks on all links",
         "accuracy_percent": "the last evaluation's; empty if there is none",
+        "ended": "why it ended",
+        "by_hand": "what somebody did to it, or that somebody ended it; empty if nobody did",
     },
     "paths": {
         "src": "its first site",

@@ -288,8 +288,12 @@ def _row(
     row["verdict"] = outcome(verdict, said["error"])
     table = run_dir / "tables" / "run.csv"
     if table.exists():  # there is none of a log that cannot be read
-        row |= {str(key): value for key, value in pd.read_csv(table).to_dict("records")[0].items()}
-    return {**row, "run": str(run_dir.relative_to(folder)), "error": said["error"] or ""}
+        found = pd.read_csv(table, dtype={"by_hand": str}).fillna({"by_hand": ""})
+        row |= {str(key): value for key, value in found.to_dict("records")[0].items()}
+    error = said["error"] or ""
+    if row.get("by_hand") and row["verdict"] == "pass":  # it shows nothing of its cell
+        row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
+    return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 
 
 def _write_page(

@@ -1,8 +1,8 @@
 """What a comparison says: means, intervals and paired ratios of its trials (pure).
 
 The trials are one tidy table: a row per trial with a column for every varied key, `trial`, `seed`,
-`verdict`, the numbers of `tables/run.csv`, `run` (the run's folder) and `error`. Only trials that
-passed are averaged; the others are counted beside the averages.
+`verdict`, what `tables/run.csv` says, `run` (the run's folder) and `error`. Only trials that passed
+are averaged; the others are counted beside the averages.
 
 Intervals are of 95 %, by Student's t over the trials. Cells share their seeds, so a ratio is taken
 trial by trial (same network, same compute times): it is the geometric mean, with the t interval of
@@ -38,7 +38,7 @@ METRICS: Mapping[str, str] = {
 LONG = 40
 """Letters of a value from which on only what tells it from the others is shown."""
 
-FACTS = ("trial", "seed", "verdict", "run", "error")
+FACTS = ("trial", "seed", "verdict", "ended", "by_hand", "run", "error")
 """Columns of a trial that are neither varied nor measured."""
 
 

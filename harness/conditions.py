@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from harness.events import LinkChanged
+from harness.fault_events import LinkChanged
 from harness.history import History, Interval
 from topologies.model import Link, Topology
 

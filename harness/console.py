@@ -317,6 +317,7 @@ class Console:
         self._count()
         command = mininet_cli.Command.start(net, line)
         self._notes.append(note)
+        self.performer.typed(line)
         self._busy, self._held_s = _Busy(number, command), None
         self.carrier.watch(command.output, self._pass_on)
         self.carrier.watch(command.pidfd, self._command_is_over)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
+from harness import fault_events  # noqa: F401  so that its events are known
 from harness.awareness_events import LinkRate
 from harness.events import Event, LinkCounters
 

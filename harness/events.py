@@ -78,48 +78,6 @@ class AgentExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FaultStarted(Event):
-    """Runner: a fault of the timeline starts, in the words that ask for it.
-
-    `targets` are the directed links (`a -> b`) or the agent it is aimed at; none are all links.
-    """
-
-    fault: int
-    verb: str
-    text: str
-    targets: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FaultEnded(Event):
-    """Runner: that fault is undone."""
-
-    fault: int
-
-
-@dataclass(frozen=True, slots=True)
-class LinkChanged(Event):
-    """Runner: from now on the link src -> dst has these values; `cuts` say how it is cut."""
-
-    src: str
-    dst: str
-    rate_mbps: float
-    delay_ms: float
-    jitter_ms: float
-    loss_percent: float
-    cuts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentChanged(Event):
-    """Runner: a fault killed, restarted, paused or resumed an agent or program."""
-
-    who: str
-    do: str
-    fault: int
-
-
-@dataclass(frozen=True, slots=True)
 class RunFinished(Event):
     """Runner: every process is reaped; `links` are the interface counters at that moment.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.events import (
-    AgentChanged,
     ControllerFound,
     ControllerLost,
     Event,
@@ -21,6 +20,7 @@ from harness.events import (
     TaskDropped,
     TaskFinished,
 )
+from harness.fault_events import AgentChanged
 from harness.history import History, Interval, Task
 
 

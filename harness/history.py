@@ -12,15 +12,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from harness.events import (
-    AgentChanged,
     ComputeFinished,
     ComputeStarted,
     Contributed,
     Discarded,
     Evaluated,
     Event,
-    FaultEnded,
-    FaultStarted,
     Ready,
     Received,
     RoundAlone,
@@ -41,6 +38,7 @@ from harness.events import (
     TaskStarted,
     WorkerFinished,
 )
+from harness.fault_events import AgentChanged, FaultEnded, FaultStarted
 
 E = TypeVar("E", bound=Event)
 Interval = tuple[int, int]

@@ -86,6 +86,10 @@ class Performer:
         self._perform(self._timeline.begin(fault, self._now_ns()), asked=True)
         self._sleep()
 
+    def typed(self, line: str) -> None:
+        """Log that somebody has a command run, which may do anything to network and sites."""
+        self._log("command_typed", line=line)
+
     def finish(self) -> None:
         """Undo all that goes on; nothing happens from now on."""
         self._perform(self._timeline.finish())

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.clock import Punctuality
+from agents.ending import ASKED
 from harness import events, keeper
 from harness.alarm import wait_for_start
 from harness.network import Network
@@ -265,7 +266,7 @@ class Programs:
         if any(program.code for program in exited):
             return "a program failed"
         if self._asked_to_stop:
-            return "somebody asked for it"
+            return ASKED
         if {program.site for program in exited} >= set(awaited or ()):
             names = "every site" if len(exited) == len(self._all) else ", ".join(awaited or ())
             return f"the program{'s' * (len(awaited or ()) > 1)} at {names} exited"

@@ -22,6 +22,7 @@ from typing import Any
 
 from harness import own
 from harness.agency import Agency, Event
+from harness.by_hand import INTERRUPTED
 from harness.console import Console
 from harness.faults import Heal
 from harness.inbox import HOLD
@@ -134,6 +135,9 @@ def _agents(
                     _print({"progress": tally.fields()})
     except TimeoutError as error:
         failures.append(str(error))
+    except KeyboardInterrupt:
+        failures.append(INTERRUPTED)
+        raise
     except BaseException as error:
         failures.append(f"ended by {type(error).__name__}")
         raise

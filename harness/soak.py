@@ -20,13 +20,13 @@ import pandas as pd
 from harness import event_lines, pool, provenance
 from harness.events import (
     ControllerLost,
-    FaultStarted,
     LinkLost,
     TaskHalted,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
+from harness.fault_events import FaultStarted
 from harness.faults import Churn
 from harness.history import History
 from harness.pool import Finished, Job

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from agents.plan import Directed, Edge, Plan
+from harness import by_hand
 from harness.conditions import Conditions
 from harness.events import (
     Evaluated,
@@ -77,6 +78,7 @@ FAULTS = {
     "targets": "str",
     "start_s": "float64",
     "end_s": "float64",
+    "by_hand": "bool",
 }
 PATHS = {
     "src": "str",
@@ -103,6 +105,8 @@ RUN = {
     "rounds_least": "int64",
     "bytes_sent": "int64",
     "accuracy_percent": "float64",
+    "ended": "str",
+    "by_hand": "str",
 }
 
 
@@ -285,6 +289,7 @@ def faults(history: History) -> pd.DataFrame:
                 "targets": ", ".join(fault.started.targets),
                 "start_s": fault.started.t_ns / 1e9,
                 "end_s": None if fault.end_ns is None else fault.end_ns / 1e9,
+                "by_hand": fault.started.asked,
             }
             for fault in history.faults
         ),
@@ -320,6 +325,8 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
         "rounds_least": min(each),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
+        "ended": by_hand.ended(history),
+        "by_hand": by_hand.told(history),
     }
     return _table(RUN, [row])
 

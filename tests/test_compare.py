@@ -45,7 +45,10 @@ if plan == "a2a":
     time.sleep(600)
 folder = Path(job["runs_dir"], job["name"], "20260101-000000")
 (folder / "tables").mkdir(parents=True)
-(folder / "tables" / "run.csv").write_text(f"task_s,rounds\\n{{job['seed']}}.5,3\\n")
+(folder / "tables" / "run.csv").write_text(
+    "task_s,rounds,by_hand\\n"
+    f"{{job['seed']}}.5,3,{{'ended at 1.000 s' if plan == 'fapt' else ''}}\\n"
+)
 verdict = "fail" if plan == "ring" else "pass"
 (folder / "verdict.json").write_text(json.dumps({{"verdict": verdict}}))
 (folder / "events.jsonl").write_text("{{}}\\n{{}}\\n")
@@ -219,6 +222,14 @@ def test_failures_and_errors_stand_in_the_table(scenario, started):
     assert trials["task_s"].tolist()[:2] == [1.5, 1.5]
     cells = pd.read_csv(scenario.parent / "out" / "tables" / "cells.csv")
     assert cells["task_s"].isna().tolist() == [False, True, True]
+
+
+def test_a_trial_that_somebody_took_a_hand_in_shows_nothing_of_its_cell(scenario, started):
+    trials = run(scenario, "scheme.plan=crew,fapt")
+    assert list(trials["verdict"]) == ["pass", "unknown"]
+    assert list(trials["error"]) == ["", "by hand: ended at 1.000 s"]
+    cells = pd.read_csv(scenario.parent / "out" / "tables" / "cells.csv")
+    assert cells["task_s"].isna().tolist() == [False, True]
 
 
 def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):

@@ -256,8 +256,35 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
     rows = made.texts["td"]
-    assert rows[:2] == ["preduce, crew", "2"]
+    assert rows[:3] == ["time is up", "preduce, crew", "2"]
     assert rows[-3:] == ["1", "2", "3"]
+
+
+def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_legends(
+    tmp_path: Path,
+) -> None:
+    asked = "somebody asked for it"
+    outage = {"fault": 0, "verb": "outage", "text": "outage oslo rome", "targets": []}
+    made = compared(tmp_path, ("seed: 1", "seed: 2\nclock: real"))
+    assert not [text for text in made.texts["li"] if "by hand" in text]
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for change in (
+        added(500, "runner", "fault_started", **outage, asked=True),
+        altered("stopping", {"reason": asked}),
+        altered("run_finished", {"reason": asked}),
+    ):
+        log = change(log)
+    (tmp_path / "1" / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    report.compare([tmp_path / "0", tmp_path / "1"], tmp_path / "page.html")
+    made = Page((tmp_path / "page.html").read_text())
+    name = "2: seed 2 (by hand, real clock)"
+    by_hand = "by hand: outage oslo rome at 0.500 s; ended at 4.400 s"
+    words = (tmp_path / "page.html").read_text()
+    assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
+    assert "Run 2: not as in the first: seed, clock" in made.texts["li"]
+    assert made.texts["li"].count(name) == 3
+    assert made.texts["th"].count(name) == 1
+    assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
 
 
 def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:

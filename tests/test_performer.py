@@ -4,7 +4,7 @@ import select
 import time
 
 from harness.conditions import Conditions
-from harness.events import LinkChanged
+from harness.fault_events import LinkChanged
 from harness.history import History
 from harness.network import InMemoryNetwork
 from harness.performer import Performer

@@ -54,12 +54,12 @@ def test_faults_have_their_words_targets_and_times() -> None:
               targets=["oslo -> rome", "rome -> oslo"]),
         added(900, "runner", "fault_ended", fault=0),
         added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv",
-              targets=["kyiv"]),
+              targets=["kyiv"], asked=True),
     )  # fmt: skip
     assert csv(tables.faults(faulty)) == [
-        "fault,verb,text,targets,start_s,end_s",
-        '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900',
-        "1,kill,kill kyiv,kyiv,1.000,",
+        "fault,verb,text,targets,start_s,end_s,by_hand",
+        '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900,False',
+        "1,kill,kill kyiv,kyiv,1.000,,True",
     ]
 
 
@@ -92,6 +92,8 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "rounds_least": 1,
         "bytes_sent": 5_250_000,
         "accuracy_percent": pytest.approx(81.5),
+        "ended": "time is up",
+        "by_hand": "",
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness import document
-from harness.pages import accuracy, charts, frame
+from harness import by_hand
+from harness.pages import accuracy, caveats, charts, frame
 from harness.pages.charts import WIDTH, Frame, Scale
+from harness.pages.differences import Givens, section, tells
 from harness.pages.frame import Section
 from harness.pages.markup import Child, Html, table, tag
-from harness.pages.run import Story, flat
+from harness.pages.run import Story
 from harness.progress import short
 from harness.units import SIZE_BYTES, TIME_S
 
@@ -25,16 +25,6 @@ DRAWN = 16
 
 POINTS = 400
 """Of a line of more steps, about so many are drawn."""
-
-MOST_KEYS = 80
-"""Keys in which scenarios differ that the page lists."""
-
-SHOWN_CHARACTERS = 60
-"""Lists within lists up to so long are shown as they are written."""
-
-SAME_ANYWAY = ("name", "outputs", "description", "owner")
-"""Keys that tell nothing about a difference between results."""
-
 
 Cells = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 """Of a comparison with trials: titles, a row for each cell, and what went wrong."""
@@ -45,22 +35,26 @@ def page(folders: Sequence[Path], each: Sequence[Story], cells: Cells | None = N
 
     With `cells` each is the first trial of one.
     """
-    stories = dict(zip(_names(folders, each), each, strict=True))
+    found = [Givens.of(story) for story in each]
+    names = _names(folders, each, found)
+    stories = dict(zip(names, each, strict=True))
+    givens = dict(zip(names, found, strict=True))
     drawn = dict(list(stories.items())[:DRAWN])
     left = len(stories) - len(drawn)
     note = f" Pictures show the first {DRAWN}; {left} more are in the tables." if left else ""
     what = f"{len(stories)} runs, compared with the first of them.{note}"
+    varied = ["scheme"]
     if cells:
+        varied += cells[0][: cells[0].index("trials")]
         what = f"{len(cells[1])} cells. Below the table, the first trial of {len(stories)} of them."
-    lead = [tag("p", what, class_="lead")]
+    lead = [tag("p", what, class_="lead"), caveats.warning(stories, givens, varied)]
     parts = [
         *([Section("cells", "All trials", _cells(*cells))] if cells else []),
-        Section("runs", "Runs", [_runs(stories)]),
+        Section("runs", "Runs", [_runs(stories, givens)]),
         Section("times", "Task times", [_times(drawn)]),
         Section("progress", "Progress", [_progress(drawn)]),
         Section("accuracy", "Accuracy", [_accuracy(drawn)]),
-        Section("differences", "What differs", _differences(stories)),
-        Section("problems", "Problems", [_problems(stories)]),
+        Section("differences", "What differs", section(found)),
     ]
     command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
@@ -81,39 +75,53 @@ def _cells(
     return shown
 
 
-def _names(folders: Sequence[Path], stories: Sequence[Story]) -> list[str]:
+def _names(
+    folders: Sequence[Path], stories: Sequence[Story], givens: Sequence[Givens]
+) -> list[str]:
     """What tells the runs apart, numbered: a value of their scenarios, else their folders."""
-    scenarios = [_flat_yaml(story.resolved) for story in stories]
+    scenarios = [each.scenario for each in givens]
     shown = ["/".join(folder.parts[-2:]) for folder in folders]
     for key in scenarios[0]:
         values = [found.get(key, "") for found in scenarios]
-        if all(values) and len(set(values)) == len(values) and (key == "name" or _tells(key)):
+        if all(values) and len(set(values)) == len(values) and (key == "name" or tells(key)):
             shown = values if key == "name" else [f"{key} {value}" for value in values]
             break
-    return [f"{number}: {charts.fitted(text, 280)}" for number, text in enumerate(shown, 1)]
+    clocks = {story.scenario.clock for story in stories}
+    return [
+        f"{number}: {charts.fitted(text, 280)}{caveats.marks(story, clocks)}"
+        for number, (text, story) in enumerate(zip(shown, stories, strict=True), 1)
+    ]
 
 
-def _tells(key: str) -> bool:
-    """Whether a key can be why results differ."""
-    return key.partition(".")[0] not in SAME_ANYWAY
-
-
-def _runs(stories: Mapping[str, Story]) -> Html:
-    heads = ("run", "verdict", "scheme", "tasks", "mean task time", "of the first's",
-             "measured / expected", "rounds", "payload", "best accuracy")  # fmt: skip
+def _runs(stories: Mapping[str, Story], givens: Mapping[str, Givens]) -> Html:
+    """A row for each run; columns that say nothing of any are left out."""
+    heads = ("run", "verdict", "ended", "by hand", "not as in the first", "scheme", "tasks",
+             "mean task time", "of the first's", "measured / expected", "rounds", "payload",
+             "best accuracy")  # fmt: skip
+    words = ("run", "verdict", "ended", "not as in the first", "scheme")
     means_s = list(_means(stories.values()))
+    first, *_ = givens.values()
     rows = [
-        [name, *_row(story, mean_s, means_s[0])]
+        [name, *_row(story, givens[name].unlike(first), mean_s, means_s[0])]
         for (name, story), mean_s in zip(stories.items(), means_s, strict=True)
     ]
-    return table(heads, rows, "runs", range(3, 10))
+    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    return table(
+        [heads[column] for column in shown],
+        [[row[column] for column in shown] for row in rows],
+        "runs",
+        [place for place, column in enumerate(shown) if heads[column] not in words],
+    )
 
 
-def _row(story: Story, mean_s: float, base_s: float) -> list[Child]:
+def _row(story: Story, unlike: Sequence[str], mean_s: float, base_s: float) -> list[Child]:
     scheme, programs = story.scenario.scheme, story.scenario.runs_programs
     kind = f"{scheme.policy.kind}, {scheme.plan.kind}"
     what: list[Child] = [
         frame.mark(story.verdict.outcome),
+        by_hand.ended(story.history),
+        str(len(by_hand.done(story.history)) or ""),
+        ", ".join(unlike),
         story.scenario.workload.kind if programs else kind,
     ]
     if not story.tables:
@@ -205,62 +213,6 @@ def _accuracy(stories: Mapping[str, Story]) -> Html | None:
         for name, story in stories.items()
     }
     return accuracy.compared(found) if any(map(len, found.values())) else None
-
-
-def _differences(stories: Mapping[str, Story]) -> list[Child]:
-    """Keys of scenario and environment that not all runs have alike, with every run's value."""
-    scenarios = [_flat_yaml(story.resolved) for story in stories.values()]
-    hosts = [dict(flat(story.environment)) for story in stories.values()]
-    rows = [*_unlike(scenarios), *_unlike(hosts)]
-    if not rows:
-        return [tag("p", "Nothing: the scenarios, the hosts and the versions are the same.")]
-    heads = ["key", *(str(number) for number in range(1, len(stories) + 1))]
-    shown: list[Child] = [table(heads, rows[:MOST_KEYS], "what differs")]
-    if len(rows) > MOST_KEYS:
-        shown.append(tag("p", f"{len(rows) - MOST_KEYS} more keys differ."))
-    return shown
-
-
-def _unlike(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
-    for key in dict.fromkeys(key for values in each for key in values):
-        values = [found.get(key, "") for found in each]
-        if len(set(values)) > 1 and _tells(key):
-            yield [key, *map(_shortened, values)]
-
-
-def _shortened(value: str) -> str:
-    """A value that fits, or its beginning and a word that only equal ones share."""
-    fitted = charts.fitted(value, 200)
-    return fitted if fitted == value else f"{fitted} #{_word(value)}"
-
-
-def _flat_yaml(text: str) -> dict[str, str]:
-    """Every value of a scenario with its key path; of a list of links, say, only how many."""
-    data = document.read(text, "resolved.yaml").data
-    return dict(flat(_counted(data))) if isinstance(data, Mapping) else {}
-
-
-def _counted(value: Any) -> Any:
-    """Long lists of lists or mappings as their length and a word that only equal ones share."""
-    if isinstance(value, Mapping):
-        return {str(key): _counted(inner) for key, inner in value.items()}
-    nested = isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value)
-    if nested and len(document.show(value)) > SHOWN_CHARACTERS:
-        return f"{len(value)} entries, #{_word(repr(value))}"
-    return value
-
-
-def _word(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:6]
-
-
-def _problems(stories: Mapping[str, Story]) -> Html | None:
-    items = [
-        tag("li", f"{name}: {problem}")
-        for name, story in stories.items()
-        for problem in story.verdict.problems
-    ]
-    return tag("ul", items) if items else None
 
 
 def _legend(all_runs: Mapping[str, Any], known: Mapping[str, Any]) -> Html:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness import by_hand
 from harness.document import show
 from harness.history import History
 from harness.lanes import shown as fault_text
@@ -57,7 +58,7 @@ def page(story: Story, files: Sequence[str] = ()) -> str:
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
         tag("p", ", ".join(_facts(story)), class_="facts"),
-        _verdict(story.verdict),
+        _verdict(story.verdict, by_hand.account(story.history)),
     ]
     parts = [
         Section("summary", "Summary", [frame.tiles(_tiles(story))] if story.tables else [None]),
@@ -95,7 +96,7 @@ def _facts(story: Story) -> Iterator[str]:
     yield f"seed {scenario.seed}"
 
 
-def _verdict(verdict: Verdict) -> Html:
+def _verdict(verdict: Verdict, ended: str) -> Html:
     problems = [tag("li", problem) for problem in verdict.problems]
     passed = sum(check.outcome == "pass" for check in verdict.checks)
     means = {
@@ -108,6 +109,7 @@ def _verdict(verdict: Verdict) -> Html:
         "div",
         tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
         words,
+        tag("p", "Ended: ", ended) if ended else None,
         tag("ul", problems) if problems else None,
         class_=f"verdict is-{verdict.outcome}",
     )
@@ -216,10 +218,11 @@ def _faults(story: Story) -> list[Child]:
             f"{row['start_s']:.3f}",
             "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
             charts.fitted(str(row["targets"]), 400) or "all links",
+            "by hand" if row["by_hand"] else "",
         )
         for row in found[:MOST_FAULTS].to_dict("records")
     ]
-    heads = ("fault", "what", "from (s)", "until (s)", "aimed at")
+    heads = ("fault", "what", "from (s)", "until (s)", "aimed at", "asked for")
     more = len(found) - len(rows)
     note = f"The first {MOST_FAULTS} of {len(found)}; tables/faults.csv has all."
     return [table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
