@@ -30,7 +30,7 @@ A discipline cannot preempt them, but neither the chunk that is being sent: what
 two chunks at most. The sender is woken when half of them are left.
 """
 
-RECEIVE_LOWAT_BYTES = 256 * 1024
+RECEIVE_LOWAT_BYTES = 1024 * 1024
 """A receiver that waits for a chunk is woken once per this many bytes, or at its end.
 
 Its socket needs a receive buffer of fixed size (`dial.RECEIVE_BUFFER_BYTES`): where the kernel

@@ -26,6 +26,7 @@ from scale import Meter
 from harness import runner
 from harness.measure import fidelity
 from harness.measure.judge import worst
+from harness.progress import Progress
 from harness.scenario import load, parse
 from harness.store import RunFolder
 
@@ -130,9 +131,13 @@ def synchronized(home: Path, changes: list[str]) -> tuple[float, float, float]:
     source = home / "mesh.yaml"
     source.write_text(MESH)
     meter = Meter()
+
+    def look(_: Progress) -> None:
+        meter.look()
+
     meter.start()
     try:
-        result = runner.run(load(source, changes), source, home / "runs", lambda _: meter.look())
+        result = runner.run(load(source, changes), source, home / "runs", look)
     finally:
         cpu_s = meter.look()
         meter.ended.set()

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from agents.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
+from agents.identity import Gate, Identity  # noqa: E402
 from harness.agency import Agency  # noqa: E402
 from harness.kernel import boot, build  # noqa: E402
 from harness.mininet_net import MininetNetwork  # noqa: E402
@@ -60,6 +62,8 @@ IPERF_S = 5
 IPERF_PORT = 5300
 
 BARE_CALL_BYTES = 1 << 20
+HELLO_S = 60
+FAILED = b"!"
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -181,18 +185,24 @@ def _bare(scenario: Scenario) -> None:
         children = []
         for site in sites:
             if (pid := os.fork()) == 0:
-                network.enter(site)
-                _exchange(network, site, report, wait)
+                try:
+                    network.enter(site)
+                    _exchange(network, site, report, wait)
+                except BaseException:
+                    traceback.print_exc()
+                    os.write(report, FAILED)
+                    os._exit(1)
                 os._exit(0)
             children.append(pid)
         for state in ("all listen", "all are connected"):
             for _ in sites:
-                os.read(ready, 1)
+                if os.read(ready, 1) == FAILED:
+                    raise SystemExit("a site's process failed")
             if state == "all are connected":
                 _mark(time.monotonic_ns())
             os.write(go, bytes(len(sites)))
-        for pid in children:
-            os.waitpid(pid, 0)
+        if any(os.waitpid(pid, 0)[1] for pid in children):
+            raise SystemExit("a site's process failed")
         _mark(time.monotonic_ns())
 
 
@@ -211,7 +221,8 @@ def _exchange(network: MininetNetwork, me: str, report: int, wait: int) -> None:
     listener = listen(network.address(me), WORKER_PORT)
     os.write(report, b".")
     os.read(wait, 1)
-    links = asyncio.run(mesh(me, "bare", listener, peers[:here], peers[here:])).values()
+    gate = Gate(Identity("bare", b""), me, 0, HELLO_S, lambda why, _: _say(why))
+    links = asyncio.run(mesh(listener, gate, peers[:here], peers[here:])).values()
     os.write(report, b".")
     os.read(wait, 1)
     poll = select.epoll()
@@ -259,13 +270,15 @@ def _iperf(scenario: Scenario) -> float:
             command = ["iperf3", "-J", "-t", str(IPERF_S), *where]
             clients.append(_at(network, src, command, stack))
         reports = [json.loads(client.communicate()[0]) for client in clients]
-    return sum(report["end"]["sum_received"]["bits_per_second"] for report in reports) / 8
+    bits = (report["end"]["sum_received"]["bits_per_second"] for report in reports)
+    return float(sum(bits) / 8)
 
 
 def _at(
     network: MininetNetwork, site: str, command: Sequence[str], stack: contextlib.ExitStack
 ) -> Any:
     """A program at a site, ended with the stack."""
+    assert network.mininet is not None
     process = network.mininet[site].popen(command, stdout=subprocess.PIPE)
     stack.callback(process.wait)
     stack.callback(process.kill)

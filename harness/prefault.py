@@ -14,6 +14,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from workloads.base import POPULATE_WRITE
+
 Pages = tuple[int, int]
 """A range of addresses: where it starts, and its length, in bytes."""
 
@@ -24,7 +26,6 @@ what an agent writes after it listens lies in such gaps."""
 _ENTRY_BYTES = 8
 _OURS_ALONE = 1 << 63 | 1 << 56
 """A page that is there and mapped only once; see Documentation/admin-guide/mm/pagemap.rst."""
-_POPULATE_WRITE = 23
 
 
 def written(pid: int) -> list[Pages]:
@@ -44,7 +45,7 @@ def populate(ranges: list[Pages]) -> None:
     """Makes these pages this process's own; what cannot be is left to be faulted in."""
     advise = ctypes.CDLL(None).madvise
     for start, length in ranges:
-        advise(ctypes.c_void_p(start), ctypes.c_size_t(length), _POPULATE_WRITE)
+        advise(ctypes.c_void_p(start), ctypes.c_size_t(length), POPULATE_WRITE)
 
 
 def _writable(maps: str) -> Iterator[Pages]:

@@ -7,6 +7,7 @@ fingerprint of a weighted sum is the weighted sum of the fingerprints).
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ Vector: TypeAlias = NDArray[np.float32]
 
 FINGERPRINT_BUCKETS = 16
 ELEMENT_BYTES = 4
+
+POPULATE_WRITE = 23
+"""`madvise`: have all pages there, writable; see madvise(2). Python has no name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,14 @@ def populated(elements: int) -> Vector:
     """Return fresh memory, all of its pages there at once; it holds zeros.
 
     In the embedded kernel a page costs a fault at its first touch, some 100 microseconds, and 6
-    where it is asked for together with others.
+    where it is asked for together with others. Where the kernel has huge pages, they are those.
     """
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
     size = max(ELEMENT_BYTES * elements, 1)
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.float32, elements)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for advice in (mmap.MADV_HUGEPAGE, POPULATE_WRITE):
+        with contextlib.suppress(OSError):  # an older or smaller kernel does without
+            memory.madvise(advice)
+    return np.frombuffer(memory, np.float32, elements)
 
 
 def digest(array: Vector) -> str:
