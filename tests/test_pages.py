@@ -21,7 +21,7 @@ from harness import report
 from harness.events import ComputeFinished, ComputeStarted
 from harness.history import History
 from harness.loads import loads
-from harness.pages import charts, layout, markup
+from harness.pages import charts, layout, markup, run
 from harness.pages.gantt import MOST_BARS, gantt
 from harness.pages.markup import tag
 from topologies.model import Link, Site, Topology
@@ -102,6 +102,16 @@ def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
     levels = [int(name[1]) for name, _ in plain.elements if re.fullmatch("h[1-6]", name)]
     assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
     assert [found["lang"] for found in plain.all("html")] == ["en"]
+
+
+def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, monkeypatch) -> None:
+    assert len(list(plain.all("summary"))) == 3
+    assert not [found for found in plain.all("summary") if "data-file" in found]
+    monkeypatch.setattr(run, "MOST_PRINTED_TASKS", 2)
+    long = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    assert [found.get("data-file") for found in long.all("summary")] == [
+        "tables/tasks.csv", None, None
+    ]  # fmt: skip
 
 
 def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:

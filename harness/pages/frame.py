@@ -73,6 +73,6 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
     )
 
 
-def folded(summary: str, *content: Child, long: bool = False) -> Html:
-    """What most readers do not need; `long` says that it is left out on paper."""
-    return tag("details", tag("summary", summary), *content, class_="long" if long else None)
+def folded(summary: str, *content: Child, file: str | None = None) -> Html:
+    """What most readers do not need; with a `file` that has it, paper names that instead."""
+    return tag("details", tag("summary", summary, data_file=file), *content)

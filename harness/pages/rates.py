@@ -32,7 +32,7 @@ def section(
     parts: list[Child] = [_bars(shown, len(used), counted, measured)]
     if probes is not None and len(probes):
         parts += [tag("h3", "Measured by the sites"), over_time(probes, clock)]
-    return [*parts, folded(f"In numbers: {len(shown)} links", _numbers(shown), long=True)]
+    return [*parts, folded(f"In numbers: {len(shown)} links", _numbers(shown))]
 
 
 def _bars(

@@ -29,6 +29,9 @@ MOST_FAULTS = 100
 MOST_LETTERS = 100_000
 """Of a scenario that is longer, the page says only where it is."""
 
+MOST_PRINTED_TASKS, MOST_PRINTED_LETTERS = 80, 8_000
+"""Of folded parts that are longer, paper says only where they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Story:
@@ -163,7 +166,9 @@ def _tasks(story: Story) -> list[Child]:
     many = f"the first {tasks.ROWS} of " if len(found) > tasks.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"
     numbers = frame.folded(
-        f"In numbers: {many}{len(found)} {plural}", *tasks.listed(found), long=True
+        f"In numbers: {many}{len(found)} {plural}",
+        *tasks.listed(found),
+        file="tables/tasks.csv" if len(found) > MOST_PRINTED_TASKS else None,
     )
     return [tag("p", words), tasks.times(found), numbers]
 
@@ -272,9 +277,10 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 
 def _scenario(story: Story) -> list[Child]:
     summary = "With every default and every link spelled out"
+    file = "resolved.yaml" if len(story.resolved) > MOST_PRINTED_LETTERS else None
     return [
         *((tag("p", "As it was given:"), _text(story.given)) if story.given else ()),
-        frame.folded(summary, _text(story.resolved), long=True),
+        frame.folded(summary, _text(story.resolved), file=file),
     ]
 
 

@@ -1,6 +1,16 @@
 "use strict";
-// Moves the overlay through time; without it the overlay shows the whole run.
+// Moves the overlay through time; without it the overlay shows the whole run. Unfolds for printing.
 (() => {
+  const folded = () => document.querySelectorAll("details:not([open], :has([data-file]))");
+  const unfolded = () => document.querySelectorAll("details[data-unfolded]");
+  addEventListener("beforeprint", () => folded().forEach((each) => {
+    each.open = true;
+    each.dataset.unfolded = "";
+  }));
+  addEventListener("afterprint", () => unfolded().forEach((each) => {
+    each.open = false;
+    delete each.dataset.unfolded;
+  }));
   const store = document.getElementById("loads");
   if (!store) return;
   const data = JSON.parse(store.textContent);
