@@ -14,6 +14,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 PIP_FLAGS ?=
 PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
 INSTALLED := .venv/.installed
+REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends
 
 .PHONY: help
@@ -36,11 +37,20 @@ lint: $(INSTALLED) ## check style and types
 
 .PHONY: docs
 docs: .venv/.docs ## build the documentation; warnings are errors
-	.venv/bin/trunkline schema --keys > docs/reference/scenario.md
-	.venv/bin/trunkline schema --commands > docs/reference/commands.md
-	.venv/bin/trunkline schema --tables > docs/tables.md
+	@for page in $(REFERENCE); do \
+	    .venv/bin/trunkline schema "--$${page%%:*}" | diff -u "$${page#*:}" - || { \
+	        echo "$${page#*:} is not what the code says: make reference, and commit it" >&2; \
+	        exit 1; \
+	    }; \
+	done
 	.venv/bin/sphinx-build --quiet --fresh-env --nitpicky --fail-on-warning docs docs/_build
 	@echo "docs/_build/index.html"
+
+.PHONY: reference
+reference: $(INSTALLED) ## write the pages of the documentation that are made from the code
+	@for page in $(REFERENCE); do \
+	    .venv/bin/trunkline schema "--$${page%%:*}" > "$${page#*:}"; \
+	done
 
 .PHONY: system
 system: ## install missing Debian packages
