@@ -41,7 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, metavar="N", help="change the scenario's seed")
     parser.add_argument(
-        "--out", metavar="DIR", help="where the results go (default: a new folder in runs)"
+        "--out",
+        metavar="DIR",
+        help="where the results go; folders are made (default: a new folder in runs)",
     )
     parser.add_argument(
         "--foreign",

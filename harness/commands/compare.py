@@ -58,7 +58,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=count, default=3, metavar="N", help="per cell (3)")
     parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument(
-        "--out", metavar="DIR", help="where everything goes (default: comparisons/SCENARIO)"
+        "--out",
+        metavar="DIR",
+        help="where everything goes; folders are made (default: comparisons/SCENARIO)",
     )
     parser.add_argument("--plots", action="store_true", help="draw every single run as well")
     parser.add_argument("--dry-run", action="store_true", help="only list the trials")

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=f"where the page of several runs goes (default: {COMPARISON}, here)",
+        help=f"where the page of several runs goes; folders are made (default: {COMPARISON}, here)",
     )
     terminal.add_quiet(parser)
     terminal.add_runs(parser)

@@ -54,7 +54,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trials", type=comparing.count, default=3, metavar="N", help="per cell")
     parser.add_argument("--jobs", type=comparing.count, default=1, metavar="N", help="runs at once")
-    parser.add_argument("--out", metavar="DIR", help="default: reproductions/FIGURE")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where it goes; folders are made (default: reproductions/FIGURE)",
+    )
     terminal.add_quiet(parser)
 
 

@@ -36,7 +36,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tries", type=count, default=40, metavar="N", help="runs to spend on shrinking (40)"
     )
-    parser.add_argument("--out", metavar="DIR", help="where it goes (default: soaks/SCENARIO)")
+    parser.add_argument(
+        "--out", metavar="DIR", help="where it goes; folders are made (default: soaks/SCENARIO)"
+    )
     terminal.add_quiet(parser)
 
 

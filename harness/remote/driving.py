@@ -106,8 +106,12 @@ class _Remote:
         names = self.greeting["runs"]
         if len(names) == 1:
             return str(names[0])
-        there = "there is none" if not names else f"say which one: {', '.join(names)}"
-        raise RemoteError(f"{self.host.text}: {there}")
+        if names:
+            raise RemoteError(f"{self.host.text}: say which one: {', '.join(names)}")
+        raise RemoteError(
+            f"{self.host.text}: no run of yours is there: one that was fetched is here (see: "
+            f"trunkline list runs), a new one begins with: trunkline run FILE --on {self.host.text}"
+        )
 
     def request(self, name: str) -> Request:
         """What a run there is. Raises RemoteError."""
