@@ -13,6 +13,7 @@ import resource
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +199,13 @@ def test_a_way_that_cannot_be_taken_is_named(server):
     assert "ProxyCommand" in refusal("lab")
     assert "more than 8 jumps" in refusal("loop")
     assert "cannot be reached: connection refused" in refusal("127.0.0.1:1")
+
+
+def test_a_machine_that_does_not_answer_may_be_overloaded(monkeypatch):
+    monkeypatch.setattr(ssh, "ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        said = refusal(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert "no SSH connection: it did not answer within 0.2 s; is that machine overloaded?" in said
 
 
 def attach(server, command=COMMAND, name=None):

@@ -14,6 +14,7 @@ import logging
 import re
 import shlex
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,13 @@ from harness.remote import RemoteError
 from harness.remote.wire import Wire
 
 PORT = 22
-CONNECT_S = 20.0
+REACH_S = 20.0
+"""For TCP to get through: the other side's kernel answers, however busy that machine is."""
+
+ANSWER_S = 120.0
+"""For each step after that, which takes its processor: as long as OpenSSH's server gives to whoever
+logs in (LoginGraceTime)."""
+
 SILENCE_S = 90.0
 """After how many seconds without a word the other side counts as gone; it says some every five."""
 
@@ -95,7 +102,7 @@ class Connection:
         try:
             if transport is None:
                 raise EOFError
-            channel = transport.open_session(timeout=CONNECT_S)
+            channel = transport.open_session(timeout=ANSWER_S)
             channel.settimeout(SILENCE_S)
             channel.exec_command(command)
         except (paramiko.SSHException, OSError, EOFError) as error:
@@ -122,7 +129,7 @@ class Program:
         with contextlib.suppress(OSError):
             while data := self.channel.recv_stderr(1 << 16):
                 said += data
-        exited = self.channel.status_event.wait(CONNECT_S)
+        exited = self.channel.status_event.wait(ANSWER_S)
         code = self.channel.recv_exit_status() if exited else -1
         return code, said.decode(errors="replace").strip()
 
@@ -173,7 +180,7 @@ def _through(via: Connection | None, target: Target, hops: contextlib.ExitStack)
     assert transport is not None
     try:
         channel = transport.open_channel(
-            "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=CONNECT_S
+            "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=ANSWER_S
         )
     except (paramiko.SSHException, OSError, EOFError) as error:
         where = f"{target.host}:{target.port}"
@@ -183,7 +190,7 @@ def _through(via: Connection | None, target: Target, hops: contextlib.ExitStack)
 
 def _socket(target: Target) -> socket.socket:
     try:
-        return socket.create_connection((target.host, target.port), CONNECT_S)
+        return socket.create_connection((target.host, target.port), REACH_S)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RemoteError(f"{target.host}:{target.port}: cannot be reached: {reason}") from None
@@ -196,29 +203,42 @@ def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection
             client.load_system_host_keys(file)
     client.set_missing_host_key_policy(_Unknown(target))
     keys = hops.enter_context(contextlib.closing(_Keys(target)))
+    began_s = time.monotonic()
     try:
         client.connect(
             target.key_name,
             PORT,  # its real one is in `key_name`, if it matters
             target.user,
             sock=sock,
-            timeout=CONNECT_S,
-            banner_timeout=CONNECT_S,
-            auth_timeout=CONNECT_S,
+            timeout=ANSWER_S,
+            banner_timeout=ANSWER_S,
+            auth_timeout=ANSWER_S,
+            transport_factory=_Patient,
             compress=target.options.get("compression", "no").lower() == "yes",
             auth_strategy=keys,
         )
     except paramiko.BadHostKeyException as error:
         raise RemoteError(_changed(target, error)) from None
-    except paramiko.AuthenticationException:
-        raise RemoteError(keys.refused()) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
-        where = f"{target.host}:{target.port}"
-        raise RemoteError(f"{where}: no SSH connection: {error or 'it hung up'}") from None
+        is_refusal = isinstance(error, paramiko.AuthenticationException)
+        if is_refusal and "Authentication timeout" not in str(error):
+            raise RemoteError(keys.refused()) from None
+        reason: object = error or "it hung up"
+        if is_refusal or time.monotonic() - began_s >= ANSWER_S:
+            reason = f"it did not answer within {ANSWER_S:g} s; is that machine overloaded?"
+        raise RemoteError(f"{target.host}:{target.port}: no SSH connection: {reason}") from None
     transport = client.get_transport()
     if transport is not None:
         transport.set_keepalive(KEEPALIVE_S)
     return Connection(target, client)
+
+
+class _Patient(paramiko.Transport):
+    """Gives the exchange of keys as long as all other steps."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.handshake_timeout = ANSWER_S
 
 
 class _Unknown(paramiko.MissingHostKeyPolicy):
