@@ -80,7 +80,7 @@ def describe(progress: Progress, stop: Stop) -> str:
 @contextlib.contextmanager
 def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Show]:
     """A bar that moves on a terminal; elsewhere a line now and then."""
-    if not console.is_terminal:
+    if not console.is_interactive:  # no terminal, or one that cannot move its cursor
         yield _plain(console, clock)
         return
     one_line = Column(no_wrap=True, overflow="ellipsis")

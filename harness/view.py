@@ -29,6 +29,9 @@ WINDOW_S = 5.0
 NARROW = 90
 """Columns below which everything stands in one column."""
 
+LEAST_BAR = 4
+"""Columns of the bar that shows how far the run is, where there is little room."""
+
 BAR = 12
 """Columns of a link's bar."""
 
@@ -95,18 +98,20 @@ class View:
         """How much of the run is done, 0 to 1."""
         return progress.fraction(self.latest, self.scenario.stop, len(self.situation.sites))
 
-    def clocks(self) -> str:
-        """The run's time beside ours, and when it should be over."""
+    def clocks(self) -> list[str]:
+        """The run's time beside ours, and when it should be over: in all words, and in fewer."""
         real_s = self.clock() - self.began_s
         run_s = self.now_ns / 1e9
-        words = f"{run_s:.1f} s {self.scenario.clock}, {about(real_s)} real"
+        now, ours = f"{run_s:.1f} s {self.scenario.clock}", f", {about(real_s)} real"
         if self.held:
-            return words
-        if run_s > 0 and self.scenario.clock == "virtual":
-            words += f" (x {run_s / real_s:.2g})" if real_s > 0 else ""
+            return [now + ours, now]
+        speed = left = ""
+        if run_s > 0 and real_s > 0 and self.scenario.clock == "virtual":
+            speed = f" (x {run_s / real_s:.2g})"
         if 0.01 < self.share < 1 and not self.latest.message:
-            words += f", about {about(real_s * (1 / self.share - 1))} left"
-        return words
+            left = f", about {about(real_s * (1 / self.share - 1))} left"
+        least = left.removeprefix(", ") or now
+        return [now + ours + speed + left, now + ours + left, now + left, least]
 
     def line(self) -> str:
         """Everything that matters, in one line."""
@@ -124,14 +129,11 @@ class View:
         """The whole picture, no higher than the terminal."""
         height = max(options.height or console.height, 8)
         yield from self._head(options.max_width)
-        room = height - 5
         if options.max_width < NARROW:
-            third = max(2, room // 3)
-            yield self._sites(third)
-            yield self._tasks(max(1, third // 2))
-            yield self._links(max(1, third // 2))
-            yield self._faults(max(1, room - 2 * third - 4))
+            yield from self._below_each_other(height - 3)
             return
+        yield Text()
+        room = height - 5
         grid = Table.grid(expand=True, padding=(0, 2))
         grid.add_column(ratio=2)
         grid.add_column(ratio=3)
@@ -145,20 +147,35 @@ class View:
         )
         yield grid
 
+    def _below_each_other(self, height: int) -> Iterator[RenderableType]:
+        """Everything in one column: faults and tasks first get room, then sites, links the rest."""
+        room = height - 3 - bool(self.faults)
+        faults = min(len(self.faults), max(1, room // 5))
+        tasks = min(max(1, len(self.situation.tasks)), max(1, room // 5))
+        rest = room - faults - tasks
+        sites = max(1, min(len(self.situation.sites), max(rest - 3, min(2, rest - 1))))
+        yield self._sites(sites)
+        yield self._tasks(tasks)
+        yield self._links(max(1, rest - sites))
+        if self.faults:
+            yield self._faults(faults)
+
     def _head(self, width: int) -> Iterator[RenderableType]:
         scenario = self.scenario
         what = f"{scenario.scheme.policy.kind}, {scenario.scheme.plan.kind}"
         kind = scenario.workload.kind if scenario.runs_programs else what
         yield Text.assemble((scenario.name, "bold"), f"  {kind}, {len(self.situation.sites)} sites")
+        texts = [f"{self.share:4.0%}  {words}" for words in self.clocks()]
+        words = next((text for text in texts if len(text) + LEAST_BAR + 2 <= width), texts[-1])
+        bar_width = min(30, max(LEAST_BAR, width - len(words) - 2))
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            ProgressBar(total=1.0, completed=self.share, width=min(30, width // 3)),
-            _one_line(f"{self.share:4.0%}  {self.clocks()}"),
+            ProgressBar(total=1.0, completed=self.share, width=bar_width),
+            _one_line(words),
         )
         yield bar
         described = progress.describe(self.latest, scenario.stop)
         yield _one_line(described, "dim")
-        yield Text()
 
     def _sites(self, rows: int) -> Table:
         """A line per site, or where there is no room one for all that do the same."""
@@ -186,7 +203,7 @@ class View:
 
     def _tasks(self, rows: int) -> Table:
         tasks = self.situation.tasks
-        table = _titled("tasks")
+        table = _titled("tasks" if len(tasks) <= rows else f"{rows} of {len(tasks)} tasks")
         for number, task in list(tasks.items())[:rows]:
             waits = [site for site in task.group if site in task.unfinished]
             what = f"waits for {' '.join(waits)}" if waits else "is about to end"
@@ -194,8 +211,6 @@ class View:
             table.add_row(Text(str(number)), _one_line(words))
         if not tasks:
             table.add_row(Text("none", style="dim"))
-        elif len(tasks) > rows:
-            table.caption = f"and {len(tasks) - rows} more"
         return table
 
     def _links(self, rows: int) -> Table:
@@ -206,13 +221,16 @@ class View:
             share = min(1.0, mbps / rate) if rate else 0.0
             bar = "█" * round(share * BAR)
             words = f"{mbps:.1f} Mbit/s, {share:.0%}" if rate else f"{mbps:.1f} Mbit/s, cut now"
-            table.add_row(Text(f"{src} → {dst}"), Text(f"{bar:·<{BAR}}", style="blue"), Text(words))
+            table.add_row(
+                _one_line(f"{src} → {dst}"), Text(f"{bar:·<{BAR}}", style="blue"), _one_line(words)
+            )
         if not loads:
             table.add_row(Text("nothing yet", style="dim"))
         return table
 
     def _faults(self, rows: int) -> Table:
-        table = _titled("faults")
+        more = len(self.faults) > rows
+        table = _titled(f"{rows} of {len(self.faults)} faults" if more else "faults")
         for text, since_ns in list(self.faults.values())[:rows]:
             table.add_row(_one_line(text, "red"), Text(f"for {_lasting(self.now_ns - since_ns)}"))
         return table
@@ -223,7 +241,6 @@ def _titled(title: str) -> Table:
         title=title,
         title_justify="left",
         title_style="bold",
-        caption_justify="left",
         box=None,
         show_header=False,
         min_width=len(title),
