@@ -34,6 +34,11 @@ LATE_TOLERANCE = 0.01
 TIMER_TOLERANCE = 0.1
 """Of the time that an agent's timers were watched; more means the same."""
 
+TOO_SLOW = (
+    "this machine was too slow or too busy for a real clock: take a virtual one, fewer sites, or "
+    "longer compute times"
+)
+
 
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """In a completed task every link carried what the plan says, no more and no less.
@@ -176,12 +181,16 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         for phase in done
         if phase.doing == "compute"
     )
+    slow = []
     if late_s > LATE_TOLERANCE * spent_s:
-        yield unsure(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
+        slow.append(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
     for event in history.all(TimersLate):
         if event.seconds > TIMER_TOLERANCE * event.of_s:
             share = event.seconds / event.of_s
-            yield unsure(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
+            slow.append(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
+    if slow:
+        yield unsure(TOO_SLOW)
+        yield from map(unsure, slow)
     for run in history.all(RunFinished):
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)

@@ -8,6 +8,7 @@ from three_sites import TOPOLOGY, Change, added, altered, history, without
 
 from harness.checks import CHECKS, judge, results_are_sums
 from harness.events import Contributed, TaskCompleted, TaskFinished, TaskStarted
+from harness.fidelity import TOO_SLOW
 from harness.history import History, Task
 from harness.verdict import Check, Finding, Rules, Verdict
 from workloads.base import Vector, fingerprint
@@ -328,13 +329,13 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "the host kept up",
         [added(900, "kyiv", "late", seconds=0.25)],
         "unknown",
-        "computing took 1.780 s, 0.250 s longer than modelled",
+        f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled",
     ),
     (
         "the host kept up",
         [added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)],
         "unknown",
-        "kyiv: timers were late for 25% of 2.000 s",
+        f"{TOO_SLOW}; kyiv: timers were late for 25% of 2.000 s",
     ),
     (
         "the host kept up",
