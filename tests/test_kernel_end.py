@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.kernel import KernelError, boot
+from harness.kernel.process import StallWatch
 
 ROOT = Path(__file__).parents[1]
 SEEDS = itertools.count(os.getpid() * 1000)
@@ -20,6 +22,7 @@ UNTIL_GONE_S = 10.0
 HOST = """
 import signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from harness.kernel import boot
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 folder, seed, clock, source = sys.argv[1:]
@@ -119,6 +122,23 @@ def test_background_processes_of_the_program_end_with_it(guest):
 def test_a_spinning_program_is_ended_because_its_clock_stands_still(guest):
     with pytest.raises(KernelError, match=r"the virtual clock stood still at \d+\.\d+ s"):
         guest.run(SPIN, stall_timeout_s=1, timeout_s=60)
+
+
+@pytest.mark.parametrize(("boot_s", "allowed_s"), [(0.4, 60), (10.0, 1200)])
+def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boot_s, allowed_s):
+    now_s = itertools.count(0, 10)
+    monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
+    used_s = {1: 0.0}
+    guest = SimpleNamespace(virtual_time_ns=-1, cpu_s=used_s.copy)
+    watch = StallWatch(guest)
+    watch.check()
+    guest.virtual_time_ns = 1_000_000_000
+    for computed_s in (boot_s, boot_s + allowed_s - 1):
+        used_s[1] = computed_s
+        watch.check()
+    used_s[1] = boot_s + allowed_s + 1
+    with pytest.raises(KernelError, match=f"at 1.000 s while one process used {allowed_s} s"):
+        watch.check()
 
 
 def test_spinning_on_the_real_clock_is_no_stall(guest):

@@ -64,7 +64,7 @@ def run(
     memory_mb: int = 6144,
     on_output: Callable[[bytes], None] | None = None,
     companion: Companion | None = None,
-    stall_timeout_s: float = 60.0,
+    stall_timeout_s: float | None = None,
     timeout_s: float | None = None,
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
@@ -91,7 +91,8 @@ def run(
         companion: talks to the program while it runs.
         stall_timeout_s: processor seconds that one process may burn while the virtual clock stands
             still, before it counts as spinning. A long computation of one process also looks like
-            that: choose more than the longest one takes. Unused with the real clock.
+            that: choose more than the longest one takes. By default it is a minute, or more where
+            booting was slow. Unused with the real clock.
         timeout_s: real seconds that the whole run may take.
 
     A SIGINT or SIGTERM that we get is passed on as SIGINT to the program, which has

@@ -30,6 +30,8 @@ from harness.ownership import VARIABLE, Owner
 INTERRUPT_GRACE_S = 10.0
 END_TIMEOUT_S = 10.0
 POLL_S = 0.2
+MIN_STALL_S = 60.0
+MIN_STALL_BOOTS = 120
 LOG_BYTES = 4096
 PIPE_BYTES = 1 << 20
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -210,12 +212,17 @@ class Guest:
 
 
 class StallWatch:
-    """Ends a run whose virtual clock stands still while one process burns processor time."""
+    """Ends a run whose virtual clock stands still while one process burns processor time.
 
-    def __init__(self, guest: Guest, timeout_s: float) -> None:
+    Without a timeout it is MIN_STALL_S, or MIN_STALL_BOOTS times what booting took: an emulated
+    processor needs many times as long for everything.
+    """
+
+    def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:
         self._guest = guest
-        self._timeout_s = timeout_s
-        self._period_s = min(5.0, timeout_s / 10)
+        self._timeout_s = MIN_STALL_S if timeout_s is None else timeout_s
+        self._depends = timeout_s is None
+        self._period_s = min(5.0, self._timeout_s / 10)
         self._next_s = 0.0
         self._seen_ns = -1
         self._seen_cpu_s: dict[int, float] = {}
@@ -227,17 +234,21 @@ class StallWatch:
             KernelError: a process has used `timeout_s` of processor time since the clock moved.
         """
         now_s = time.monotonic()
-        if now_s < self._next_s:
+        booted = self._depends and self._guest.virtual_time_ns >= 0
+        if now_s < self._next_s and not booted:
             return
         self._next_s = now_s + self._period_s
         cpu_s = self._guest.cpu_s()
+        if booted:
+            self._depends = False
+            self._timeout_s = max(self._timeout_s, MIN_STALL_BOOTS * sum(cpu_s.values()))
         if self._guest.virtual_time_ns != self._seen_ns:
             self._seen_ns = self._guest.virtual_time_ns
             self._seen_cpu_s = cpu_s
         elif any(s - self._seen_cpu_s.get(pid, 0.0) > self._timeout_s for pid, s in cpu_s.items()):
             raise KernelError(
                 f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
-                f"used {self._timeout_s:g} s of processor time: it spins without waiting, or "
+                f"used {self._timeout_s:.0f} s of processor time: it spins without waiting, or "
                 "computes for longer than the stall timeout allows"
             )
 
