@@ -15,16 +15,22 @@ from harness.plots import BLACK, BLUE, ORANGE, STYLE
 PANELS, COLUMNS = 32, 4
 """So many links have a panel, those that were measured most often, so many in a row."""
 
+WIDE_IN = 8.5
+"""How wide the figure is if nothing else is asked for."""
 
-def estimates(probes: pd.DataFrame, conditions: Conditions, end_s: float) -> Figure:
+
+def estimates(
+    probes: pd.DataFrame, conditions: Conditions, end_s: float, width_in: float = WIDE_IN
+) -> Figure:
     """Every measurement over time, a panel per link, and the rate that the link was set to."""
     counts = Counter(zip(probes["src"], probes["dst"], strict=True))
     chosen = {link for link, _ in counts.most_common(PANELS)}
     links = [link for link in conditions.spells if link in chosen]
     with mpl.rc_context(STYLE):
-        rows = -(-len(links) // COLUMNS)
-        figure = Figure(figsize=(8.5, 0.8 + 1.25 * rows), layout="constrained")
-        grid = list(figure.subplots(rows, COLUMNS, sharex=True, squeeze=False).flat)
+        columns = max(1, round(COLUMNS * width_in / WIDE_IN))
+        rows = -(-len(links) // columns)
+        figure = Figure(figsize=(width_in, 0.8 + 1.25 * rows), layout="constrained")
+        grid = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
         for axes, link in zip(grid, links, strict=False):
             found = probes[(probes["src"] == link[0]) & (probes["dst"] == link[1])]
             _panel(axes, found, conditions, link, end_s)

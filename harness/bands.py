@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from harness.history import Disturbance
-from harness.lanes import WIDTH_IN, Lane, lanes, span_s
+from harness.lanes import Lane, lanes, span_s
 
 COLOUR = "#d55e00"
 LANE_IN = 0.15
@@ -29,15 +29,16 @@ HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
 
 def below_a_strip(
-    height_in: float, faults: Sequence[Disturbance], window_s: tuple[float, float]
+    size_in: tuple[float, float], faults: Sequence[Disturbance], window_s: tuple[float, float]
 ) -> tuple[Figure, Axes]:
-    """A chart of this height, with a strip above it if there are any faults."""
-    shown = lanes(faults, window_s)
+    """A chart of this width and height, with a strip above it if there are any faults."""
+    width_in, height_in = size_in
+    shown = lanes(faults, window_s, width_in)
     if not shown:
-        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+        figure = Figure(figsize=size_in, layout="constrained")
         return figure, figure.add_subplot()
     strip_in = LANE_IN * (2 + max(lane.number for lane in shown))
-    figure = Figure(figsize=(WIDTH_IN, height_in + strip_in), layout="constrained")
+    figure = Figure(figsize=(width_in, height_in + strip_in), layout="constrained")
     strip, axes = figure.subplots(2, sharex=True, height_ratios=(strip_in, height_in))
     _fill(strip, shown)
     return figure, axes

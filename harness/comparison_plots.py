@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.comparison import shortened
+from harness.lanes import WIDTH_IN
 from harness.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
@@ -28,7 +29,13 @@ LETTER_INCH = 0.07
 """How wide a letter under an axis is."""
 
 COLUMNS = 3
-"""Panels beside each other."""
+"""Panels beside each other, at most."""
+
+COLUMN_IN = 3.4
+"""How wide a figure for one column of a paper's page is; `WIDTH_IN` is for both."""
+
+MOST_IN = 9.0
+"""How wide a panel may be that has many names."""
 
 GROUP = 0.7
 """Of the distance between two places on the axis, what the series at one place take."""
@@ -36,7 +43,8 @@ GROUP = 0.7
 FLUID = "fluid model"
 
 DOTS = 0.06
-"""How far to the left of its mean a trial stands."""
+DOTS_ALONE = 0.15
+"""How far to the left of its mean a trial stands; where there is one series, there is more room."""
 
 
 def draw(
@@ -50,12 +58,13 @@ def draw(
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
     places = _texts(cells, second or first)
     panels = _texts(cells, others)
-    rows, columns = -(-len(panels) // COLUMNS), min(len(panels), COLUMNS)
     with mpl.rc_context(STYLE):
         names = _names(places)
-        wanted = 1.2 + max(0.3 * len(cells) / len(panels), _span_inch(names))
-        width = float(np.clip(wanted, 4.5 / columns, 9))
-        figure = Figure(figsize=(columns * width + 0.5, 3.0 * rows + 0.5), layout="constrained")
+        panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _span_inch(names))
+        columns, width_in = _grid(len(panels), panel_in)
+        rows = -(-len(panels) // columns)
+        height_in = (2.0 if width_in == COLUMN_IN else 2.6) * rows + 0.5
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
             of_panel = trials[_text(trials, others) == panel], cells[_text(cells, others) == panel]
@@ -71,8 +80,26 @@ def draw(
             known = {name: handle for name, handle in known.items() if name == FLUID}
         if known:
             title = first[0] if second else None
-            figure.legend(known.values(), known, loc="outside upper left", ncols=4, title=title)
+            figure.legend(
+                known.values(),
+                known,
+                loc="outside upper left",
+                ncols=max(1, int(width_in / 1.6)),
+                title=title,
+            )
     return figure
+
+
+def _grid(panels: int, panel_in: float) -> tuple[int, float]:
+    """How many panels stand beside each other, and how wide the figure is.
+
+    As wide as one column of a page, or as both, unless a single panel needs more.
+    """
+    for columns in range(min(panels, COLUMNS), 0, -1):
+        for width_in in (COLUMN_IN, WIDTH_IN):
+            if columns * panel_in <= width_in:
+                return columns, width_in
+    return 1, min(panel_in, MOST_IN)
 
 
 def _series(
@@ -89,7 +116,8 @@ def _series(
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
         colour = COLOURS[number % len(COLOURS)]
         passed = trials[(_text(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
-        at = np.array([places.index(text) for text in _text(passed, keys[1])]) + offset - DOTS
+        at = np.array([places.index(text) for text in _text(passed, keys[1])]) + offset
+        at -= DOTS_ALONE if alone else DOTS
         axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
         means = cells[_text(cells, keys[0]) == name]
         at = np.array([places.index(text) for text in _text(means, keys[1])]) + offset

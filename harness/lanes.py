@@ -15,10 +15,10 @@ LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 """A drawn time has up to 17 digits; figures show four."""
 
 WIDTH_IN = 7.16
-"""How wide figures are: both columns of a paper's page, so that they need not be scaled."""
+"""How wide figures are if nothing else is asked for: both columns of a paper's page."""
 
 WIDTH_CHARACTERS = 160
-"""About so many characters of a strip's font fit beside each other in a chart."""
+"""About so many characters of a strip's font fit beside each other in a chart of that width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,13 @@ class Lane:
     left_of_end: bool
 
 
-def lanes(faults: Sequence[Disturbance], window_s: tuple[float, float]) -> tuple[Lane, ...]:
+def lanes(
+    faults: Sequence[Disturbance], window_s: tuple[float, float], width_in: float = WIDTH_IN
+) -> tuple[Lane, ...]:
     """Where the faults that can be seen in a window go, so that no two overlap."""
     taken_s: list[float] = []
     found = []
-    character_s = (window_s[1] - window_s[0]) / WIDTH_CHARACTERS
+    character_s = (window_s[1] - window_s[0]) / (WIDTH_CHARACTERS * width_in / WIDTH_IN)
     for fault in faults:
         start_s, end_s = (
             min(max(time_s, window_s[0]), window_s[1]) for time_s in span_s(fault, window_s)

@@ -62,12 +62,18 @@ BARS = 48
 LINEAR_RATIO = 3
 """Ratios above need a logarithmic axis, on which the band around 1 can still be seen."""
 
+NARROW_IN = 5.0
+"""Up to so many inches a figure is one column of a page."""
+
 STEMS = 100
 """Tasks up to which each has a line from its bound to its measured time."""
 
 
 def gantt(
-    history: History, sites: Sequence[str], window_s: tuple[float, float] | None = None
+    history: History,
+    sites: Sequence[str],
+    window_s: tuple[float, float] | None = None,
+    width_in: float = WIDTH_IN,
 ) -> Figure:
     """What every site did when, a row per site in the given order; `window_s` shows a part.
 
@@ -78,7 +84,7 @@ def gantt(
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
         height_in = 1.1 + row_in * len(sites)
-        figure, axes = bands.below_a_strip(height_in, history.faults, window_s)
+        figure, axes = bands.below_a_strip((width_in, height_in), history.faults, window_s)
         raster = sum(map(len, bars.values())) > VECTORS
         for name, colour in _GANTT.items():
             corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
@@ -91,27 +97,29 @@ def gantt(
         axes.grid(axis="x")
         bands.behind(axes, history.faults)
         bands.in_rows(axes, history.faults, {site: row for row, site in enumerate(sites)})
-        _task_numbers(axes, history, sites, window_s)
+        _task_numbers(axes, history, sites, window_s, width_in)
         used = [name for name in _GANTT if bars[name]]
         figure.legend(
             handles=[Patch(color=_GANTT[name], label=name) for name in used],
             loc="outside upper left",
-            ncols=len(used),
+            ncols=min(len(used), _entries(width_in, 1.15)),
             handlelength=1.2,
         )
     return figure
 
 
-def task_times(tasks: pd.DataFrame, faults: Sequence[Disturbance] = ()) -> Figure:
+def task_times(
+    tasks: pd.DataFrame, faults: Sequence[Disturbance] = (), width_in: float = WIDTH_IN
+) -> Figure:
     """Each task's measured time against its estimate and bound, and their ratio below.
 
     Those that ran while a fault went on have its band.
     """
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, 4.4), layout="constrained")
+        figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
         order = np.arange(len(tasks))
-        size = float(np.clip(300 / max(len(tasks), 1), 1.5, 6))
+        size = float(np.clip(300 * width_in / WIDTH_IN / max(len(tasks), 1), 1.5, 6))
         expected = tasks["estimate_s"] + tasks["latency_s"]
         if len(tasks) <= STEMS:
             upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=size / 2)
@@ -135,19 +143,21 @@ def task_times(tasks: pd.DataFrame, faults: Sequence[Disturbance] = ()) -> Figur
         upper.set(ylabel="task time (s)")
         upper.set_ylim(bottom=0)
         upper.grid(axis="y")
-        _ratios(lower, tasks, 0.7 * size)
+        _ratios(lower, tasks, 0.7 * size, width_in)
         for axes in (upper, lower):
             bands.behind_tasks(axes, faults, tasks)
         figure.legend(
             *upper.get_legend_handles_labels(),
             loc="outside upper left",
-            ncols=4,
+            ncols=_entries(width_in, 1.6),
             markerscale=6 / size,
         )
     return figure
 
 
-def link_utilisation(links: pd.DataFrame, sites: Sequence[str], counted: bool = False) -> Figure:
+def link_utilisation(
+    links: pd.DataFrame, sites: Sequence[str], counted: bool = False, width_in: float = WIDTH_IN
+) -> Figure:
     """Goodput over rate while busy, and payload, per directed link.
 
     A matrix of sources and destinations, or bars where the overlay is sparse and small. If
@@ -156,8 +166,9 @@ def link_utilisation(links: pd.DataFrame, sites: Sequence[str], counted: bool = 
     pairs = len(sites) * (len(sites) - 1)
     with mpl.rc_context(STYLE):
         if len(links) < pairs and len(links) <= BARS:
-            return _link_bars(links, "rate during tasks" if counted else "goodput while busy")
-        return _link_matrices(links, sites, counted)
+            what = "rate during tasks" if counted else "goodput while busy"
+            return _link_bars(links, what, width_in)
+        return _link_matrices(links, sites, counted, width_in)
 
 
 def accuracy(
@@ -165,10 +176,11 @@ def accuracy(
     target_percent: float | None = None,
     clock: str = "",
     faults: Sequence[Disturbance] = (),
+    width_in: float = WIDTH_IN,
 ) -> Figure:
     """Every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, 4.2), layout="constrained")
+        figure = Figure(figsize=(width_in, min(4.2, 1.05 * width_in)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
         times, values = table["t_s"], table["accuracy_percent"]
         upper.plot(times, values, "o", color=SKY, ms=3, label="one evaluation", mew=0)
@@ -184,7 +196,8 @@ def accuracy(
                 ls=(0, (5, 3)),
                 label=f"target {target_percent:g} %{when}",
             )
-        upper.legend(loc="lower right")
+        entries = upper.get_legend_handles_labels()
+        figure.legend(*entries, loc="outside upper left", ncols=_entries(width_in, 2.2))
         upper.grid()
         lower.plot(times, table["loss"], "o", color=ORANGE, ms=3, mew=0)
         lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
@@ -211,11 +224,15 @@ _GANTT: Mapping[str, str] = dict(
 
 
 def _task_numbers(
-    axes: Axes, history: History, sites: Sequence[str], window_s: tuple[float, float]
+    axes: Axes,
+    history: History,
+    sites: Sequence[str],
+    window_s: tuple[float, float],
+    width_in: float,
 ) -> None:
     """Each task's number on its members' bars, unless most bars are too short to hold it."""
     size = 6.5 if len(sites) <= FEW_SITES else 5
-    room_s = (window_s[1] - window_s[0]) * size / (84 * WIDTH_IN)
+    room_s = (window_s[1] - window_s[0]) * size / (84 * width_in)
     labels, tried = [], 0
     for site, done in phases(history).items():
         for phase in done:
@@ -238,12 +255,17 @@ def _task_numbers(
         )
 
 
+def _entries(width_in: float, each_in: float) -> int:
+    """How many entries of a legend stand beside each other."""
+    return max(1, int(width_in / each_in))
+
+
 def _time_label(history: History) -> str:
     clock = "" if history.run is None else history.run.clock
     return f"{clock} time (s)".strip()
 
 
-def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
+def _ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
     """Measured over expected time of completed tasks, in a band of what needs no explanation."""
     done = (tasks["outcome"] == "completed").to_numpy()
     ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
@@ -263,11 +285,12 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float) -> None:
     if len(ratio):
         inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
         words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
-        axes.set_title(f"measured / (estimate + latency): median {ratio.median():.3f}, {words}")
+        what, median = "measured / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
+        axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 
-def _link_bars(links: pd.DataFrame, what: str) -> Figure:
-    figure = Figure(figsize=(WIDTH_IN, 1.0 + 0.2 * len(links)), layout="constrained")
+def _link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
+    figure = Figure(figsize=(width_in, 1.0 + 0.2 * len(links)), layout="constrained")
     axes = figure.add_subplot()
     y = np.arange(len(links))
     axes.barh(y, links["rate_mbps"], 0.78, fc="none", ec=GREY, lw=0.8, label="link rate")
@@ -279,15 +302,23 @@ def _link_bars(links: pd.DataFrame, what: str) -> Figure:
         axes.text(rate + 0.01 * most, row, text, va="center", size=7)
     names = [f"{src} → {dst}" for src, dst in zip(links["src"], links["dst"], strict=True)]
     axes.set_yticks(y, names)
-    axes.set(xlabel="Mbit/s", xlim=(0, 1.2 * most), ylim=(len(links) - 0.4, -0.6))
+    axes.set(
+        xlabel="Mbit/s",
+        xlim=(0, (1 + 0.2 * WIDTH_IN / width_in) * most),
+        ylim=(len(links) - 0.4, -0.6),
+    )
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
     figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-def _link_matrices(links: pd.DataFrame, sites: Sequence[str], counted: bool) -> Figure:
-    figure = Figure(figsize=(WIDTH_IN, 0.45 * WIDTH_IN), layout="constrained")
+def _link_matrices(
+    links: pd.DataFrame, sites: Sequence[str], counted: bool, width_in: float
+) -> Figure:
+    """Two of them, below each other where the figure is narrow."""
+    shape, height = ((1, 2), 0.45) if width_in > NARROW_IN else ((2, 1), 1.8)
+    figure = Figure(figsize=(width_in, height * width_in), layout="constrained")
     panels = (
         (
             "utilisation_percent",
@@ -301,7 +332,7 @@ def _link_matrices(links: pd.DataFrame, sites: Sequence[str], counted: bool) -> 
     places = links["src"].map(row), links["dst"].map(row)
     idle = np.full((len(sites), len(sites)), np.nan)
     idle[places] = 0.08
-    for axes, (column, factor, title, top) in zip(figure.subplots(1, 2), panels, strict=True):
+    for axes, (column, factor, title, top) in zip(figure.subplots(*shape), panels, strict=True):
         cells = np.full((len(sites), len(sites)), np.nan)
         cells[places] = (links[column] * factor).where(links["bytes"] > 0)
         axes.imshow(idle, cmap="Greys", vmin=0, vmax=1)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -38,17 +39,18 @@ CLOSE_UP_TASKS = 24
 """A run of more tasks than twice these gets a second Gantt chart, of its first so many tasks."""
 
 
-def build(run_dir: Path) -> Verdict:
+def build(run_dir: Path, width_in: float | None = None) -> Verdict:
     """Make all that a run folder says of its run again, and return the verdict.
 
-    That is `tables/`, `plots/`, `verdict.json` and `report.html`. Raises what `read` does.
+    That is `tables/`, `plots/`, `verdict.json` and `report.html`. Figures are drawn `width_in`
+    inches wide, or as wide as they usually are. Raises what `read` does.
     """
     folder = RunFolder(run_dir)
     story = read(run_dir)
     for name, table in story.tables.items():
         folder.write_table(name, table)
     if story.tables and story.scenario.outputs.plots:
-        _draw(folder, story)
+        _draw(folder, story, {} if width_in is None else {"width_in": width_in})
     folder.write_json("verdict.json", story.verdict.to_json())
     folder.write_text("report.html", page(story, _files(run_dir)))
     return story.verdict
@@ -222,25 +224,25 @@ def _files(run_dir: Path) -> list[str]:
     )
 
 
-def _draw(folder: RunFolder, story: Story) -> None:
+def _draw(folder: RunFolder, story: Story, width: Mapping[str, Any]) -> None:
     from harness import awareness_plots, plots  # matplotlib takes a second to load
 
     scenario, history = story.scenario, story.history
     sites = scenario.topology.site_names
     tasks, accuracy = story.tables["tasks"], story.tables["accuracy"]
-    folder.write_figure("gantt", plots.gantt(history, sites))
+    folder.write_figure("gantt", plots.gantt(history, sites, **width))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
-        folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s)))
-    folder.write_figure("tasks", plots.task_times(tasks, history.faults))
-    figure = plots.link_utilisation(story.links, sites, scenario.runs_programs)
+        folder.write_figure("gantt-start", plots.gantt(history, sites, (0.0, until_s), **width))
+    folder.write_figure("tasks", plots.task_times(tasks, history.faults, **width))
+    figure = plots.link_utilisation(story.links, sites, scenario.runs_programs, **width)
     folder.write_figure("links", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
-        figure = plots.accuracy(accuracy, target, scenario.clock, history.faults)
+        figure = plots.accuracy(accuracy, target, scenario.clock, history.faults, **width)
         folder.write_figure("accuracy", figure)
     probes = story.tables.get("probes")
     if probes is not None and len(probes):
         conditions = Conditions.of(history, scenario.topology)
-        figure = awareness_plots.estimates(probes, conditions, history.end_ns / 1e9)
+        figure = awareness_plots.estimates(probes, conditions, history.end_ns / 1e9, **width)
         folder.write_figure("probes", figure)

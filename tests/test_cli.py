@@ -215,6 +215,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["list", "plan"], "invalid choice: 'plan': did you mean plans? allowed is one of top"),
         (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
         (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
+        (["report", "nothing", "--width", "1"], "argument --width: 1: allowed is 2 to 20"),
     ],
 )
 def test_bad_usage_is_64_and_says_what_is_allowed(arguments, text, capsys):
@@ -284,7 +285,7 @@ def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
 
     verdict = Verdict.of([Check("bytes are right", "unknown", "nothing was sent")])
     seen = []
-    monkeypatch.setattr(report, "build", lambda path: seen.append(path.resolve()) or verdict)
+    monkeypatch.setattr(report, "build", lambda path, width: seen.append(path.resolve()) or verdict)
     runs = str(run_dir.parents[1])
     name = "quickstart" if by_name else str(run_dir)
     assert cli.main(["report", name, "--runs", runs, "--quiet"]) == 2

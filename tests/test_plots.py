@@ -1,5 +1,6 @@
 """The figures show what the tables and the log say, and come out the same every time."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -164,13 +165,11 @@ def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
     assert lower.get_xlabel() == "virtual time (s)"
     assert upper.get_ylabel() == "test accuracy (%)"
     assert list(upper.lines[0].get_ydata()) == [41.5, 81.5]
-    legend = upper.get_legend()
-    assert legend is not None
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "one evaluation", "best so far", "target 80 %, after 2.29 s",
     ]  # fmt: skip
-    missed = plots.accuracy(tables.accuracy(history()), 90.0).axes[0].get_legend()
-    assert missed is not None
+    (missed,) = plots.accuracy(tables.accuracy(history()), 90.0).legends
     assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
 
 
@@ -254,6 +253,20 @@ def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
     table = tables.tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0))
     for figure in (plots.gantt(empty, SITES), plots.task_times(table)):
         assert plots.render(figure, "png")
+
+
+def test_figures_for_one_column_have_its_width() -> None:
+    table = tasks()
+    links = tables.links(history(), TOPOLOGY)
+    for figure in (
+        plots.gantt(FAULTY, SITES, width_in=3.4),
+        plots.task_times(table, FAULTY.faults, width_in=3.4),
+        plots.link_utilisation(links, SITES, width_in=3.4),
+        plots.accuracy(tables.accuracy(history()), 80.0, "virtual", width_in=3.4),
+    ):
+        svg = plots.render(figure, "svg").decode()
+        width_pt = float(re.search(r'width="([\d.]+)pt"', svg)[1])  # type: ignore[index]
+        assert 3.2 < width_pt / 72 < 3.6
 
 
 def test_sixty_sites_have_their_names_and_no_numbers_in_cells() -> None:

@@ -11,6 +11,7 @@ EPILOG = """\
 examples:
   trunkline report quickstart                         the latest run of that scenario
   trunkline report runs/quickstart/20261121-210427
+  trunkline report quickstart --width 3.4             its figures for one column of a paper
   trunkline report runs/a/latest runs/b/latest --out a-and-b.html
 
 With one RUN, its folder's report.html, tables, plots and verdict are made again from its event log,
@@ -30,6 +31,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"where the page of several runs goes; folders are made (default: {COMPARISON}, here)",
     )
+    parser.add_argument(
+        "--width",
+        type=_inches,
+        metavar="INCHES",
+        help="how wide the figures of one run are, such as 3.4 for one column of a paper "
+        "(default: 7.16, both columns)",
+    )
     terminal.add_quiet(parser)
     terminal.add_runs(parser)
 
@@ -40,12 +48,24 @@ def run(arguments: argparse.Namespace) -> int:
 
     folders = [_folder(name, Path(arguments.runs)) for name in arguments.run]
     if len(folders) > 1:
+        if arguments.width:
+            raise terminal.UsageError(f"--width {arguments.width:g}: allowed with one run")
         return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
     if arguments.out:
         raise terminal.UsageError(
             f"--out {arguments.out}: allowed with several runs; one run's page is its report.html"
         )
-    return terminal.show_verdict(folders[0], report.build(folders[0]), arguments.quiet)
+    return terminal.show_verdict(
+        folders[0], report.build(folders[0], arguments.width), arguments.quiet
+    )
+
+
+def _inches(text: str) -> float:
+    """A width that figures can have, as an argument's type."""
+    width_in = float(text)
+    if not 2 <= width_in <= 20:
+        raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
+    return width_in
 
 
 def _folder(name: str, runs: Path) -> Path:
