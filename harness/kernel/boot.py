@@ -27,8 +27,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
-    # Mininet asks distutils for a version; setuptools would bring its own, and all of itself.
-    "SETUPTOOLS_USE_DISTUTILS": "stdlib",
+    # Mininet asks distutils for a version; setuptools would bring its own, and all of itself. It
+    # has to from Python 3.12 on, which has none.
+    "SETUPTOOLS_USE_DISTUTILS": "stdlib" if sys.version_info < (3, 12) else "local",
     "TERM": "dumb",
     "TMPDIR": "/run/tmp",
 }
