@@ -46,9 +46,9 @@ def _lines(
 ) -> Iterator[str]:
     first, *_ = givens.values()
     for number, (name, story) in enumerate(stories.items(), 1):
-        for problem in story.verdict.problems:
-            yield f"Run {number}: {story.verdict.outcome}: {problem}"
         if hand := by_hand.told(story.history):
             yield f"Run {number}: by hand: {hand}"
         if others := [part for part in givens[name].unlike(first) if part not in varied]:
             yield f"Run {number}: not as in the first: {', '.join(others)}"
+        for problem in story.verdict.problems:
+            yield f"Run {number}: {story.verdict.outcome}: {problem}"
