@@ -22,6 +22,7 @@ from harness.events import ComputeFinished, ComputeStarted
 from harness.history import History
 from harness.loads import loads
 from harness.pages import charts, layout, markup, run
+from harness.pages.differences import Givens
 from harness.pages.gantt import MOST_BARS, gantt
 from harness.pages.markup import tag
 from topologies.model import Link, Site, Topology
@@ -295,6 +296,19 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     assert made.texts["li"].count(name) == 3
     assert made.texts["th"].count(name) == 1
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
+
+
+def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> None:
+    ours = {"commit": "1", "host.cpus": "2"}
+    first, edited, other = (
+        Givens({"scheme.plan": plan, f"code.{plan}": text}, ours)
+        for plan, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "1"))
+    )
+    assert edited.unlike(first) == ["own files"]
+    assert other.unlike(first) == ["scheme"]
+    assert Givens({}, {"commit": "2", "host.cpus": "4"}).unlike(Givens({}, ours)) == [
+        "code", "machine"
+    ]  # fmt: skip
 
 
 def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ SHOWN_CHARACTERS = 60
 SAME_ANYWAY = ("name", "outputs", "description", "owner")
 """Keys that tell nothing about a difference between results."""
 
+OWN_FILES = "code."
+"""Before the names of the files whose text a resolved scenario has."""
+
 IN_A_WORD = {
     "version": "code",
     "commit": "code",
@@ -47,9 +50,14 @@ class Givens:
 
     def unlike(self, other: Givens) -> list[str]:
         """The parts of both that are not alike, each once: `clock`, `workload`, `code`, ..."""
-        pairs = ((self.scenario, other.scenario), (self.environment, other.environment))
-        parts = (key.partition(".")[0] for pair in pairs for key, *_ in _unlike(pair))
-        return list(dict.fromkeys(IN_A_WORD.get(part, part) for part in parts))
+        given = [
+            "own files" if key.startswith(OWN_FILES) else key.partition(".")[0]
+            for key, *values in _unlike((self.scenario, other.scenario))
+            if all(values) or not key.startswith(OWN_FILES)  # who names a file differs, too
+        ]
+        pair = self.environment, other.environment
+        around = [key.partition(".")[0] for key, *_ in _unlike(pair)]
+        return list(dict.fromkeys([*given, *(IN_A_WORD.get(part, part) for part in around)]))
 
 
 def tells(key: str) -> bool:
