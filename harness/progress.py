@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from harness.units import SIZE_BYTES, TIME_S
 Show = Callable[[float, str], None]
 """Shows how much is done (0 to 1) and what is going on, in a few words."""
 
-PLAIN_PERIOD_S = 3.0
-"""Least real time between two lines where there is no terminal."""
+PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
+"""Least real time between two lines where there is no terminal: so much, and such a share of the
+time so far, for a log that hours do not fill."""
 
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
 
@@ -58,15 +60,16 @@ def fraction(progress: Progress, stop: Stop, sites: int) -> float:
     return min(1.0, max(shares))
 
 
-def describe(progress: Progress, stop: Stop) -> str:
+def describe(progress: Progress, stop: Stop, sites: int) -> str:
     """Progress in words, each number with the stop condition that it runs towards."""
     if progress.message:
         return progress.message
     time_of = f" of {short(stop.time_s, TIME_S)}" if stop.time_s is not None else ""
+    rounds_of = f" of {stop.rounds * sites}" if stop.rounds is not None else ""
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [
         f"{progress.virtual_s:.1f} s{time_of}",
-        f"rounds {progress.rounds}",
+        f"rounds {progress.rounds}{rounds_of}",
         f"tasks {progress.tasks}{tasks_of}",
         short(progress.bytes_moved, SIZE_BYTES),
     ]
@@ -123,12 +126,14 @@ def about(time_s: float) -> str:
 
 
 def _plain(console: Console, clock: Callable[[], float]) -> Show:
-    last_s, last_text = -PLAIN_PERIOD_S, ""
+    begun_s, last_s, last_text = math.inf, -math.inf, ""
 
     def show(share: float, text: str) -> None:
-        nonlocal last_s, last_text
+        nonlocal begun_s, last_s, last_text
         now_s = clock()
-        if now_s - last_s >= PLAIN_PERIOD_S and text != last_text:
+        begun_s = min(begun_s, now_s)
+        period_s = max(PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE * (now_s - begun_s))
+        if now_s - last_s >= period_s and text != last_text:
             last_s, last_text = now_s, text
             console.print(f"{share:4.0%} {text}", markup=False, highlight=False, soft_wrap=True)
 

@@ -97,9 +97,10 @@ def followed(
 
         def on_progress(scenario: Scenario, now: Progress) -> None:
             nonlocal done
-            share = progress.fraction(now, scenario.stop, len(scenario.topology.sites))
+            sites = len(scenario.topology.sites)
+            share = progress.fraction(now, scenario.stop, sites)
             done = max(done, share)
-            show(done, progress.describe(now, scenario.stop))
+            show(done, progress.describe(now, scenario.stop, sites))
 
         yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
 

@@ -115,7 +115,7 @@ class View:
 
     def line(self) -> str:
         """Everything that matters, in one line."""
-        words = [progress.describe(self.latest, self.scenario.stop)]
+        words = [self._described()]
         if self.situation.tasks:
             words.append(f"tasks going on {len(self.situation.tasks)}")
         loads = self.loads()
@@ -124,6 +124,9 @@ class View:
             words.append(f"busiest {src} -> {dst} {mbps:.1f} Mbit/s")
         words += [f"fault: {text}" for text, _ in self.faults.values()]
         return "; ".join(words)
+
+    def _described(self) -> str:
+        return progress.describe(self.latest, self.scenario.stop, len(self.situation.sites))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The whole picture, no higher than the terminal."""
@@ -174,8 +177,7 @@ class View:
             _one_line(words),
         )
         yield bar
-        described = progress.describe(self.latest, scenario.stop)
-        yield _one_line(described, "dim")
+        yield _one_line(self._described(), "dim")
 
     def _sites(self, rows: int) -> Table:
         """A line per site, or where there is no room one for all that do the same."""

@@ -385,19 +385,21 @@ def test_the_bar_follows_the_stop_condition_that_is_nearest(now, stop, share):
 
 def test_progress_names_every_number_and_what_it_runs_towards():
     now = Progress(12.34, 30, 9, 123_456_789, 61.25)
-    stop = Stop(time_s=300, tasks=20, accuracy_percent=80)
-    assert progress.describe(now, stop) == (
-        "12.3 s of 300 s, rounds 30, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
+    stop = Stop(time_s=300, rounds=10, tasks=20, accuracy_percent=80)
+    assert progress.describe(now, stop, sites=4) == (
+        "12.3 s of 300 s, rounds 30 of 40, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
     )
 
 
-def test_without_a_terminal_there_is_a_line_every_few_seconds():
-    times = iter([0.0, 1.0, 2.9, 3.0, 7.0])
+def test_without_a_terminal_there_is_a_line_every_few_seconds_and_fewer_later():
+    times = iter([0.0, 1.0, 2.9, 3.0, 7.0, 1000.0, 1040.0, 1060.0])
     screen = io.StringIO()
     with progress.live(Console(file=screen, width=40), lambda: next(times)) as show:
         for share, text in [(0, "a"), (0.1, "b"), (0.2, "c"), (0.5, "d"), (0.6, "d")]:
             show(share, text)
-    assert screen.getvalue() == "  0% a\n 50% d\n"
+        for share, text in [(0.7, "e"), (0.8, "f"), (0.9, "g")]:
+            show(share, text)
+    assert screen.getvalue() == "  0% a\n 50% d\n 70% e\n 90% g\n"
 
 
 def test_on_a_terminal_there_is_one_line_that_goes_away():
