@@ -295,6 +295,10 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     assert "Run 2: not as in the first: seed, clock" in made.texts["li"]
     assert made.texts["li"].count(name) == 3
     assert made.texts["th"].count(name) == 1
+    report.build(tmp_path / "1")
+    alone = Page((tmp_path / "1" / "report.html").read_text())
+    assert "outage oslo rome, by hand" in alone.texts["td"]
+    assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
 
 

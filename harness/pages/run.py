@@ -219,15 +219,14 @@ def _faults(story: Story) -> list[Child]:
     rows = [
         (
             str(row["fault"]),
-            fault_text(str(row["text"])),
+            f"{fault_text(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
             f"{row['start_s']:.3f}",
             "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
             charts.fitted(str(row["targets"]), 400) or "all links",
-            "by hand" if row["by_hand"] else "",
         )
         for row in found[:MOST_FAULTS].to_dict("records")
     ]
-    heads = ("fault", "what", "from (s)", "until (s)", "aimed at", "asked for")
+    heads = ("fault", "what", "from (s)", "until (s)", "aimed at")
     more = len(found) - len(rows)
     note = f"The first {MOST_FAULTS} of {len(found)}; tables/faults.csv has all."
     return [table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
