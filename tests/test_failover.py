@@ -152,9 +152,10 @@ def test_a_worker_without_controller_refuses_contributions_to_tasks_that_it_does
 def test_a_block_moves_to_another_aggregator_when_a_member_loses_the_link_to_its_own():
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, tasks=2, task_s=30.0)
     run(wan, (0.4, cut("s0", "s1")))
-    moved = wan.of("task_rearranged")
-    assert [(e["task"], e["reason"]) for e in moved] == [(0, "s1 and s0 lost each other")]
-    hubs = {block["aggregator"] for block in moved[0]["forest"]["blocks"]}
+    (moved,) = wan.of("task_rearranged")
+    assert moved["task"] == 0
+    assert moved["reason"] in ("s0 and s1 lost each other", "s1 and s0 lost each other")
+    hubs = {block["aggregator"] for block in moved["forest"]["blocks"]}
     assert hubs <= {"s2", "s3"}
     assert [e["task"] for e in wan.of("task_completed")] == [0, 1]
     assert not wan.of("task_halted")

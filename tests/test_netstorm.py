@@ -106,14 +106,14 @@ def test_the_table_of_paths_says_what_went_around_and_makes_up_the_plans_edges()
 
 def test_who_is_ready_asks_and_sends_at_once_and_who_hears_late_keeps_what_came_early():
     wan = Wan(mesh(FIVE, 4.0), "fapt", bsp.create(FIVE, barrier=False), elements=4000, tasks=4)
-    wan.path("s3", "controller").delay_s = 0.5
+    wan.path("s3", "controller").delay_s = 0.4  # there and back below the 1 s that a call may take
     wan.run()
     assert wan.verdict().outcome == "pass"
     assert len(wan.of("task_completed")) == 4
     for start in wan.of("task_started"):
         task = start["task"]
         joined = {e["site"]: e["t_ns"] for e in wan.of("task_joined") if e["task"] == task}
-        assert joined["s3"] > max(joined[site] for site in FIVE if site != "s3") + 400_000_000
+        assert joined["s3"] > max(joined[site] for site in FIVE if site != "s3") + 300_000_000
         early = [e for e in wan.of("received") if (e["site"], e["task"]) == ("s3", task)]
         assert min(e["start_ns"] for e in early) < joined["s3"]
 

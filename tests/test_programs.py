@@ -257,7 +257,7 @@ def test_programs_that_cannot_start_are_refused_with_a_reason(runs):
 def test_whatever_ends_the_session_ends_the_programs_and_their_daemons(runs):
     assert (runs.code("terminated"), runs.code("killed")) == (inside.INTERRUPTED, -signal.SIGKILL)
     (last,) = runs.events("terminated", "run_finished")
-    assert last["reason"] == "ended by KeyboardInterrupt"
+    assert last["reason"] == "interrupted"
 
 
 def test_a_preloaded_file_runs_as_it_would_by_itself(runs):

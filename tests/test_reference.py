@@ -1,5 +1,6 @@
 """The reference pages say what the program goes by, all of it."""
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -48,11 +49,11 @@ def test_every_key_has_a_meaning_in_the_docstring_that_declares_it():
 
 def test_nothing_is_explained_that_is_no_option():
     for function in functions():
-        _, _, section = (function.__doc__ or "").partition("Options:\n")
+        _, _, section = (inspect.getdoc(function) or "").partition("Options:\n")
         names = {option.name for option in options_of(function)}
         for line in section.splitlines():
-            if line.startswith(" " * 8) and line[8] != " ":
-                assert set(line[8:].partition(":")[0].split(", ")) <= names, (function, line)
+            if line.startswith(" " * 4) and line[4] != " ":
+                assert set(line[4:].partition(":")[0].split(", ")) <= names, (function, line)
 
 
 def test_editors_show_meanings():
