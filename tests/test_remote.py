@@ -244,6 +244,12 @@ def test_a_message_of_the_login_shell_is_no_greeting(server):
         attach(server, f"echo Welcome to this machine! && {COMMAND}")
 
 
+def test_trunkline_there_may_take_longer_to_start_than_to_speak(server, monkeypatch):
+    monkeypatch.setattr(ssh, "SILENCE_S", 0.01)
+    with pytest.raises(RemoteError, match="no run of yours is there"):
+        attach(server)
+
+
 def test_a_name_from_the_other_side_stays_in_its_folder(tmp_path):
     for name in ("../evil", "/etc/evil", "a/../../evil", ""):
         sent = json.dumps({"file": name, "bytes": 1}).encode() + b"\nx"

@@ -237,6 +237,7 @@ def _greeted(host: Host, connection: Connection) -> Iterator[_Remote]:
         try:
             program.wire.skip_to(_GREETING)
             greeting, _ = program.wire.receive()
+            program.speaks()
         except BrokenError as error:
             raise RemoteError(_no_trunkline(host, *program.ended(), str(error))) from None
         ours, theirs = store.version("trunkline"), greeting.get("trunkline")

@@ -35,6 +35,9 @@ ANSWER_S = 120.0
 """For each step after that, which takes its processor: as long as OpenSSH's server gives to whoever
 logs in (LoginGraceTime)."""
 
+START_S = 300.0
+"""For the first word of a program: an emulated processor took over 90 s, beside a run."""
+
 SILENCE_S = 90.0
 """After how many seconds without a word the other side counts as gone; it says some every five."""
 
@@ -103,7 +106,7 @@ class Connection:
             if transport is None:
                 raise EOFError
             channel = transport.open_session(timeout=ANSWER_S)
-            channel.settimeout(SILENCE_S)
+            channel.settimeout(START_S)
             channel.exec_command(command)
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise RemoteError(
@@ -122,6 +125,10 @@ class Program:
 
     def __post_init__(self) -> None:
         self.wire = Wire(lambda: self.channel.recv(1 << 16), self.channel.sendall)
+
+    def speaks(self) -> None:
+        """It has said its first word: from now on it is not silent for long."""
+        self.channel.settimeout(SILENCE_S)
 
     def ended(self) -> tuple[int, str]:
         """Exit code and error output of one that has closed its output; -1 if there is no code."""
