@@ -3,7 +3,8 @@
 # again: it does what is missing. It is run by a user who may use sudo, or by root.
 #
 # From the environment: MIRROR, a Debian mirror in place of the machine's own, such as a snapshot;
-# TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 can have; what pip reads.
+# TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 can have, and a path is that of one
+# that this checkout has built elsewhere; what pip reads.
 set -euo pipefail
 
 FOLDER=${TRUNKLINE_FOLDER:-$HOME/trunkline}
@@ -23,9 +24,9 @@ if ! dpkg-query --status make python3-venv >/dev/null 2>&1; then
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet \
         --no-install-recommends make python3-venv
 fi
-with_kernel=no
-[ "$(dpkg --print-architecture)" != amd64 ] || with_kernel=${TRUNKLINE_KERNEL:-yes}
-if [ "$with_kernel" = yes ]; then
+kernel=no
+[ "$(dpkg --print-architecture)" != amd64 ] || kernel=${TRUNKLINE_KERNEL:-yes}
+if [ "$kernel" = yes ]; then
     make system
 else
     make system PACKAGES="$(sed '/^# The embedded kernel/,/^$/d; s/#.*//' debian-packages.txt | xargs)"
@@ -41,6 +42,18 @@ fi
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
 trunkline --version
 
-[ "$with_kernel" != yes ] || trunkline kernel build
+case $kernel in
+    no) ;;
+    yes) trunkline kernel build ;;
+    *)
+        brought=$(trunkline kernel path)
+        install -D "$kernel" "$brought"
+        "$brought" --version || {
+            rm "$brought"
+            echo "provision.sh: $kernel does not run here: it was built on another system" >&2
+            exit 1
+        }
+        ;;
+esac
 "${as_root[@]}" modprobe -a sch_netem sch_ingress cls_matchall act_police sch_htb tcp_cubic ||
     echo "provision.sh: this machine's kernel lacks what links of the host backend need" >&2

@@ -16,11 +16,15 @@ trap 'rm -rf "$work"' EXIT
 git ls-files -z --cached --others --exclude-standard |
     tar --create --file "$work/checkout.tar" --null --files-from -
 
-# A CA file is copied, and is then where the Vagrantfile puts it.
-touch "$work/ca.pem"
+# Files are copied, and are then where the Vagrantfile puts them.
+touch "$work/ca.pem" "$work/linux"
 if [ -n "${PIP_CERT:-}" ]; then
     cp "$PIP_CERT" "$work/ca.pem"
     export PIP_CERT=/tmp/trunkline-ca.pem
+fi
+if [[ "${TRUNKLINE_KERNEL:-}" == */* ]]; then
+    cp "$TRUNKLINE_KERNEL" "$work/linux"
+    export TRUNKLINE_KERNEL=/tmp/trunkline-linux
 fi
 passed_on=()
 while read -r name; do
@@ -45,6 +49,7 @@ mmdebstrap --quiet --variant=minbase --include=sudo,ca-certificates,kmod,python3
     --customize-hook='chroot "$1" useradd --create-home --shell /bin/bash vagrant' \
     --customize-hook='echo "vagrant ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/vagrant"' \
     --customize-hook="upload $work/ca.pem /tmp/trunkline-ca.pem" \
+    --customize-hook="upload $work/linux /tmp/trunkline-linux" \
     --customize-hook='mkdir "$1/home/vagrant/trunkline"' \
     --customize-hook="tar-in $work/checkout.tar /home/vagrant/trunkline" \
     --customize-hook='chroot "$1" chown -R vagrant:vagrant /home/vagrant' \
