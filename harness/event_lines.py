@@ -28,7 +28,24 @@ def read(lines: Iterable[str], name: str = "events.jsonl") -> tuple[Event, ...]:
     Raises EventError at the first line that is cut off, not an event, or earlier than its
     predecessor.
     """
-    return tuple(_events(lines, name))
+    return tuple(events(lines, name))
+
+
+def events(
+    lines: Iterable[str], name: str = "events.jsonl", *, ordered: bool = True
+) -> Iterator[Event]:
+    """The same, one by one, up to the line that is wrong; they need not be `ordered` by time."""
+    now_ns = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = parse(line)
+        except ValueError as error:
+            raise EventError(f"{name}:{number}: {error}") from None
+        if ordered and event.t_ns < now_ns:
+            allowed = f"{now_ns} (the line before) or later"
+            raise EventError(f"{name}:{number}: t_ns: {event.t_ns}: allowed is {allowed}")
+        now_ns = event.t_ns
+        yield event
 
 
 def parse(line: str) -> Event:
@@ -46,20 +63,6 @@ def parse(line: str) -> Event:
         raise ValueError(f"event: {kind!r}: allowed are {', '.join(_READERS)}")
     cls, readers = _READERS[kind]
     return cls(**dict(_fields(values, kind, readers)))
-
-
-def _events(lines: Iterable[str], name: str) -> Iterator[Event]:
-    now_ns = 0
-    for number, line in enumerate(lines, start=1):
-        try:
-            event = parse(line)
-        except ValueError as error:
-            raise EventError(f"{name}:{number}: {error}") from None
-        if event.t_ns < now_ns:
-            allowed = f"{now_ns} (the line before) or later"
-            raise EventError(f"{name}:{number}: t_ns: {event.t_ns}: allowed is {allowed}")
-        now_ns = event.t_ns
-        yield event
 
 
 _Reader = Callable[[Any], Any]

@@ -124,7 +124,7 @@ def faults() -> Iterator[Line]:
 def scenarios(folder: Path) -> Iterator[Line]:
     """The scenario files of a folder, and of those in it, with their descriptions."""
     for path in sorted(folder.rglob("*.yaml")):
-        data = document.read(path.read_text(encoding="utf-8"), str(path)).data
+        data = document.read(path.read_text(encoding="utf-8", errors="replace"), str(path)).data
         if isinstance(data, dict) and "topology" in data:
             text = str(data.get("description", ""))
             yield str(path), text[:1].upper() + text[1:]
@@ -137,13 +137,18 @@ def runs(folder: Path) -> Iterator[Line]:
         yield str(path), _verdict(path)
 
 
+def goes_on(run_dir: Path) -> bool:
+    """Whether nobody has judged the run yet, and its session still runs."""
+    owner = Owner.of_run(run_dir)
+    return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
+
+
 def _verdict(run_dir: Path) -> str:
     try:
         text = (run_dir / "verdict.json").read_text(encoding="utf-8")
         return str(json.loads(text)["verdict"])
-    except (OSError, ValueError, KeyError):
-        owner = Owner.of_run(run_dir)
-        return "running" if owner and owner.alive() else "not finished"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "running" if goes_on(run_dir) else "not finished"
 
 
 def _component(component: Component) -> str:

@@ -23,7 +23,7 @@ from agents.plan import Plan
 from harness import awareness_tables, checks, event_lines, own, sums, tables
 from harness.conditions import Conditions
 from harness.event_lines import EventError
-from harness.events import TaskStarted
+from harness.events import Event, TaskStarted
 from harness.history import History, Sync, Task
 from harness.network import payload_share
 from harness.pages import comparison
@@ -49,7 +49,7 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
     story = read(run_dir)
     for name, table in story.tables.items():
         folder.write_table(name, table)
-    if story.tables and story.scenario.outputs.plots:
+    if story.scenario.outputs.plots or width_in is not None:
         _draw(folder, story, {} if width_in is None else {"width_in": width_in})
     folder.write_json("verdict.json", story.verdict.to_json())
     folder.write_text("report.html", page(story, _files(run_dir)))
@@ -59,26 +59,23 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
 def read(run_dir: Path) -> Story:
     """What a run folder says of its run; nothing is written.
 
-    A log with a line that is no event makes the verdict `fail`, and there are no tables.
+    A log with a line that is no event makes the verdict `fail`, and the run ends there.
     Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
     """
     folder = RunFolder(run_dir)
     text = folder.read_text("events.jsonl")
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
-    history, made = History.of(()), dict[str, pd.DataFrame]()
-    try:
-        history = History.of(event_lines.read(io.StringIO(text)))
-    except EventError as error:
-        verdict = Verdict.of([Check("the log is readable", "fail", str(error))])
-    else:
+    history, unreadable = _history(text)
+    if unreadable is None:
         verdict = checks.judge(history, rules(scenario))
-        made = _tables(scenario, history)
+    else:
+        verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable))])
     return Story(
         scenario=scenario,
         verdict=verdict,
         history=history,
-        tables=made,
+        tables=_tables(scenario, history),
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
@@ -163,6 +160,19 @@ def sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
         return of_group(frozenset(sync.begun_ns), sync.bytes)
 
     return of_sync
+
+
+def _history(text: str) -> tuple[History, EventError | None]:
+    """What a log tells up to the first line that is wrong, and what is wrong with it."""
+    finished = '"run_finished"' in text  # before that nobody has put the lines in order
+    events: list[Event] = []
+    unreadable = None
+    try:
+        for event in event_lines.events(io.StringIO(text), ordered=finished):
+            events.append(event)
+    except EventError as error:
+        unreadable = error
+    return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
 
 
 def _programs(scenario: Scenario) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ import harness
 from harness import cli, progress, units
 from harness.commands import commands
 from harness.kernel import KernelError
+from harness.ownership import Owner
 from harness.progress import Progress
 from harness.settings import Stop
 from harness.verdict import Check, Verdict
@@ -277,6 +278,25 @@ def test_list_runs_shows_each_run_once_with_its_verdict(run_dir, capsys):
         f"{run_dir}  pass",
         f"{run_dir.parent / '20260102-000000'}  not finished",
     ]
+    (run_dir / "verdict.json").write_text("[]")
+    assert cli.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
+    assert capsys.readouterr().out.startswith(f"{run_dir}  not finished")
+
+
+def test_a_run_that_goes_on_is_not_judged(run_dir, capsys):
+    (run_dir / "verdict.json").unlink()
+    (run_dir / "environment.json").write_text(json.dumps({"owner": Owner.me().tag}))
+    assert cli.main(["report", str(run_dir)]) == 64
+    assert "this run goes on" in capsys.readouterr().err
+    assert not (run_dir / "verdict.json").exists()
+
+
+def test_a_page_of_several_runs_takes_no_other_files_place(run_dir, capsys):
+    log = run_dir / "events.jsonl"
+    before = log.read_bytes()
+    assert cli.main(["report", str(run_dir), str(run_dir), "--out", str(log)]) == 64
+    assert "allowed is a name that ends in .html" in capsys.readouterr().err
+    assert log.read_bytes() == before
 
 
 @pytest.mark.parametrize("by_name", [True, False])

@@ -89,6 +89,26 @@ def test_a_log_that_is_cut_off_fails_the_run_and_says_where(tmp_path: Path) -> N
     assert json.loads((tmp_path / "verdict.json").read_text()) == verdict.to_json()
 
 
+def test_what_stands_before_a_line_that_is_wrong_is_what_there_is_of_a_run(tmp_path: Path) -> None:
+    whole = LOG.read_text()
+    report.build(run_folder(tmp_path, whole))
+    tasks = (tmp_path / "tables/tasks.csv").read_text()
+    report.build(run_folder(tmp_path, whole + "garbage"))
+    assert (tmp_path / "tables/tasks.csv").read_text() == tasks
+    report.build(run_folder(tmp_path, "garbage\n" + whole))
+    assert len((tmp_path / "tables/tasks.csv").read_text().splitlines()) == 1
+
+
+def test_a_log_whose_session_was_killed_need_not_be_in_order(tmp_path: Path) -> None:
+    lines = [line for line in LOG.read_text().splitlines() if "run_finished" not in line]
+    there = report.build(run_folder(tmp_path, "\n".join(lines)))
+    tasks = (tmp_path / "tables/tasks.csv").read_text()
+    lines[2], lines[-1] = lines[-1], lines[2]
+    assert report.build(run_folder(tmp_path, "\n".join(lines))) == there
+    assert (tmp_path / "tables/tasks.csv").read_text() == tasks
+    assert "the log is readable" not in there.problems[0]
+
+
 def test_a_folder_without_a_log_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"events\.jsonl: is missing"):
         report.build(tmp_path)

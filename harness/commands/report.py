@@ -44,12 +44,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make a run's page, tables, figures and verdict again from its event log, or compare runs."""
-    from harness import report
+    from harness import overview, report
 
     folders = [_folder(name, Path(arguments.runs)) for name in arguments.run]
+    for folder in filter(overview.goes_on, folders):
+        raise terminal.UsageError(f"{folder}: this run goes on: allowed is one that has ended")
     if len(folders) > 1:
         if arguments.width:
             raise terminal.UsageError(f"--width {arguments.width:g}: allowed with one run")
+        if arguments.out and Path(arguments.out).suffix != ".html":
+            raise terminal.UsageError(
+                f"--out {arguments.out}: allowed is a name that ends in .html"
+            )
         return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
     if arguments.out:
         raise terminal.UsageError(

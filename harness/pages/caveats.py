@@ -13,7 +13,7 @@ from harness.pages.markup import Html, tag
 from harness.pages.run import Story
 
 MOST = 40
-"""Lines of the warning; the rest are counted."""
+"""Lines of the warning, what tells most first; the rest are counted."""
 
 
 def warning(
@@ -45,10 +45,11 @@ def _lines(
     stories: Mapping[str, Story], givens: Mapping[str, Givens], varied: Collection[str]
 ) -> Iterator[str]:
     first, *_ = givens.values()
-    for number, (name, story) in enumerate(stories.items(), 1):
+    for number, story in enumerate(stories.values(), 1):
         if hand := by_hand.told(story.history):
             yield f"Run {number}: by hand: {hand}"
-        if others := [part for part in givens[name].unlike(first) if part not in varied]:
-            yield f"Run {number}: not as in the first: {', '.join(others)}"
         for problem in story.verdict.problems:
             yield f"Run {number}: {story.verdict.outcome}: {problem}"
+    for number, name in enumerate(stories, 1):
+        if others := [part for part in givens[name].unlike(first) if part not in varied]:
+            yield f"Run {number}: not as in the first: {', '.join(others)}"
