@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from harness import terminal
@@ -68,10 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _inches(text: str) -> float:
     """A width that figures can have, as an argument's type."""
-    width_in = float(text)
-    if not 2 <= width_in <= 20:
-        raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
-    return width_in
+    with contextlib.suppress(ValueError):
+        if 2 <= (width_in := float(text)) <= 20:
+            return width_in
+    raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
 
 
 def _folder(name: str, runs: Path) -> Path:
