@@ -108,7 +108,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "bytes_sent": "payload of all tasks on all links",
         "accuracy_percent": "the last evaluation's; empty if there is none",
         "ended": "why it ended",
-        "by_hand": "what somebody did to it and when, or that somebody ended it, at most five things "
+        "by_hand": "what somebody did to it and when, the end included: at most five things, "
         "and how many more; empty if nobody did",
     },
     "paths": {
