@@ -151,10 +151,10 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         yield "task time", f"{short(fmean(took_s), TIME_S)} on average ({spread})"
         yield from _against(done, "estimate", "latency_s" in done[0])
         yield from _against(done, "bound", False)
-    accuracy = _rows(run_dir / "tables" / "accuracy.csv")
     for run in _rows(run_dir / "tables" / "run.csv"):
         if run["by_hand"]:
             yield "by hand", _escaped(run["by_hand"])
+    accuracy = _rows(run_dir / "tables" / "accuracy.csv")
     if accuracy:
         best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
         after = short(float(best["t_s"]), TIME_S)
