@@ -30,10 +30,11 @@ test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: lint
-lint: $(INSTALLED) ## check style and types
+lint: $(INSTALLED) ## check style, types, and which room imports which
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/lint-imports --no-cache --no-logo
 
 .PHONY: docs
 docs: .venv/.docs ## build the documentation; warnings are errors

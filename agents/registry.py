@@ -7,18 +7,18 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-import agents.plans
-import agents.policies
+from trunkline.agents import plans as plan_files
+from trunkline.agents import policies as policy_files
 
 
 def plans() -> dict[str, ModuleType]:
     """Every module of `agents.plans` that has `build`, by its file's name."""
-    return _modules(agents.plans, "build")
+    return _modules(plan_files, "build")
 
 
 def policies() -> dict[str, ModuleType]:
     """Every module of `agents.policies` that has `create`, by its file's name."""
-    return _modules(agents.policies, "create")
+    return _modules(policy_files, "create")
 
 
 @functools.cache

@@ -24,13 +24,13 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agents import registry  # noqa: E402
-from agents.plans.crew import solve_pipelined  # noqa: E402
-from harness import runner  # noqa: E402
-from harness.commands.compare import count  # noqa: E402
-from harness.document import ScenarioErrors  # noqa: E402
-from harness.network import payload_share  # noqa: E402
-from harness.scenario import Scenario, load  # noqa: E402
+from trunkline.agents import registry  # noqa: E402
+from trunkline.agents.plans.crew import solve_pipelined  # noqa: E402
+from trunkline.harness.commands.verbs.compare import count  # noqa: E402
+from trunkline.harness.config.document import ScenarioErrors  # noqa: E402
+from trunkline.harness.network.interface import payload_share  # noqa: E402
+from trunkline.harness.runs import runner  # noqa: E402
+from trunkline.harness.scenario.loading import Scenario, load  # noqa: E402
 
 GROUP = {9: 5, 16: 4}
 """Sites that synchronize, of so many: about half, and the paper's (16, 4)."""

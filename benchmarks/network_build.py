@@ -22,8 +22,8 @@ RATE_MBPS = 100
 
 OURS = """
 import json, sys, time
-from harness.mininet_net import MininetNetwork
-from topologies.model import Link, Site, Topology
+from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.topologies.model import Link, Site, Topology
 count, rate = int(sys.argv[1]), float(sys.argv[2])
 names = [f"h{i}" for i in range(count)]
 links = tuple(Link(src, dst, rate) for src in names for dst in names if src != dst)

@@ -23,12 +23,12 @@ from pathlib import Path
 import pandas as pd
 from scale import Meter
 
-from harness import runner
-from harness.measure import fidelity
-from harness.measure.judge import worst
-from harness.progress import Progress
-from harness.scenario import load, parse
-from harness.store import RunFolder
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.measure import self_check
+from trunkline.harness.measure.judge import worst
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load, parse
 
 LINKS = """
 name: packets
@@ -117,7 +117,7 @@ def links(home: Path, changes: list[str]) -> tuple[float, str]:
     scenario = parse(LINKS, "packets", changes)
     folder = RunFolder(home / "links")
     folder.prepare("tables", "plots")
-    found = fidelity.check(scenario, folder, lambda *_: None, with_foreign=False)
+    found = self_check.check(scenario, folder, lambda *_: None, with_foreign=False)
     goodput = worst(row for row in found.readings if row.quantity == "goodput")
     missed = [row.quantity for row in found.readings if row.outcome not in ("pass", None)]
     assert goodput is not None

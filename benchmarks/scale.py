@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import runner
-from harness.ownership import VARIABLE, Owner
-from harness.progress import Progress
-from harness.scenario import load
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.processes.ownership import VARIABLE, Owner
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load
 
 SCENARIO = """
 topology: {{builder: full_mesh, sites: {sites}, rates: 100 Mbit/s, delays: 30 ms}}

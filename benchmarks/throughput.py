@@ -30,13 +30,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agents.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
-from agents.identity import Gate, Identity  # noqa: E402
-from harness.agency import Agency  # noqa: E402
-from harness.kernel import boot, build  # noqa: E402
-from harness.mininet_net import MininetNetwork  # noqa: E402
-from harness.scenario import Scenario, parse  # noqa: E402
-from workloads import kinds  # noqa: E402
+from trunkline.agents.wire.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
+from trunkline.agents.wire.identity import Gate, Identity  # noqa: E402
+from trunkline.harness.kernel import boot, build  # noqa: E402
+from trunkline.harness.network.mininet_net import MininetNetwork  # noqa: E402
+from trunkline.harness.scenario.loading import Scenario, parse  # noqa: E402
+from trunkline.harness.session.agent_supervisor import Agency  # noqa: E402
+from trunkline.workloads import kinds  # noqa: E402
 
 EMBEDDED_BYTES = 10_480_000
 """Of a model: times 56 flows of an all-to-all between eight sites, 587 MB."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import hypothesis
 import pytest
 
-from harness.kernel import boot, build
+from trunkline.harness.kernel import boot, build
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("patient")
 
 CALL = """
 import importlib, json, sys
-sys.path[:0] = [{root!r}, {folder!r}]
+sys.path[:0] = [{tests!r}, {folder!r}]
 value = getattr(importlib.import_module({module!r}), {function!r})(*json.loads({arguments!r}))
 print("\\n" + json.dumps(value))
 """
@@ -70,7 +70,7 @@ class Embedded:
         """
         file = Path(inspect.getfile(function))
         source = CALL.format(
-            root=str(ROOT),
+            tests=str(Path(__file__).parent),
             folder=str(file.parent),
             module=file.stem,
             function=function.__name__,

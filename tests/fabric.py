@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from agents.auxiliary import Bounds, disjoint_paths
-from agents.chunks import Cut, cut
-from agents.executor import Executor
-from agents.framing import FrameReader, encode
-from agents.link import Outgoing
-from agents.messages import Control, Delivered, RearrangeTask, StartTask
-from agents.part import part
-from agents.plan import Block, Directed, Plan
+from trunkline.agents.planning.auxiliary_paths import Bounds, disjoint_paths
+from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.plan import Block, Directed, Plan, PlanRequest
+from trunkline.agents.planning.site_plan import part
+from trunkline.agents.site.executor import Executor
+from trunkline.agents.wire.framing import FrameReader, encode
+from trunkline.agents.wire.link import Outgoing
+from trunkline.agents.wire.messages import Control, Delivered, RearrangeTask, StartTask
 
 CHUNK_BYTES = 16
 
@@ -186,3 +186,27 @@ class Fabric:
                 own[:] = np.nan
 
         return keep
+
+
+def integers(sites, elements, seed):
+    rng = np.random.default_rng(seed)
+    return {site: rng.integers(-50, 50, elements).astype(np.float32) for site in sites}
+
+
+def request(fabric, group):
+    delays = dict.fromkeys(fabric.rates, 1.0)
+    return PlanRequest(
+        group,
+        fabric.sites,
+        fabric.rates,
+        delays,
+        fabric.cut.count,
+        random.Random(1),
+        chunk_sizes=fabric.cut.sizes,
+    )
+
+
+def exact(models, weights, scale):
+    """The sum in float64, where whole numbers are exact; scaled last, as the aggregator does."""
+    total = sum(np.float64(weight) * models[site] for site, weight in weights.items())
+    return total.astype(np.float32) * np.float32(scale)

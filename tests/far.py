@@ -66,7 +66,7 @@ class Server:
         """Start it, on another port than before."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        variables = {"XDG_STATE_HOME": self.state, "PYTHONPATH": ROOT, **self.env}
+        variables = {"XDG_STATE_HOME": self.state, "PYTHONPATH": ROOT / "src", **self.env}
         setenv = " ".join(f"{name}={value}" for name, value in variables.items())
         config = self.folder / "sshd_config"
         config.write_text(
@@ -113,8 +113,8 @@ class Server:
 
     def trunkline(self, *words: str | Path, **options: object) -> subprocess.Popen[str]:
         """A command of Trunkline on the near side."""
-        command = [sys.executable, "-m", "harness.cli", *map(str, words)]
-        env = {**os.environ, "HOME": str(self.home), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "trunkline.harness.commands.main", *map(str, words)]
+        env = {**os.environ, "HOME": str(self.home), "PYTHONPATH": str(ROOT / "src")}
         env.pop("SSH_AUTH_SOCK", None)
         return subprocess.Popen(
             command,

@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from harness import programs, session
+from trunkline.harness.session import program_supervisor, run_session
 
 INTERRUPTED = 130
 
@@ -24,7 +24,7 @@ def leftovers() -> list[str]:
 
 def run_all(home: str, names: list[str]) -> dict:
     """Run each folder's session; the codes, and the processes that are left."""
-    codes = {name: session.main(Path(home) / name) for name in names}
+    codes = {name: run_session.main(Path(home) / name) for name in names}
     return {"codes": codes, "left": leftovers()}
 
 
@@ -33,12 +33,12 @@ def run_each(home: str, names: list[str]) -> dict:
 
     Programs may print 10 000 bytes.
     """
-    programs.OUTPUT_LIMIT_BYTES = 10_000
+    program_supervisor.OUTPUT_LIMIT_BYTES = 10_000
     done = {}
     for name in names:
         start, said = time.monotonic(), io.StringIO()
         with contextlib.redirect_stdout(said):
-            code = session.main(Path(home) / name)
+            code = run_session.main(Path(home) / name)
         took = round(time.monotonic() - start, 1)
         done[name] = [code, took, leftovers(), said.getvalue().splitlines()]
     return done
@@ -64,6 +64,6 @@ def _end(home: str, name: str) -> None:
     """Be a session that is ended."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
-            session.main(Path(home) / name)
+            run_session.main(Path(home) / name)
         except KeyboardInterrupt:
             os._exit(INTERRUPTED)

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from harness.measure.datagrams import Receiver, Sender
-from harness.mininet_net import MininetNetwork
+from trunkline.harness.measure.datagrams import Receiver, Sender
+from trunkline.harness.network.mininet_net import MininetNetwork
 
 PORT = 6000
 QUIET_S = 3.0

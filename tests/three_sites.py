@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import event_lines
-from harness.history import History
-from topologies.model import Link, Site, Topology
+from trunkline.harness.record import event_reading
+from trunkline.harness.record.history import History
+from trunkline.topologies.model import Link, Site, Topology
 
 DATA = Path(__file__).parent / "data"
 LOG = DATA / "three_sites.jsonl"
@@ -33,7 +33,7 @@ def history(*changes: Change) -> History:
     log = [json.loads(line) for line in LOG.read_text().splitlines()]
     for change in changes:
         log = change(log)
-    return History.of(event_lines.read(json.dumps(line) for line in log))
+    return History.of(event_reading.read(json.dumps(line) for line in log))
 
 
 def without(event: str, **match: Any) -> Change:

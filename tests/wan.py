@@ -18,23 +18,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from agents import registry
-from agents.backup import Backup
-from agents.controller import Controller
-from agents.failover import Failover
-from agents.plan import PlanRequest
-from agents.plans import crew
-from agents.rearrange import builder_keeping
-from agents.settings import ControllerSettings, WorkerSettings
-from agents.timekeeping import SiteClock
-from agents.worker import Worker
-from harness import event_lines
-from harness.checks import CHECKS
-from harness.history import History
-from harness.verdict import Check, Rules, Verdict
-from topologies.model import Link, Site, Topology
-from workloads.base import digest
-from workloads.synthetic import is_exact
+from trunkline.agents import registry
+from trunkline.agents.control.backup import Backup
+from trunkline.agents.control.controller import Controller
+from trunkline.agents.planning.plan import PlanRequest
+from trunkline.agents.planning.rearrange import builder_keeping
+from trunkline.agents.plans import crew
+from trunkline.agents.site.worker import Worker
+from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
+from trunkline.agents.wire.liveness import Failover
+from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.harness.checks.task_checks import CHECKS
+from trunkline.harness.checks.verdict import Check, Rules, Verdict
+from trunkline.harness.record import event_reading
+from trunkline.harness.record.history import History
+from trunkline.topologies.model import Link, Site, Topology
+from trunkline.workloads.base import digest
+from trunkline.workloads.synthetic import is_exact
 
 CHUNK_BYTES = 1024
 JUDGED = (
@@ -274,7 +274,7 @@ class Wan:
     def verdict(self):
         """What the checks of a run say about what the agents did."""
         log = sorted(self.events, key=lambda event: event["t_ns"])
-        history = History.of(event_lines.read(map(json.dumps, log)))
+        history = History.of(event_reading.read(map(json.dumps, log)))
         rules = Rules(
             Topology(
                 "wan", tuple(map(Site, self.sites)), tuple(Link(*ends, 1.0) for ends in self.rates)

@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-from topologies.model import Link, LinkOverride, Site, Topology, TopologyError
+from trunkline.topologies.model import Link, LinkOverride, Site, Topology, TopologyError
 
 __all__ = [
     "Link",

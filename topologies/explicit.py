@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from topologies.model import Link, Topology
-from topologies.options import Sites, parse_sites
+from trunkline.topologies.link_options import Sites, parse_sites
+from trunkline.topologies.model import Link, Topology
 
 
 def build(

@@ -9,9 +9,9 @@ from pathlib import Path
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
     sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
 
-from topologies.mininet_topo import mininet_topo
-from topologies.model import Topology
-from topologies.options import Delays, Rates, Sites, overlay, parse_sites
+from trunkline.topologies.link_options import Delays, Rates, Sites, overlay, parse_sites
+from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.model import Topology
 
 
 def build(

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from topologies.model import PACKET_BYTES, Link, Topology, TopologyError
+from trunkline.topologies.model import PACKET_BYTES, Link, Topology, TopologyError
 
 MAX_RATE_MBPS = 1000.0
 """`TCIntf.bwParamMax`: above it stock Mininet prints a line and leaves the link unshaped."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, Protocol, TypeAlias
 
-from workloads.options import OptionError, Sites, broken, positive
+from trunkline.workloads.option_rules import OptionError, Sites, broken, positive
 
 Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
 """One time in seconds, a uniform range, a named distribution, or a lognormal of one's own."""

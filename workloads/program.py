@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from workloads.options import OptionError, Sites, reject
+from trunkline.workloads.option_rules import OptionError, Sites, reject
 
 EVALUATES = False
 PROGRAMS = True

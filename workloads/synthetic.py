@@ -19,11 +19,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads import compute_time, tensors
-from workloads.base import ELEMENT_BYTES, Order, Term, Vector, populated
-from workloads.compute_time import Compute, ComputeTime, Slowdown
-from workloads.options import OptionError, Sites, reject
-from workloads.tensors import Model
+from trunkline.workloads import compute_time, tensors
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, populated
+from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
+from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.tensors import Model
 
 EVALUATES = False
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from workloads import compute_time, datasets, models
-from workloads.base import ELEMENT_BYTES, Evaluation, Vector
-from workloads.compute_time import Compute, ComputeTime, Slowdown
-from workloads.datasets import Bytes, Dataset
-from workloads.options import (
+from trunkline.workloads import compute_time, datasets, models
+from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector
+from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
+from trunkline.workloads.datasets import Bytes, Dataset
+from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
     Sites,
@@ -29,7 +29,7 @@ from workloads.options import (
     reject,
     whole,
 )
-from workloads.shards import Indexes, Kind, deal
+from trunkline.workloads.shards import Indexes, Kind, deal
 
 if TYPE_CHECKING:
     import torch

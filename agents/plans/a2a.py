@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.plan import Block, Plan, PlanRequest, star
-from agents.trees import closure
+from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
+from trunkline.agents.planning.trees import closure
 
 
 def build(request: PlanRequest) -> Plan:

@@ -6,8 +6,8 @@ look at rates. Inner sites aggregate, then forward; the result comes down the sa
 
 from __future__ import annotations
 
-from agents.plan import Plan, PlanError, PlanRequest
-from agents.trees import require_pair, tree_block
+from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
+from trunkline.agents.planning.trees import require_pair, tree_block
 
 
 def build(request: PlanRequest, *, k: int = 2) -> Plan:

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agents.plan import Directed, Edge, Plan, PlanError, PlanRequest
-from agents.trees import closure, forest, grow, rate_mbps, require_pair, uses
+from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
+from trunkline.agents.planning.trees import closure, forest, grow, rate_mbps, require_pair, uses
 
 ROUNDS = 16
 """Rounds of the packing, and so the most trees that the integer program chooses from."""

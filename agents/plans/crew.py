@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.plan import Block, Directed, Plan, PlanError, PlanRequest, star
-from agents.routes import route_rates_mbps, routes
+from trunkline.agents.planning.plan import Block, Directed, Plan, PlanError, PlanRequest, star
+from trunkline.agents.planning.routes import route_rates_mbps, routes
 
 Split = Literal["aware", "even", "pipelined"]
 """Shares by the LP from the links' rates (the paper's N-A), the same for all (E-D), or such that

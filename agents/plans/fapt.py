@@ -20,8 +20,16 @@ from __future__ import annotations
 
 import itertools
 
-from agents.plan import Plan, PlanError, PlanRequest
-from agents.trees import Pull, backward, delay, pruned, require_pair, shortest, tree_block
+from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
+from trunkline.agents.planning.trees import (
+    Pull,
+    backward,
+    delay,
+    pruned,
+    require_pair,
+    shortest,
+    tree_block,
+)
 
 
 def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "reversed") -> Plan:

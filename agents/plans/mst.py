@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.plan import Directed, Edge, Plan, PlanRequest
-from agents.plans.fapt import qualities
-from agents.trees import Pull, backward, closure, grow, require_pair, tree_block
+from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanRequest
+from trunkline.agents.planning.trees import Pull, backward, closure, grow, require_pair, tree_block
+from trunkline.agents.plans.fapt import qualities
 
 
 def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:

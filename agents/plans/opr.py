@@ -6,8 +6,8 @@ even (E-D).
 
 from __future__ import annotations
 
-from agents.plan import Plan, PlanRequest
-from agents.plans.crew import Split, build_stars
+from trunkline.agents.planning.plan import Plan, PlanRequest
+from trunkline.agents.plans.crew import Split, build_stars
 
 
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:

@@ -6,8 +6,8 @@ the server; ties go to the smallest average latency.
 
 from __future__ import annotations
 
-from agents.plan import Block, Plan, PlanRequest, star
-from agents.routes import routes
+from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
+from trunkline.agents.planning.routes import routes
 
 
 def build(request: PlanRequest) -> Plan:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 
-from agents.plan import Block, Plan, PlanError, PlanRequest
-from agents.trees import closure
+from trunkline.agents.planning.plan import Block, Plan, PlanError, PlanRequest
+from trunkline.agents.planning.trees import closure
 
 
 def build(request: PlanRequest) -> Plan:

@@ -7,10 +7,10 @@ its root (Section IV-A), so that the two differ in their topology alone.
 
 from __future__ import annotations
 
-from agents.plan import Block, Plan, PlanError, PlanRequest, star
-from agents.plans.fapt import qualities
-from agents.routes import routes
-from agents.trees import require_pair
+from trunkline.agents.planning.plan import Block, Plan, PlanError, PlanRequest, star
+from trunkline.agents.planning.routes import routes
+from trunkline.agents.planning.trees import require_pair
+from trunkline.agents.plans.fapt import qualities
 
 
 def build(request: PlanRequest, *, server: str | None = None) -> Plan:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.plan import Directed, Edge, Plan, PlanError, PlanRequest
-from agents.trees import Parents, closure, forest, path, require_pair, uses
+from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
+from trunkline.agents.planning.trees import Parents, closure, forest, path, require_pair, uses
 
 MAX_STEPS = 100_000
 HOTTEST, COLDEST = 0.1, 0.001

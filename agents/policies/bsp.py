@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.policies.preduce import PartialReduce
-from agents.policy import Decision, Event, Joined, Left, Lost, Ready, Release, average
+from trunkline.agents.policies.policy import (
+    Decision,
+    Event,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Release,
+    average,
+)
+from trunkline.agents.policies.preduce import PartialReduce
 
 
 @dataclass(frozen=True, slots=True)

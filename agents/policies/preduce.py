@@ -1,7 +1,7 @@
 """Partial reduce, first come first served (P-Reduce, Algorithm 2; CREW III-A).
 
 Ready sites queue; as soon as p of them wait, they form a group. Groups run in parallel. Models
-weigh the same (CON), or by how stale they are (DYN, `agents.staleness`).
+weigh the same (CON), or by how stale they are (DYN, `agents.policies.staleness`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from agents import staleness
-from agents.policy import (
+from trunkline.agents.policies import staleness
+from trunkline.agents.policies.policy import (
     Decision,
     Event,
     Joined,

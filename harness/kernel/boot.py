@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.kernel import KernelError, build
-from harness.kernel.process import Companion, Guest, Signals, StallWatch
-from harness.ownership import FOLDER_PREFIX, Owner
+from trunkline.harness.config.paths import ROOT
+from trunkline.harness.kernel import KernelError, build
+from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
+from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 # What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
 # space and a home that end with the guest, no terminal, and one thread for numerics, because the
@@ -184,7 +185,7 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 def _in_sight(wanted: Iterable[Path]) -> list[str]:
     """The folders that the guest's mounts would hide, outer ones first."""
-    ours = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+    ours = (Path(sys.prefix), Path(sys.base_prefix), ROOT)
     folders = {folder.resolve() for folder in (*wanted, *ours)}
     hidden = (f for f in folders if any(f.is_relative_to(covered) for covered in COVERED))
     return sorted(map(str, hidden), key=len)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kernel import KernelError
+from trunkline.harness.kernel import KernelError
 
 CONFIG = Path(__file__).with_name("um.config")
 PATCHES = tuple(

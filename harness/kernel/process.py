@@ -23,9 +23,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self
 
-from harness.kernel import KernelError, processor
-from harness.kernel.guest import INTERRUPT, NUDGE
-from harness.ownership import VARIABLE, Owner
+from trunkline.harness.kernel import KernelError, processor
+from trunkline.harness.kernel.guest import INTERRUPT, NUDGE
+from trunkline.harness.processes.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
 END_TIMEOUT_S = 10.0

@@ -8,9 +8,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from harness.measure.judge import QUANTITIES, Reading
-from harness.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
-from topologies.model import Topology
+from trunkline.harness.measure.judge import QUANTITIES, Reading
+from trunkline.harness.report.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
+from trunkline.topologies.model import Topology
 
 FLOOR = 1e-5
 """Errors smaller than this share of their bar, or none, are drawn here."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.measure.observation import Observation
-from harness.measure.plan import Iperf3, PairPlan
-from harness.measure.remote import Line, Remote
-from harness.network import Directed, Network, NetworkError
+from trunkline.harness.measure.measurement_plan import Iperf3, PairPlan
+from trunkline.harness.measure.observation import Observation
+from trunkline.harness.measure.site_functions import Line, Remote
+from trunkline.harness.network.interface import Directed, Network, NetworkError
 
 PINGS = 10
 PING_PAYLOAD_BYTES = 56

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from scipy.stats import binom, norm
 
-from harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
-from harness.measure.observation import Arrivals, Observation
-from harness.measure.plan import PairPlan, Train
-from harness.network import Directed, NetworkOptions, payload_share
-from harness.verdict import Check, Finding, Result, Verdict
-from topologies.model import Link, Topology
+from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict
+from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
+from trunkline.harness.measure.measurement_plan import PairPlan, Train
+from trunkline.harness.measure.observation import Arrivals, Observation
+from trunkline.harness.network.interface import Directed, NetworkOptions, payload_share
+from trunkline.topologies.model import Link, Topology
 
 QUANTITIES = ("goodput", "rate", "delay", "jitter", "order", "loss", "queue", "ping", "iperf3")
 UNITS = ("Mbit/s", "Mbit/s", "ms", "ms", "packets", "%", "bytes", "ms", "Mbit/s")

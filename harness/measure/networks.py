@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from harness import document
+from trunkline.harness.config import document
 
 RATES_MBPS = (5, 20, 100, 155, 500, 1000)
 DELAYS_MS = (0, 1, 30, 150)

@@ -11,7 +11,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from workloads import reporting
+from trunkline import program
 
 FLOAT_BYTES = 4
 
@@ -30,7 +30,7 @@ def main() -> None:
         tensor.fill_(rank + 1)
         dist.barrier()
         start_s = time.monotonic()
-        with reporting.sync(number, tensor.numel() * FLOAT_BYTES):
+        with program.sync(number, tensor.numel() * FLOAT_BYTES):
             dist.all_reduce(tensor)
         print(f"all-reduce {number}: {time.monotonic() - start_s:.3f} s", flush=True)
         low, high = tensor.aminmax()

@@ -14,9 +14,10 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads import datasets, models, reporting
-from workloads.shards import deal
-from workloads.training import PIXEL_DEVIATION, PIXEL_MEAN, evaluate
+from trunkline import program
+from trunkline.workloads import datasets, models
+from trunkline.workloads.shards import deal
+from trunkline.workloads.training import PIXEL_DEVIATION, PIXEL_MEAN, evaluate
 
 FLOAT_BYTES = 4
 
@@ -45,16 +46,16 @@ def main() -> None:
         batch = rng.choice(shard, arguments.batch)
         pixels = (data.train_images[batch, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION
         labels = torch.from_numpy(data.train_labels[batch].astype(np.int64))
-        with reporting.computing(step, arguments.seconds):
+        with program.computing(step, arguments.seconds):
             loss = cross_entropy(model(torch.from_numpy(pixels)), labels)
-        with reporting.sync(step, size_bytes):
+        with program.sync(step, size_bytes):
             optimizer.zero_grad()
             loss.backward()  # DDP averages gradients meanwhile
         optimizer.step()
-        reporting.report("round_finished", rounds=step + 1)
+        program.report("round_finished", rounds=step + 1)
         if rank == 0 and (step + 1) % arguments.evaluate_every == 0:
             found = evaluate(module, data.test_images, data.test_labels)
-            reporting.report(
+            program.report(
                 "evaluated",
                 task=step,
                 accuracy_percent=found.accuracy_percent,

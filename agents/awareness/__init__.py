@@ -1,0 +1,1 @@
+"""What sites measure of their links and clocks while they synchronize."""

@@ -1,0 +1,127 @@
+"""A controller that stands by, and takes over while the one that starts the run is silent.
+
+It keeps a connection to that one, and follows nobody else's word: as long as it hears a sign of
+life it turns workers away. When the first controller is back, it hands over by closing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from trunkline.agents.control.controller import Controller
+from trunkline.agents.wire.framing import Frame, no_chunks
+from trunkline.agents.wire.link import Connection
+from trunkline.agents.wire.liveness import Failover, Pulse, redial
+from trunkline.agents.wire.messages import Begin, Bye, ProtocolError, describe
+from trunkline.agents.wire.neighbours import Reach
+
+FIRST = "controller"
+"""The name of the controller that starts the run."""
+
+
+class Backup:
+    """`run` returns when the run is over, whoever ended it.
+
+    `make` gets the last tasks that are known from before, so that each term goes on counting.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[tuple[int, ...]], Controller],
+        reach: Reach,
+        failover: Failover,
+        now_ns: Callable[[], int],
+        last_tasks: tuple[int, ...] = (),
+    ) -> None:
+        self._make = make
+        self._last_tasks = last_tasks
+        self._reach = reach
+        self._failover = failover
+        self._now_ns = now_ns
+        self._first: Connection | None = None
+        self._lost = asyncio.Event()
+        self._over = asyncio.Event()
+        self._acting: Controller | None = None
+        self._asked_to_stop = False
+
+    async def run(self) -> None:
+        """Stand by, act, hand over, until the run is over."""
+        pulse = asyncio.create_task(Pulse(self._failover, self._connections).run())
+        try:
+            while not self._over.is_set():
+                await self._stand_by()
+                if not self._over.is_set():
+                    await self._act()
+        finally:
+            pulse.cancel()
+            if self._first is not None:
+                self._first.close()
+
+    def stop(self) -> None:
+        """Somebody asks for the end: whenever this controller acts, there are no more tasks."""
+        self._asked_to_stop = True
+        if self._acting is not None:
+            self._acting.stop()
+
+    def accepted(self, site: str, sock: socket.socket) -> None:
+        """A worker has called: it is welcome if this controller acts."""
+        if self._acting is None:
+            sock.close()
+        else:
+            self._acting.accepted(site, sock)
+
+    def _connections(self) -> list[Connection]:
+        return [] if self._first is None else [self._first]
+
+    async def _stand_by(self) -> None:
+        """Return when the first controller is silent, or said goodbye."""
+        if self._first is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._find(), self._failover.patience_s)
+        if self._first is not None:
+            await self._lost.wait()
+
+    async def _act(self) -> None:
+        """Be the controller until the first one is back, or the run is over."""
+        controller = self._acting = self._make(self._last_tasks)
+        if self._asked_to_stop:
+            controller.stop()
+        elapsed_s = self._now_ns() / 1e9
+        acting = asyncio.create_task(controller.run({}, elapsed_s))
+        finding = asyncio.create_task(self._find())
+        try:
+            await asyncio.wait((acting, finding), return_when=asyncio.FIRST_COMPLETED)
+            if acting.done():
+                self._over.set()
+                acting.result()
+        finally:
+            self._acting = None
+            self._last_tasks = controller.last_tasks
+            for task in (acting, finding):
+                task.cancel()
+            await asyncio.gather(acting, finding, return_exceptions=True)
+
+    async def _find(self) -> None:
+        sock = await redial(partial(self._reach.call, FIRST), self._failover)
+        self._lost.clear()
+        self._first = Connection(sock, FIRST, self._heard, self._gone, no_chunks, self._now_ns)
+
+    def _heard(self, _: str, frame: Frame) -> None:
+        match frame:
+            case Begin():
+                pass
+            case Bye():
+                self._over.set()
+                self._lost.set()
+            case tuple():
+                raise ProtocolError("a chunk from the controller")
+            case _:
+                raise ProtocolError(f"not for a backup: {describe(frame)}")
+
+    def _gone(self, _: str, error: Exception) -> None:
+        self._first = None
+        self._lost.set()

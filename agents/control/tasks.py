@@ -1,0 +1,481 @@
+"""The tasks that run now, as their controller sees them: started, mended, ended.
+
+The rule that keeps members together: who holds the whole result installs it at once, and that
+decides the task, for all. So before a task is planned anew or given up every member that can be
+reached is halted, and says whether it has finished. If one has, it gives its result to the rest.
+docs/failover.md has the whole protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from trunkline.agents.control.task_state import Running
+from trunkline.agents.planning import repair
+from trunkline.agents.planning.chunks import Cut
+from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
+from trunkline.agents.planning.repair import Overlay
+from trunkline.agents.planning.site_plan import BlockPart, part
+from trunkline.agents.policies.policy import Start
+from trunkline.agents.site.plan_cache import Tables
+from trunkline.agents.wire.agent_settings import Log
+from trunkline.agents.wire.messages import (
+    Control,
+    Halt,
+    RearrangeTask,
+    StartTask,
+    TaskOver,
+    TaskState,
+)
+
+LATE_BLOCKS = 10_000
+"""Block numbers that a controller leaves free when it takes over a task: its predecessor may have
+announced some that nobody reports."""
+
+
+@dataclass(slots=True)
+class Tasks:
+    """All running tasks of a controller.
+
+    `tell` reaches the sites that are present in the overlay; `build` plans for a group over the
+    links that can be used now, and raises PlanError where that is impossible. `detours` are paths
+    that are not in a block and that its chunks may be on.
+    """
+
+    overlay: Overlay
+    cut: Cut
+    task_s: float
+    replans: int
+    build: Callable[[Start, int], Plan]
+    detours: Callable[[Block], Iterable[Edge]]
+    tables: Tables
+    tell: Callable[[str, Control], None]
+    log: Log
+    ended: Callable[[], None]
+    running: dict[int, Running] = field(default_factory=dict)
+    settled: bool = False
+
+    def start(
+        self,
+        task: int,
+        start: Start,
+        plan: Plan,
+        offers: Mapping[str, int],
+        witnesses: Iterable[str],
+        unasked: Iterable[str] = (),
+    ) -> None:
+        """Tell all participants of a new task their parts.
+
+        Contributors have made these offers, and the witnesses may have received of them. Members
+        that are not ready yet, the `unasked`, are told when they `ask`.
+        """
+        deadline_s = asyncio.get_running_loop().time() + self.task_s
+        blocks = dict(enumerate(plan.blocks))
+        running = Running(start, plan, blocks, len(blocks), deadline_s, self.replans)
+        running.offers, running.unasked = offers, set(unasked)
+        self.running[task] = running
+        self._watch_budget(task)
+        for site in sorted({*plan.participants(), *witnesses} - running.unasked):
+            self._invite(site, task, plan, part(plan, site), offers=offers)
+
+    def ask(self, site: str) -> bool:
+        """A site is ready: tell it of the task that waits for it; False if none does."""
+        for task, running in self.running.items():
+            if site in running.unasked and running.plan is not None:
+                running.unasked.discard(site)
+                parts = part(running.plan, site)
+                self._invite(site, task, running.plan, parts, offers=running.offers)
+                return True
+        return False
+
+    def leaves(self, site: str) -> None:
+        """A site will not be ready any more."""
+        for task, running in list(self.running.items()):
+            if site in running.unasked:
+                self._halt(task, f"{site} takes no part any more")
+
+    @property
+    def complete_groups(self) -> bool:
+        """Whether no running task waits for a member to be ready."""
+        return not any(running.unasked for running in self.running.values())
+
+    def adopt(self, state: TaskState, site: str) -> None:
+        """Take over the supervision of a task from another controller, by a member's report.
+
+        Nobody has its plan any more: it goes on undisturbed, or it is halted. Members that report
+        no such task have given it up; `settle` sees to it when all have reported.
+        """
+        running = self.running.get(state.task)
+        if running is None:
+            deadline_s = asyncio.get_running_loop().time() + state.left_s
+            start = Start(state.group, state.weights, state.scale)
+            running = Running(start, None, {}, 0, deadline_s, self.replans)
+            running.gone = set(state.group)
+            self.running[state.task] = running
+            self._watch_budget(state.task)
+        running.used = max(running.used, state.blocks + LATE_BLOCKS)
+        running.gone.discard(site)
+        if state.finished:
+            running.finished.add(site)
+            running.holders.add(site)
+
+    def settle(self) -> None:
+        """All members of adopted tasks have reported: from now on this controller decides."""
+        self.settled = True
+        for task, running in list(self.running.items()):
+            if running.hit or running.gone or not self.overlay.whole:
+                self._halt(task, running.reason or "its controller was lost, and more with it")
+            else:
+                self._complete_if_done(task)
+
+    def helps(self, site: str, tasks: Iterable[int]) -> None:
+        """A site that reports takes part in these tasks, of which it is no member."""
+        for task in tasks:
+            if task in self.running:
+                self.running[task].informed.add(site)
+            else:
+                self.tell(site, TaskOver(task, False, "over"))
+
+    def close(self) -> None:
+        """Let go of all tasks."""
+        for running in self.running.values():
+            if running.budget is not None:
+                running.budget.cancel()
+        self.running.clear()
+
+    # -- what members say ---------------------------------------------------------------------
+
+    def finished(self, site: str, task: int, blocks: int) -> None:
+        """A member has installed the result; it gave nothing to blocks from number `blocks` on."""
+        running = self.running.get(task)
+        if running is None:
+            return
+        running.finished.add(site)
+        running.holders.add(site)
+        running.gone.discard(site)
+        if running.awaited is not None:
+            return
+        if running.plan is not None and blocks < running.used and running.unfinished:
+            self._halt(task, f"{site} finished before it heard of the newest blocks")
+        else:
+            self._complete_if_done(task)
+
+    def halted(self, site: str, task: int, finished: bool) -> None:
+        """A member has stopped, with the result or without."""
+        running = self.running.get(task)
+        if running is None or running.awaited is None:
+            return
+        running.awaited.discard(site)
+        if finished:
+            running.finished.add(site)
+            running.holders.add(site)
+        self._conclude_if_answered(task)
+
+    def rejoined(self, site: str, state: TaskState) -> bool:
+        """A member is back that was lost; False if it may not go on with the task."""
+        running = self.running.get(state.task)
+        if running is None:
+            return False
+        if state.finished:
+            self.finished(site, state.task, state.blocks)
+            return state.task in self.running
+        if running.awaited is not None and site in running.gone:
+            running.gone.discard(site)
+            running.awaited.add(site)
+            self.tell(site, Halt(state.task))
+            return True
+        return site not in running.gone
+
+    def refused(self, site: str, task: int) -> None:
+        """A site takes no part in the task any more."""
+        running = self.running.get(task)
+        if running is not None and site not in running.finished:
+            self._without(task, running, site, f"{site} takes no part any more")
+
+    # -- what breaks --------------------------------------------------------------------------
+
+    def site_lost(self, site: str) -> None:
+        """A worker is lost: mend what it took part in."""
+        for task, running in list(self.running.items()):
+            self._without(task, running, site, f"{site} is lost")
+            if task in self.running and running.awaited is not None:
+                running.awaited.discard(site)
+                self._conclude_if_answered(task)
+
+    def link_lost(self, a: str, b: str) -> None:
+        """What was on its way between two neighbours is gone: mend what went that way."""
+        for task, running in list(self.running.items()):
+            hit = [
+                number
+                for number, block in running.blocks.items()
+                if repair.uses_link(block, a, b, self.detours(block))
+            ]
+            if hit or running.plan is None:
+                self._mend(task, hit, f"{a} and {b} lost each other")
+
+    def mended(self) -> None:
+        """A link has been found again: results may find a way now."""
+        for task, running in list(self.running.items()):
+            if running.stuck:
+                self._halt(task, running.reason)
+
+    def _without(self, task: int, running: Running, site: str, reason: str) -> None:
+        """The site has dropped what it knew of the task."""
+        running.holders.discard(site)
+        if site in running.informed:
+            running.informed.discard(site)
+            running.former.add(site)
+        if site in running.unfinished:
+            running.gone.add(site)
+            self._halt(task, reason)
+            return
+        hit = [
+            number
+            for number, block in running.blocks.items()
+            if repair.uses_site(block, site, self.detours(block))
+        ]
+        if hit or running.plan is None or running.stuck:
+            self._mend(task, hit, reason)
+
+    def _mend(self, task: int, hit: Sequence[int], reason: str) -> None:
+        running = self.running[task]
+        if running.awaited is not None:
+            return
+        hit_blocks = [running.blocks[number] for number in hit]
+        stars = all(map(repair.is_star, hit_blocks))
+        if running.plan is None or running.finished or running.unasked or not stars:
+            self._halt(task, reason)
+            return
+        added = [self._moved(running.plan, block) for block in hit_blocks]
+        if None in added:
+            running.replans = 0  # the paper's rule: without a candidate the task is discarded
+            self._halt(task, f"{reason}, and nobody else reaches the whole group")
+            return
+        self._rearrange(task, hit, [block for block in added if block is not None], reason)
+
+    def _moved(self, plan: Plan, block: Block) -> Block | None:
+        keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
+        able = [s for s in sorted(self.overlay.present) if s in keeps or s not in plan.receivers]
+        size = self.cut.size_of(block.chunks)
+        hub = repair.replacement(plan.contributors, size, self._loads_bytes(), able, self.overlay)
+        return None if hub is None else repair.moved(plan, block, hub)
+
+    def _loads_bytes(self) -> dict[str, int]:
+        """What each site is scheduled to reduce in all running tasks."""
+        loads: dict[str, int] = {}
+        for running in self.running.values():
+            for block in running.blocks.values():
+                size = self.cut.size_of(block.chunks)
+                loads[block.aggregator] = loads.get(block.aggregator, 0) + size
+        return loads
+
+    def rearrange(self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block]) -> None:
+        """Let new blocks of a running task take over from some of its blocks.
+
+        Raises PlanError, before anybody is told, if the task would then not do what it promises.
+        """
+        self._rearrange(task, withdrawn, blocks, "")
+
+    def _rearrange(
+        self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block], reason: str
+    ) -> None:
+        running = self.running[task]
+        assert running.plan is not None
+        kept = {number: b for number, b in running.blocks.items() if number not in withdrawn}
+        added = replace(running.plan, blocks=tuple(blocks))
+        whole = replace(running.plan, blocks=(*kept.values(), *blocks))
+        check(whole, self.overlay.rates_mbps.keys())
+        first = running.used
+        running.blocks = kept | dict(enumerate(blocks, first))
+        running.used += len(blocks)
+        self.log(
+            "task_rearranged",
+            task=task,
+            withdrawn=list(withdrawn),
+            first=first,
+            forest=added.to_json(),
+            reason=reason,
+        )
+        self._announce(task, added, first, 0, withdrawn)
+
+    # -- halting ------------------------------------------------------------------------------
+
+    def _halt(self, task: int, reason: str) -> None:
+        """Stop everybody and ask every member that can be reached whether it has finished.
+
+        Nobody has while members are unasked: such a task begins anew when all are ready again.
+        """
+        running = self.running[task]
+        if running.awaited is not None:
+            return
+        running.reason = reason
+        if running.unasked:
+            self._end(task, completed=False)
+            return
+        if not self.settled:
+            running.hit = True
+            return
+        running.blocks = {}
+        running.awaited = {site for site in running.unfinished if site in self.overlay.present}
+        running.gone.update(set(running.unfinished) - running.awaited)
+        self.log("task_halted", task=task, reason=reason, members=sorted(running.awaited))
+        for site in sorted(self.overlay.present):
+            self.tell(site, Halt(task))
+        self._conclude_if_answered(task)
+
+    def _conclude_if_answered(self, task: int) -> None:
+        running = self.running[task]
+        if running.awaited:
+            return
+        running.awaited, running.stuck = None, False
+        if not running.unfinished:
+            self._end(task, completed=bool(running.finished))
+        elif running.finished:
+            self._give(task)
+        else:
+            self._plan_anew(task)
+
+    def _give(self, task: int) -> None:
+        """A member that has finished gives its result to those that have not."""
+        running = self.running[task]
+        for holder in sorted(running.holders):
+            try:
+                plan = repair.gift(holder, running.unfinished, self.cut.count, self.overlay)
+            except PlanError:
+                continue
+            self._replan(task, plan, holder)
+            return
+        running.stuck = bool(running.holders)
+        if not running.stuck:
+            self._end(task, completed=True)
+
+    def _plan_anew(self, task: int) -> None:
+        running = self.running[task]
+        if running.gone or running.extended or not running.replans:
+            self._end(task, completed=False)
+            return
+        running.replans -= 1
+        try:
+            plan = self.build(running.start, task)
+        except PlanError as error:
+            running.reason = f"{running.reason}; {error}"
+            self._end(task, completed=False)
+            return
+        self._replan(task, plan, None)
+
+    def _replan(self, task: int, plan: Plan, holder: str | None) -> None:
+        """Begin again with this plan; everything before is withdrawn everywhere."""
+        running = self.running[task]
+        running.plan, first = plan, running.used
+        running.blocks = dict(enumerate(plan.blocks, first))
+        running.used += len(plan.blocks)
+        running.former |= running.informed
+        running.informed = {site for site in running.start.group if site not in running.gone}
+        self.log(
+            "task_replanned",
+            task=task,
+            first=first,
+            holder=holder,
+            forest=plan.to_json(),
+            reason=running.reason,
+        )
+        self._announce(task, plan, first, first, holder=holder)
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _announce(
+        self,
+        task: int,
+        plan: Plan,
+        first: int,
+        floor: int,
+        withdrawn: Sequence[int] = (),
+        holder: str | None = None,
+    ) -> None:
+        """Tell all participants their parts of the blocks from number `first` on."""
+        running = self.running[task]
+        for site in sorted(running.informed | set(plan.participants())):
+            parts = part(plan, site, first)
+            if site == holder:  # it has nothing to add: its result is whole
+                parts = tuple(replace(each, sources=(), originals=()) for each in parts)
+            if site in running.informed:
+                message = RearrangeTask(task, running.used, floor, tuple(withdrawn), parts)
+                self.tell(site, message)
+            else:
+                self._invite(site, task, plan, parts, first)
+
+    def _invite(
+        self,
+        site: str,
+        task: int,
+        plan: Plan,
+        parts: tuple[BlockPart, ...],
+        floor: int = 0,
+        offers: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Tell a site of a task that it has not heard of, or has forgotten."""
+        running = self.running[task]
+        running.informed.add(site)
+        member = site in running.start.group
+        unchanged = self.tables.is_known(site, parts)
+        message = StartTask(
+            task=task,
+            group=running.start.group,
+            blocks=running.used,
+            floor=floor,
+            left_s=max(0.0, running.deadline_s - asyncio.get_running_loop().time()),
+            weights=dict(running.start.weights),
+            scale=running.start.scale,
+            contributes=member and site in plan.contributors,
+            receives=member and site in plan.receivers,
+            evaluate=site == running.start.group[0],
+            offers=dict(offers),
+            parts=() if unchanged else parts,
+            version=self.tables.knowledge.version,
+            unchanged=unchanged,
+        )
+        self.tell(site, message)
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def _complete_if_done(self, task: int) -> None:
+        running = self.running[task]
+        if self.settled and not running.unfinished:
+            self._end(task, completed=True)
+
+    def _end(self, task: int, *, completed: bool) -> None:
+        running = self.running.pop(task)
+        if running.budget is not None:
+            running.budget.cancel()
+        without = sorted(set(running.start.group) - running.finished)
+        if completed:
+            self.log("task_completed", task=task, without=without)
+        else:
+            self.log("task_abandoned", task=task, reason=running.reason)
+        message = TaskOver(task, completed, running.reason)
+        told = running.informed | running.former | set(running.start.group)
+        for site in sorted(told & self.overlay.present):
+            self.tell(site, message)
+        self.ended()
+
+    def _watch_budget(self, task: int) -> None:
+        running = self.running[task]
+        loop = asyncio.get_running_loop()
+        running.budget = loop.call_at(running.deadline_s, self._expired, task)
+
+    def _expired(self, task: int) -> None:
+        """Over its budget; if somebody has finished, the others have as much again to follow."""
+        running = self.running[task]
+        reason = f"exceeded its budget of {self.task_s:g} s"
+        if running.extended and running.awaited is None:
+            running.reason = reason
+            self._end(task, completed=bool(running.finished))
+            return
+        running.extended = True
+        self._halt(task, reason)
+        if task in self.running:
+            loop = asyncio.get_running_loop()
+            running.budget = loop.call_later(max(1.0, self.task_s), self._expired, task)

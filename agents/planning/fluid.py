@@ -1,0 +1,386 @@
+"""How long a plan should take: a chunk-level fluid model of the overlay (pure).
+
+The model knows what the executor does and nothing of TCP: every directed link serves one chunk
+at a time at its rate, in the order of the discipline; a chunk that has arrived whole is added or
+sent on at once; adding costs nothing. What a site sends before its task is known (a non-blocking
+scatter) is kept where the task wants it, moved where it has not left yet, and in vain otherwise.
+With auxiliary paths, sites choose among them as the executor does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from trunkline.agents.planning.auxiliary_paths import Bounds, Lanes, disjoint_paths
+from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.disciplines import DISCIPLINES, Flow, Queue
+from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
+from trunkline.agents.planning.site_plan import part
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One task in the fluid model: a plan, when it starts, and the sizes it moves."""
+
+    plan: Plan
+    model_bytes: int
+    chunk_bytes: int
+    start_s: float = 0.0
+    tensor_bytes: tuple[int, ...] = ()
+    cut: Cut = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = cut(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+        object.__setattr__(self, "cut", found)
+
+    def bytes_of(self, chunk: int) -> int:
+        """The size of a chunk."""
+        return self.cut.size(chunk)
+
+
+def estimate(
+    plan: Plan,
+    rates_mbps: Mapping[Directed, float],
+    chunk_bytes: int,
+    model_bytes: int,
+    delays_ms: Mapping[Directed, float] | None = None,
+    discipline: str = "fcfs",
+    auxiliary: Bounds | None = None,
+    tensor_bytes: tuple[int, ...] = (),
+) -> float:
+    """Completion time in seconds of one task alone on the overlay.
+
+    Without `delays_ms` it is the fluid time of the papers; with them, every hop of every chunk
+    takes its propagation delay as well. With `auxiliary` bounds it uses auxiliary paths.
+    """
+    job = Job(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
+    return simulate([job], rates_mbps, delays_ms, discipline, auxiliary)[0]
+
+
+def simulate(
+    jobs: Sequence[Job],
+    rates_mbps: Mapping[Directed, float],
+    delays_ms: Mapping[Directed, float] | None = None,
+    discipline: str = "fcfs",
+    auxiliary: Bounds | None = None,
+) -> list[float]:
+    """When each job's last receiver has its last chunk, in seconds, all sharing the links.
+
+    The jobs are numbered in the order of their start, as `task-fcfs` wants them.
+    """
+    overlay = Overlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
+    finish_s = [job.start_s for job in jobs]
+
+    def finished(number: int, _: str) -> None:
+        finish_s[number] = overlay.now_s
+
+    for number in sorted(range(len(jobs)), key=lambda number: jobs[number].start_s):
+        overlay.run(jobs[number].start_s)
+        overlay.start(jobs[number], partial(finished, number))
+    overlay.run()
+    return finish_s
+
+
+@dataclass(slots=True, eq=False)
+class Offer:
+    """A site's contribution that sets out before its task is known, by a job's default split.
+
+    `edges` are the ways of its chunks. Until a task takes the offer in, `arrived` are the chunks at
+    the ends of their ways; a `revoked` one becomes part of no task.
+    """
+
+    job: Job
+    site: str
+    edges: Mapping[int, Edge]
+    flow: Flow
+    arrived: list[int] = field(default_factory=list)
+    task: _Task | None = None
+    revoked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks.
+
+    `waiting` counts, per sum (block, chunk, site), the contributions that it lacks. `kept` are the
+    blocks of the chunks, by number and way, that offers bring to where the job wants them.
+    """
+
+    job: Job
+    trees: list[_Trees]
+    missing: dict[str, int]
+    received: Callable[[str], None]
+    flows: Mapping[bool, Flow]
+    offers: Collection[Offer]
+    kept: Mapping[tuple[int, Edge], int]
+    waiting: dict[tuple[int, int, str], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Chunk:
+    """A chunk on its way along an edge, of which it has made so many hops.
+
+    A chunk of an offer is of no block yet. On an auxiliary path the edge is that path.
+    """
+
+    of: _Task | Offer
+    block: int | None
+    number: int
+    edge: Edge
+    inward: bool
+    hops: int = 0
+    primary: bool = True
+
+    @property
+    def link(self) -> Directed:
+        return self.edge[self.hops], self.edge[self.hops + 1]
+
+    @property
+    def flow(self) -> Flow:
+        return self.of.flow if isinstance(self.of, Offer) else self.of.flows[self.inward]
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Links that jobs share; `run` lets time pass.
+
+    `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
+    that is free, or something to call. `bytes_in_vain` have arrived early where nobody wanted them.
+    A chunk that is being sent when `rates_mbps` change goes on at the old rate.
+    """
+
+    rates_mbps: Mapping[Directed, float]
+    delays_ms: Mapping[Directed, float]
+    discipline: str = "fcfs"
+    auxiliary: Bounds | None = None
+    now_s: float = 0.0
+    bytes_in_vain: int = 0
+    heap: list[tuple[float, int, _Chunk | Directed | Callable[[], None]]] = field(
+        default_factory=list
+    )
+    sequence: int = 0
+    started: int = 0
+    queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
+    busy: set[Directed] = field(default_factory=set)
+    lanes: Lanes[_Chunk, _Chunk] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lanes = Lanes(self.auxiliary or Bounds(), self._go)
+        self.know(self.rates_mbps)
+
+    def know(self, rates_mbps: Mapping[Directed, float]) -> None:
+        """Sites choose auxiliary paths by these rates from now on."""
+        if self.auxiliary is not None:
+            sites = sorted({site for link in rates_mbps for site in link})
+            self.lanes.switch(disjoint_paths(itertools.permutations(sites, 2), rates_mbps))
+
+    def offer(self, job: Job, site: str) -> Offer:
+        """Send a site's contribution now by the job's plan, a default split, before it has a task.
+
+        Its `start_s` is not used.
+        """
+        edges = {
+            chunk: mine.parent
+            for mine in part(job.plan, site)
+            if mine.sources == (site,) and mine.parent is not None
+            for chunk in mine.indexes()
+        }
+        offer = Offer(job, site, edges, Flow(None, inward=True))
+        for number, edge in sorted(edges.items()):
+            self._queue(_Chunk(offer, None, number, edge, inward=True))
+        return offer
+
+    def take_back(self, offer: Offer) -> None:
+        """Send no more of an offer that becomes part of no task."""
+        offer.revoked = True
+        self._drop(offer, lambda _: True)
+
+    def start(
+        self, job: Job, received: Callable[[str], None], offers: Collection[Offer] = ()
+    ) -> None:
+        """Start a job now; `received` is called for every receiver when it has the whole result.
+
+        Contributors whose offers these are send only what these do not bring to where the job wants
+        it. Its `start_s` is not used.
+        """
+        plan, number = job.plan, self.started
+        self.started += 1
+        trees = [_Trees.of(block) for block in plan.blocks]
+        missing = dict.fromkeys(plan.receivers, plan.chunk_count)
+        flows = {inward: Flow(number, inward) for inward in (True, False)}
+        kept = _kept(plan, trees, offers)
+        task = _Task(job, trees, missing, received, flows, offers, kept)
+        for offer in offers:
+            offer.task, offer.flow.task = task, number
+            self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
+            for chunk in offer.arrived:
+                self._arrived_early(offer, chunk)
+        leaves = sorted(
+            (chunk, block_number)
+            for block_number, block in enumerate(plan.blocks)
+            for chunk in block.indexes()
+        )
+        for chunk, block in leaves:
+            for edge in trees[block].leaf_edges:
+                if (chunk, edge) not in kept:
+                    self._send(_Chunk(task, block, chunk, edge, inward=True))
+            if not trees[block].expected:
+                self._reduced(task, block, chunk)
+
+    def at(self, time_s: float, what: Callable[[], None]) -> None:
+        """Call something when the time has come."""
+        self._at(time_s, what)
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Let everything happen that happens until then, or until nothing is left."""
+        while self.heap and self.heap[0][0] <= until_s:
+            self.now_s, _, what = heapq.heappop(self.heap)
+            if isinstance(what, tuple):
+                self._serve(what)
+            elif isinstance(what, _Chunk):
+                self._arrived(what)
+            else:
+                what()
+        if until_s < math.inf:
+            self.now_s = until_s
+
+    def _arrived(self, chunk: _Chunk) -> None:
+        chunk.hops += 1
+        if chunk.hops + 1 < len(chunk.edge):
+            self._queue(chunk)
+            return
+        if not chunk.primary:
+            self.lanes.done(chunk)
+        if isinstance(chunk.of, Offer):
+            self._arrived_early(chunk.of, chunk.number)
+        else:
+            assert chunk.block is not None
+            arrived = self._arrived_in if chunk.inward else self._arrived_out
+            arrived(chunk.of, chunk.block, chunk.number, chunk.edge[-1])
+
+    def _send(self, chunk: _Chunk) -> None:
+        """From a site of the task to the next one, along the chunk's edge or around it."""
+        if self.auxiliary is None:
+            self._queue(chunk)
+        else:
+            self.lanes.put(chunk.edge, chunk, chunk)
+
+    def _go(self, path: Edge, chunk: _Chunk) -> None:
+        chunk.primary, chunk.edge = path == chunk.edge, path
+        self._queue(chunk)
+
+    def _queue(self, chunk: _Chunk) -> None:
+        link = chunk.link
+        if link not in self.queues:
+            self.queues[link] = Queue(DISCIPLINES[self.discipline])
+        self.queues[link].push(chunk, chunk.flow)
+        if link not in self.busy:
+            self.busy.add(link)
+            self._serve(link)
+
+    def _serve(self, link: Directed) -> None:
+        chunk = self.queues[link].pop()
+        if chunk is None:
+            self.busy.remove(link)
+            return
+        done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
+        if self.auxiliary is not None and chunk.primary and not chunk.hops:
+            self._at(done, partial(self.lanes.done, chunk))
+        self._at(done, link)
+        self._at(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
+
+    def _at(self, time_s: float, what: _Chunk | Directed | Callable[[], None]) -> None:
+        self.sequence += 1
+        heapq.heappush(self.heap, (time_s, self.sequence, what))
+
+    def _drop(self, offer: Offer, unwanted: Callable[[_Chunk], bool]) -> None:
+        """Take out of the site's own queues what is not to be sent of its offer."""
+        for link, queue in self.queues.items():
+            if link[0] == offer.site:
+                queue.drop(lambda chunk: chunk.of is offer and unwanted(chunk))
+
+    def _arrived_early(self, offer: Offer, chunk: int) -> None:
+        if offer.task is None and not offer.revoked:
+            offer.arrived.append(chunk)
+            return
+        edge = offer.edges[chunk]
+        if offer.task and (block := offer.task.kept.get((chunk, edge))) is not None:
+            self._arrived_in(offer.task, block, chunk, edge[-1])
+        else:
+            self.bytes_in_vain += offer.job.bytes_of(chunk)
+
+    def _arrived_in(self, task: _Task, block: int, chunk: int, site: str) -> None:
+        trees, key = task.trees[block], (block, chunk, site)
+        task.waiting[key] = task.waiting.get(key, trees.expected[site]) - 1
+        if task.waiting[key]:
+            return
+        del task.waiting[key]
+        if site in trees.parent:
+            self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
+        else:
+            self._reduced(task, block, chunk)
+
+    def _reduced(self, task: _Task, block: int, chunk: int) -> None:
+        self._arrived_out(task, block, chunk, task.job.plan.blocks[block].aggregator)
+
+    def _arrived_out(self, task: _Task, block: int, chunk: int, site: str) -> None:
+        for edge in task.trees[block].children.get(site, ()):
+            self._send(_Chunk(task, block, chunk, edge, inward=False))
+        if site in task.missing:
+            task.missing[site] -= 1
+            if not task.missing[site]:
+                self._finished(task)
+                task.received(site)
+
+    def _finished(self, task: _Task) -> None:
+        """Once every receiver has the result, links forget the task."""
+        if any(task.missing.values()):
+            return
+        flows = [*task.flows.values(), *(offer.flow for offer in task.offers)]
+        for queue in self.queues.values():
+            queue.forget(flows)
+
+
+def _kept(
+    plan: Plan, trees: Sequence[_Trees], offers: Collection[Offer]
+) -> dict[tuple[int, Edge], int]:
+    """The blocks of those contributions, (chunk, way), that set out this way in their offers."""
+    edges = {offer.site: offer.edges for offer in offers}
+    return {
+        (chunk, edge): number
+        for number, block in enumerate(plan.blocks)
+        for edge in trees[number].leaf_edges
+        if edge[0] in edges
+        for chunk in block.indexes()
+        if edges[edge[0]].get(chunk) == edge
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Trees:
+    """A block's trees, indexed by site."""
+
+    parent: dict[str, Edge]
+    expected: dict[str, int]
+    children: dict[str, list[Edge]]
+    leaf_edges: list[Edge]
+
+    @classmethod
+    def of(cls, block: Block) -> _Trees:
+        expected: dict[str, int] = {}
+        children: dict[str, list[Edge]] = {}
+        for edge in block.in_edges:
+            expected[edge[-1]] = expected.get(edge[-1], 0) + 1
+        for edge in block.out_edges:
+            children.setdefault(edge[0], []).append(edge)
+        return cls(
+            parent={edge[0]: edge for edge in block.in_edges},
+            expected=expected,
+            children=children,
+            leaf_edges=[edge for edge in block.in_edges if edge[0] not in expected],
+        )

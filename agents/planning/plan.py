@@ -1,0 +1,295 @@
+"""A plan: how the bytes of one task move, as a forest of in-trees and out-trees.
+
+One form serves every synchronization system. A plan splits the model's chunks into blocks.
+Each block has an aggregator, an in-tree that carries contributions to it (every inner node adds
+its own contribution and its children's, then sends one sum on) and an out-tree that carries the
+result from it to the receivers.
+
+    ring all-reduce     p blocks whose trees are paths
+    parameter server    one block, two stars around the server
+    all-to-all          p blocks of the whole model, each delivered to its own aggregator only
+    CREW                n blocks, a pair of stars around every site
+
+This module is pure. `check` proves by symbolic execution that a plan is right, `estimate` in
+`agents.planning.fluid` says how long it should take.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Directed = tuple[str, str]
+"""A directed link of the overlay: (source site, destination site)."""
+
+Edge = tuple[str, ...]
+"""One edge of a tree as the full sequence of sites that the bytes visit.
+
+The first site sends, the last receives; the sites between them only forward (a source route).
+"""
+
+Chunks = tuple[tuple[int, int], ...]
+"""Chunk indexes as ascending half-open ranges."""
+
+
+class PlanError(ValueError):
+    """A plan cannot be built for this request, or a plan is wrong; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A set of chunks that share a route.
+
+    `in_edges` point from child to parent, towards the aggregator; `out_edges` from parent to
+    child, away from it.
+    """
+
+    chunks: Chunks
+    aggregator: str
+    in_edges: tuple[Edge, ...]
+    out_edges: tuple[Edge, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return sum(stop - start for start, stop in self.chunks)
+
+    def indexes(self) -> Iterable[int]:
+        """Every chunk index, ascending."""
+        for start, stop in self.chunks:
+            yield from range(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every contributor's chunks are summed, and every receiver gets all `chunk_count` sums."""
+
+    contributors: tuple[str, ...]
+    receivers: tuple[str, ...]
+    chunk_count: int
+    blocks: tuple[Block, ...]
+
+    def participants(self) -> tuple[str, ...]:
+        """Every site that sends, receives, adds or forwards, in order of name."""
+        sites = {*self.contributors, *self.receivers}
+        for block in self.blocks:
+            sites.add(block.aggregator)
+            for edge in (*block.in_edges, *block.out_edges):
+                sites.update(edge)
+        return tuple(sorted(sites))
+
+    def aggregators(self) -> tuple[str, ...]:
+        """The sites that hold a block, in order of name."""
+        return tuple(sorted({block.aggregator for block in self.blocks}))
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain lists and strings, for messages and event logs."""
+        return {
+            "contributors": list(self.contributors),
+            "receivers": list(self.receivers),
+            "chunk_count": self.chunk_count,
+            "blocks": [
+                {
+                    "chunks": [list(span) for span in block.chunks],
+                    "aggregator": block.aggregator,
+                    "in": [list(edge) for edge in block.in_edges],
+                    "out": [list(edge) for edge in block.out_edges],
+                }
+                for block in self.blocks
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """The inverse of `to_json`."""
+        return cls(
+            contributors=tuple(data["contributors"]),
+            receivers=tuple(data["receivers"]),
+            chunk_count=int(data["chunk_count"]),
+            blocks=tuple(
+                Block(
+                    chunks=tuple((int(start), int(stop)) for start, stop in block["chunks"]),
+                    aggregator=block["aggregator"],
+                    in_edges=tuple(tuple(edge) for edge in block["in"]),
+                    out_edges=tuple(tuple(edge) for edge in block["out"]),
+                )
+                for block in data["blocks"]
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a plan builder may know.
+
+    `group` contributes and receives; `sites` are all that may help, the group included.
+    `rates_mbps` and `delays_ms` have one entry per directed link of the overlay. `rng` is the
+    only source of chance. `first_mbps` are the rates that were known when the run began, None if
+    they are the same: what must not move from task to task is chosen by them. `chunk_sizes` are
+    the chunks' if they differ.
+    """
+
+    group: tuple[str, ...]
+    sites: tuple[str, ...]
+    rates_mbps: Mapping[Directed, float]
+    delays_ms: Mapping[Directed, float]
+    chunk_count: int
+    rng: random.Random
+    first_mbps: Mapping[Directed, float] | None = None
+    chunk_sizes: tuple[int, ...] | None = None
+
+    def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
+        """The chunks by these shares, as `split` has it."""
+        return split(shares, self.chunk_count, self.chunk_sizes)
+
+    @property
+    def lasting_mbps(self) -> Mapping[Directed, float]:
+        """The rates to choose by what must not move."""
+        return self.rates_mbps if self.first_mbps is None else self.first_mbps
+
+
+class PlanBuilder(Protocol):
+    """A plan file's `build`: the request, then its options as keyword arguments."""
+
+    def __call__(self, request: PlanRequest, /, **options: Any) -> Plan: ...
+
+
+def check(plan: Plan, links: Collection[Directed]) -> None:
+    """Prove by symbolic execution that the plan does what a plan promises.
+
+    Every receiver must end with every chunk exactly once, holding each contributor exactly once,
+    and every hop must be a link of the overlay. Raises `PlanError` naming the first violation.
+    """
+    if not plan.contributors or not plan.receivers:
+        raise PlanError("a plan needs at least one contributor and one receiver")
+    delivered: dict[str, Counter[int]] = {site: Counter() for site in plan.receivers}
+    for number, block in enumerate(plan.blocks):
+        where = f"block {number} at {block.aggregator}"
+        _check_chunks(block, plan.chunk_count, where)
+        _check_hops(block, links, where)
+        _check_sum(block, plan.contributors, where)
+        for site in _reached(block, where) & delivered.keys():
+            delivered[site].update(block.indexes())
+    everything = Counter(range(plan.chunk_count))
+    for site, got in delivered.items():
+        if got != everything:
+            missing = sorted(everything - got)[:5]
+            repeated = sorted(got - everything)[:5]
+            raise PlanError(f"{site} misses chunks {missing} and gets {repeated} more than once")
+
+
+def split(
+    shares: Mapping[str, float], chunk_count: int, sizes: Sequence[int] | None = None
+) -> dict[str, Chunks]:
+    """Cut `chunk_count` chunks into one contiguous block per site (CREW, Algorithm 1).
+
+    `shares` sum to 1 in any positive scale; the cumulated bounds are rounded, so that every chunk
+    lands in exactly one block. Sites whose block is empty are left out. Chunks that differ in
+    `sizes` are shared by size: each bound is that between two chunks which is nearest.
+    """
+    total = sum(shares.values())
+    ends: Sequence[int] = range(chunk_count + 1)
+    if sizes is not None:
+        ends = (0, *itertools.accumulate(sizes))
+    blocks: dict[str, Chunks] = {}
+    cumulated, lower = 0.0, 0
+    for site, share in shares.items():
+        cumulated += share
+        upper = _nearest(ends, cumulated / total * ends[-1])
+        if upper > lower:
+            blocks[site] = ((lower, upper),)
+            lower = upper
+    return blocks
+
+
+def _nearest(ascending: Sequence[int], value: float) -> int:
+    """The index of what is nearest to the value; halfway between two the even one, as `round`."""
+    above = min(bisect_left(ascending, value), len(ascending) - 1)
+    below = max(above - 1, 0)
+    down, up = value - ascending[below], ascending[above] - value
+    return above if up < down or (up == down and above % 2 == 0) else below
+
+
+def star(
+    hub: str, members: Sequence[str], routes: Mapping[Directed, Edge]
+) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """In-edges and out-edges between a hub and its members, along the given routes."""
+    others = [site for site in members if site != hub]
+    return (
+        tuple(routes[site, hub] for site in others),
+        tuple(routes[hub, site] for site in others),
+    )
+
+
+def _check_chunks(block: Block, chunk_count: int, where: str) -> None:
+    last = 0
+    for start, stop in block.chunks:
+        if not last <= start < stop <= chunk_count:
+            raise PlanError(f"{where}: chunk range {start}..{stop} is out of order or of bounds")
+        last = stop
+    if not block.chunks:
+        raise PlanError(f"{where}: has no chunks")
+
+
+def _check_hops(block: Block, links: Collection[Directed], where: str) -> None:
+    for edge in (*block.in_edges, *block.out_edges):
+        if len(edge) < 2 or len(set(edge)) != len(edge):
+            raise PlanError(f"{where}: edge {' -> '.join(edge)} is no simple path")
+        for hop in itertools.pairwise(edge):
+            if hop not in links:
+                raise PlanError(f"{where}: there is no link {hop[0]} -> {hop[1]}")
+
+
+def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
+    """Walk the in-tree from its leaves: the aggregator must hold every contributor once."""
+    parent: dict[str, str] = {}
+    for edge in block.in_edges:
+        if edge[0] in parent or edge[0] == block.aggregator:
+            raise PlanError(f"{where}: {edge[0]} has two parents in the in-tree")
+        parent[edge[0]] = edge[-1]
+    nodes = {block.aggregator, *parent, *parent.values()}
+    waiting = Counter(parent.values())
+    held = {site: Counter([site] if site in contributors else []) for site in nodes}
+    settled = [site for site in nodes if not waiting[site]]
+    done = 0
+    while settled:
+        site = settled.pop()
+        done += 1
+        if not held[site]:
+            raise PlanError(f"{where}: {site} is in the in-tree and has nothing to send")
+        if site in parent:
+            held[parent[site]].update(held[site])
+            waiting[parent[site]] -= 1
+            if not waiting[parent[site]]:
+                settled.append(parent[site])
+    if done != len(nodes):
+        raise PlanError(f"{where}: the in-tree has a cycle")
+    if held[block.aggregator] != Counter(contributors):
+        got = dict(sorted(held[block.aggregator].items()))
+        raise PlanError(f"{where}: sums {got} instead of each of {sorted(contributors)} once")
+
+
+def _reached(block: Block, where: str) -> set[str]:
+    """The sites that the out-tree reaches; each must have one parent on a path from the root."""
+    children: dict[str, list[str]] = {}
+    seen = Counter([block.aggregator])
+    for edge in block.out_edges:
+        children.setdefault(edge[0], []).append(edge[-1])
+        seen[edge[-1]] += 1
+    twice = sorted(site for site, times in seen.items() if times > 1)
+    if twice:
+        raise PlanError(f"{where}: the out-tree reaches {', '.join(twice)} twice")
+    reached, frontier = {block.aggregator}, [block.aggregator]
+    while frontier:
+        for child in children.get(frontier.pop(), []):
+            reached.add(child)
+            frontier.append(child)
+    lost = sorted(seen.keys() - reached)
+    if lost:
+        raise PlanError(f"{where}: the out-tree does not reach {', '.join(lost)} from its root")
+    return reached

@@ -1,0 +1,86 @@
+"""A split that keeps as much as it can of another one (pure; CREW's paper, Algorithm 2).
+
+With a non-blocking scatter, chunks are on their way to the blocks of a default split before the
+task's own split is known. Algorithm 1 would cut anew and move most of them; this moves as few as
+the new sizes allow, and of each block those that are the least likely to be on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from trunkline.agents.planning.plan import Chunks, Plan, PlanError, PlanRequest
+
+
+def rearranged(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
+    """Blocks of the new sizes, in numbers of chunks, from blocks with the same chunks in all.
+
+    A block that has too many gives up its largest indexes, because chunks are sent in ascending
+    order; one that has too few takes the smallest of those. A site without a size keeps nothing.
+    Takes O(r log r) for r ranges, however many chunks they have. Raises ValueError if the sizes
+    do not add up to the chunks.
+    """
+    total = sum(map(_size, current.values()))
+    if sum(sizes.values()) != total:
+        raise ValueError(f"sizes: {sum(sizes.values())} in all: allowed is {total}")
+    kept: dict[str, Chunks] = {}
+    moving: list[tuple[int, int]] = []
+    for site, chunks in current.items():
+        kept[site], surplus = _cut(chunks, sizes.get(site, 0))
+        moving += surplus
+    pool: Chunks = tuple(sorted(moving))
+    blocks: dict[str, Chunks] = {}
+    for site, size in sizes.items():
+        have = kept.get(site, ())
+        taken, pool = _cut(pool, size - _size(have))
+        blocks[site] = _merged((*have, *taken))
+    return blocks
+
+
+def keeping(default: Plan, fresh: Plan) -> Plan:
+    """The fresh plan with blocks of the same sizes, rearranged from the default plan's blocks.
+
+    Raises PlanError unless both plans have one block per aggregator and each chunk in one block.
+    """
+    for plan in (default, fresh):
+        apart = sum(block.size for block in plan.blocks) == plan.chunk_count
+        if not apart or len(plan.aggregators()) != len(plan.blocks):
+            raise PlanError("only plans with one block per aggregator can be rearranged")
+    current = {block.aggregator: block.chunks for block in default.blocks}
+    chunks = rearranged(current, {block.aggregator: block.size for block in fresh.blocks})
+    blocks = (replace(block, chunks=chunks[block.aggregator]) for block in fresh.blocks)
+    return replace(fresh, blocks=tuple(blocks))
+
+
+def builder_keeping(
+    default: Plan, build: Callable[[PlanRequest], Plan]
+) -> Callable[[PlanRequest], Plan]:
+    """The same builder, but its plans keep what they can of the default split."""
+    return lambda request: keeping(default, build(request))
+
+
+def _size(chunks: Chunks) -> int:
+    return sum(stop - start for start, stop in chunks)
+
+
+def _cut(chunks: Chunks, size: int) -> tuple[Chunks, Chunks]:
+    """The `size` smallest indexes of ascending ranges, and the others."""
+    low: list[tuple[int, int]] = []
+    high: list[tuple[int, int]] = []
+    for start, stop in chunks:
+        middle = min(stop, start + max(0, size))
+        size -= middle - start
+        low += [(start, middle)] if start < middle else []
+        high += [(middle, stop)] if middle < stop else []
+    return tuple(low), tuple(high)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Chunks:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], stop)
+        else:
+            merged.append((start, stop))
+    return tuple(merged)

@@ -1,0 +1,133 @@
+"""How a task's plan is mended when a link or a site is lost (pure).
+
+A block whose trees are plain stars moves to another aggregator (CREW, Section IV-B, (3)); a member
+that holds the result can give it to the others. Anything else takes a new plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
+from trunkline.agents.planning.routes import routes
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Which links can be used: both sites are present, and neither says that it lost the other."""
+
+    rates_mbps: Mapping[Directed, float]
+    present: set[str] = field(default_factory=set)
+    lost: dict[str, set[str]] = field(default_factory=dict)
+
+    def usable(self, a: str, b: str) -> bool:
+        """Whether the link works, in both directions."""
+        if b in self.lost.get(a, ()) or a in self.lost.get(b, ()):
+            return False
+        return {a, b} <= self.present and (a, b) in self.rates_mbps and (b, a) in self.rates_mbps
+
+    def usable_mbps(self) -> dict[Directed, float]:
+        """The rates of the links that can be used."""
+        return {link: rate for link, rate in self.rates_mbps.items() if self.usable(*link)}
+
+    def around(self, site: str) -> set[str]:
+        """The site, and all that it reaches over links that can be used."""
+        links = self.usable_mbps().keys()
+        found, edge = set[str](), {site}
+        while edge:
+            found |= edge
+            edge = {b for a, b in links if a in edge} - found
+        return found
+
+    @property
+    def whole(self) -> bool:
+        """Whether every link can be used."""
+        return all(self.usable(*link) for link in self.rates_mbps)
+
+
+def uses_link(block: Block, a: str, b: str, detours: Iterable[Edge] = ()) -> bool:
+    """Whether any hop of the block's trees, or of a way around, is the link, either way."""
+    return any(crosses(path, a, b) for path in itertools.chain(_edges(block), detours))
+
+
+def uses_site(block: Block, site: str, detours: Iterable[Edge] = ()) -> bool:
+    """Whether the site aggregates the block, or is on any path of it or way around."""
+    paths = itertools.chain(_edges(block), detours)
+    return site == block.aggregator or any(site in path for path in paths)
+
+
+def crosses(path: Edge, a: str, b: str) -> bool:
+    """Whether a path uses the link between two sites, in either direction."""
+    return any(hop in ((a, b), (b, a)) for hop in itertools.pairwise(path))
+
+
+def is_star(block: Block) -> bool:
+    """Whether the aggregator deals with everybody directly, so that another one can do the same."""
+    hub = block.aggregator
+    return all(len(edge) == 2 and edge[1] == hub for edge in block.in_edges) and all(
+        len(edge) == 2 and edge[0] == hub for edge in block.out_edges
+    )
+
+
+def replacement(
+    group: Sequence[str],
+    block_bytes: int,
+    loads_bytes: Mapping[str, int],
+    candidates: Iterable[str],
+    overlay: Overlay,
+) -> str | None:
+    """The aggregator to take over a block, or None if no candidate reaches the whole group.
+
+    CREW, (3): argmin over k of max over i in P of (l[i] + x) / min(b[i,k], b[k,i]), where l[i] is
+    the volume that i is scheduled to reduce and x the block's; a candidate's link to itself does
+    not count. Ties go to the first candidate.
+    """
+    best: tuple[float, str] | None = None
+    for hub in candidates:
+        others = [site for site in group if site != hub]
+        if hub not in overlay.present or not all(overlay.usable(site, hub) for site in others):
+            continue
+        rates = overlay.rates_mbps
+        worst = max(
+            (loads_bytes.get(site, 0) + block_bytes) / min(rates[site, hub], rates[hub, site])
+            for site in others
+        )
+        if best is None or worst < best[0]:
+            best = worst, hub
+    return None if best is None else best[1]
+
+
+def moved(plan: Plan, block: Block, hub: str) -> Block:
+    """A star's chunks around another aggregator; what it does not send out, it keeps (all-to-all).
+
+    A block that only its own aggregator received is sent to it by the new one.
+    """
+    direct = {(a, b): (a, b) for site in plan.contributors for a, b in _both(hub, site)}
+    in_edges, _ = star(hub, plan.contributors, direct)
+    receivers = {block.aggregator, *(edge[1] for edge in block.out_edges)} & set(plan.receivers)
+    return Block(
+        block.chunks,
+        hub,
+        in_edges,
+        tuple((hub, site) for site in sorted(receivers) if site != hub),
+    )
+
+
+def gift(holder: str, receivers: Collection[str], chunk_count: int, overlay: Overlay) -> Plan:
+    """The holder of a result sends it to others. Raises PlanError if it cannot reach them all."""
+    usable = overlay.usable_mbps()
+    if holder not in overlay.present:
+        raise PlanError(f"{holder} holds the result and cannot be reached")
+    found = routes([(holder, site) for site in sorted(receivers)], usable)
+    block = Block(((0, chunk_count),), holder, (), tuple(found.values()))
+    return Plan((holder,), tuple(sorted(receivers)), chunk_count, (block,))
+
+
+def _edges(block: Block) -> Iterable[tuple[str, ...]]:
+    return itertools.chain(block.in_edges, block.out_edges)
+
+
+def _both(a: str, b: str) -> tuple[Directed, Directed]:
+    return (a, b), (b, a)

@@ -1,0 +1,59 @@
+"""Source routes over an overlay that may lack links (pure)."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Mapping
+
+from trunkline.agents.planning.plan import Directed, Edge, PlanError
+
+
+def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> dict[Directed, Edge]:
+    """For each ordered pair the direct link, or else the path with the least summed 1 / rate.
+
+    That sum is the time to pass one unit of data from hop to hop (NetStorm, Section IV: the
+    weight of an edge is 1 / throughput). Ties go to fewer hops, then to site names, so the
+    answer depends on nothing but the arguments. Raises `PlanError` where there is no path.
+    """
+    trees: dict[str, dict[str, Edge]] = {}
+    found: dict[Directed, Edge] = {}
+    for src, dst in pairs:
+        if (src, dst) in rates_mbps:
+            found[src, dst] = (src, dst)
+            continue
+        if src not in trees:
+            trees[src] = shortest_paths(src, rates_mbps)
+        if dst not in trees[src]:
+            raise PlanError(f"there is no path from {src} to {dst} over the overlay")
+        found[src, dst] = trees[src][dst]
+    return found
+
+
+def route_rates_mbps(
+    found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
+) -> dict[Directed, float]:
+    """The rate of each route alone: that of its slowest hop."""
+    return {
+        pair: min(rates_mbps[hop] for hop in itertools.pairwise(route))
+        for pair, route in found.items()
+    }
+
+
+def shortest_paths(src: str, rates_mbps: Mapping[Directed, float]) -> dict[str, Edge]:
+    """The path to every site that can be reached, by the least summed 1 / rate; ties as above."""
+    neighbours: dict[str, list[str]] = {}
+    for a, b in rates_mbps:
+        neighbours.setdefault(a, []).append(b)
+    best: dict[str, Edge] = {}
+    heap: list[tuple[float, int, Edge]] = [(0.0, 1, (src,))]
+    while heap:
+        cost, length, path = heapq.heappop(heap)
+        if path[-1] in best:
+            continue
+        best[path[-1]] = path
+        for site in neighbours.get(path[-1], []):
+            if site not in best:
+                weight = 1.0 / rates_mbps[path[-1], site]
+                heapq.heappush(heap, (cost + weight, length + 1, (*path, site)))
+    return best

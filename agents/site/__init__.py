@@ -1,0 +1,1 @@
+"""The worker's side: what one site does for every task."""

@@ -1,0 +1,331 @@
+"""Runs one site's part of any plan, chunk by chunk, pipelined.
+
+A chunk is added as soon as it arrives and sent on as soon as its sum is complete:
+`agents.site.task_execution`. Here chunks come and go: each is for a task that runs, or for one that
+this site has not heard of yet, or an offer, or on its way through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+
+from trunkline.agents.planning.auxiliary_paths import Bounds
+from trunkline.agents.planning.chunks import cut
+from trunkline.agents.planning.disciplines import Flow
+from trunkline.agents.planning.site_plan import BlockPart
+from trunkline.agents.site.dispatch import Dispatch
+from trunkline.agents.site.early_contributions import Key, Offers, OwnOffer, key_of
+from trunkline.agents.site.task_execution import Local, Share
+from trunkline.agents.site.traffic import Account, Book, Page, Phase
+from trunkline.agents.wire.chunk_memory import Pool
+from trunkline.agents.wire.framing import ChunkHeader
+from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
+from trunkline.workloads.base import Vector, populated
+
+
+class Executor:
+    """All tasks that this site takes part in; its `dispatch` sends what others are to have."""
+
+    def __init__(
+        self,
+        site: str,
+        sites: tuple[str, ...],
+        model_elements: int,
+        chunk_bytes: int,
+        now_ns: Callable[[], int],
+        bounds: Bounds | None = None,
+        tensor_bytes: tuple[int, ...] = (),
+    ) -> None:
+        self.dispatch = Dispatch(site, sites, self._account, bounds)
+        self._chunks = Pool(chunk_bytes // 4)
+        self._local = Local(
+            site,
+            sites,
+            cut(model_elements, chunk_bytes // 4, tuple(size // 4 for size in tensor_bytes)),
+            self._chunks,
+            self._put,
+            self.dispatch.drop,
+        )
+        self._now_ns = now_ns
+        self._tasks: dict[int, Share] = {}
+        self._flows: dict[tuple[int, bool], Flow] = {}
+        self._offers = Offers()
+        self._own: OwnOffer | None = None
+        self._over: set[int] = set()
+        self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
+        self._received, self._discarded = Book(), Book()
+        self._spare: Vector | None = None
+
+    def start(
+        self,
+        message: StartTask,
+        contribution: Vector | None,
+        finished: Callable[[Vector], None],
+    ) -> None:
+        """Take part in a task; `finished(result)` is called once if this site receives it.
+
+        `contribution` has all elements of the model and must not change before `finished`, which
+        also waits until the links have taken all of it.
+        """
+        self.halt(message.task)  # of which it may have had another part once
+        self._settle(self._offers.of(message.task))
+        self._over.discard(message.task)
+        result = self._take_result() if message.receives else None
+        share = Share(self._local, message, contribution, result, finished)
+        self._tasks[message.task] = share
+        self._adopt(share)
+        share.start(message.parts)
+        self._process_early(share)
+
+    def offer(self, number: int, contribution: Vector, parts: Iterable[BlockPart]) -> None:
+        """Send this site's contribution by a default split, before its task is known.
+
+        It must not change before the task that takes it in has `finished`, or `take_back`.
+        """
+        self.take_back()
+        links = self.dispatch.links
+        edges = {
+            chunk: part.parent
+            for part in parts
+            if part.sources == (self._local.site,) and part.parent and part.parent[1] in links
+            for chunk in part.indexes()
+        }
+        own = self._own = OwnOffer(number, edges, set(edges))
+        for chunk in sorted(edges):
+            data = contribution[self._local.cut.span(chunk)]
+            header = ChunkHeader(
+                inward=True,
+                task=number,
+                block=0,
+                chunk=chunk,
+                source=self._local.rank[self._local.site],
+                route=tuple(self._local.rank[site] for site in edges[chunk][2:]),
+                original=True,
+                size=data.nbytes,
+                early=True,
+            )
+            self._put(edges[chunk][1], header, data, "early", partial(self._offered, own, chunk))
+
+    def take_back(self) -> None:
+        """Send no more of this site's offer if it has become part of no task."""
+        if self._own and (key := self._own_key(self._own)):
+            if key not in self._offers.tasks:
+                self._settle([key])
+            self._own = None
+
+    def refuse_offers(self) -> None:
+        """Take in no offer that has become part of no task yet, as far as it is known."""
+        self._settle(self._offers.of(None))
+
+    def rearrange(self, message: RearrangeTask) -> None:
+        """Drop every trace of the withdrawn blocks of a running task, take part in the new ones.
+
+        Sums are formed in the same order wherever they are formed, so it does not matter which
+        aggregator a chunk of the result came from.
+        """
+        share = self._tasks.get(message.task)
+        if share is None:
+            return
+        share.unsent += 1  # what is withdrawn must not let it finish before it has begun the new
+        share.rearrange(message)
+        self._process_early(share)
+        share.own_sent()
+
+    def halt(self, task: int) -> bool:
+        """Drop all blocks of a task so far; True if this site has finished, else it never will."""
+        known = self._tasks.get(task)
+        if known is None:
+            return False
+        known.raise_floor(known.blocks)
+        return known.told
+
+    def blocks(self, task: int) -> int:
+        """How many block numbers of a task this site has heard of."""
+        return self._tasks[task].blocks
+
+    def knows(self, task: int) -> bool:
+        """Whether this site takes part in the task, or did."""
+        return task in self._tasks or task in self._over
+
+    def runs(self, task: int) -> bool:
+        """Whether this site takes part in the task now."""
+        return task in self._tasks
+
+    def running(self) -> tuple[int, ...]:
+        """The tasks that this site takes part in now."""
+        return tuple(self._tasks)
+
+    def strangers(self) -> dict[int, set[str]]:
+        """Tasks that this site has not been told of, each with the sites that sent it chunks."""
+        return {
+            task: {self._local.sites[header.source] for header, _ in held}
+            for task, held in self._early.items()
+            if task not in self._tasks
+        }
+
+    def over(self, task: int) -> tuple[Page, Page, Page]:
+        """Forget a task and drop what is queued for it; returns its (sent, received) traffic.
+
+        And, third, what of the received was discarded, by the site whose contribution it was.
+        """
+        self._over.add(task)
+        if (ended := self._tasks.pop(task, None)) is not None:
+            ended.over = True
+            self._spare = self._spare if ended.result is None else ended.result
+        for _, data in self._early.pop(task, []):
+            self._chunks.give(data)
+        keys = [(task, True), (task, False)]
+        self.dispatch.forget([self._flows.pop(key) for key in keys if key in self._flows])
+        self._settle(self._offers.of(task))
+        return (
+            self.dispatch.sent.close(task),
+            self._received.close(task),
+            self._discarded.close(task),
+        )
+
+    def open_accounts(self) -> tuple[int, ...]:
+        """The tasks that moved something here and are not over."""
+        pages = {*self.dispatch.sent.pages, *self._received.pages}
+        return tuple(sorted(account for account in pages if isinstance(account, int)))
+
+    def allocate(self, header: ChunkHeader) -> memoryview:
+        """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
+        if (
+            header.chunk >= self._local.cut.count
+            or header.size != self._local.cut.size(header.chunk) * 4
+        ):
+            raise ProtocolError(f"chunk {header.chunk} of {header.size} bytes")
+        self.dispatch.refuse(header)
+        return self._chunks.take(self._local.cut.size(header.chunk)).data.cast("B")
+
+    def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
+        """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
+        data = np.frombuffer(payload, np.float32)
+        account = self._account(header)
+        if account is None:
+            self._chunks.give(data)
+            return
+        phase = "early" if header.early else "in" if header.inward else "out"
+        if self._local.sites[header.source] != peer:
+            phase = "relay"  # as the site that forwarded it calls it
+        elif header.auxiliary:
+            phase = "aux"
+        onward = self.dispatch.onward(header)
+        if onward is None:
+            self.dispatch.confirm(peer, header)
+        now_ns = self._now_ns()
+        self._received.count(account, (peer, phase), header.size, now_ns, now_ns)
+        if header.early:
+            self._arrived_early(header, data)
+            return
+        task = self._tasks.get(header.task)
+        if task is not None and task.is_withdrawn(header.block):
+            self._chunks.give(data)
+        elif onward is not None:
+            self._forward(onward, header, data)
+        elif task is not None and header.block < task.blocks:
+            task.process(header, data)
+        else:
+            self._early.setdefault(header.task, []).append((header, data))
+
+    # -- offers -----------------------------------------------------------------------------
+
+    def _arrived_early(self, header: ChunkHeader, data: Vector) -> None:
+        key = key_of(header)
+        self._settle(self._offers.superseded(key))
+        if (onward := self.dispatch.onward(header)) is not None:
+            self._forward(onward, header, data)
+        elif key in self._offers.tasks:
+            self._contribute(
+                self._tasks[self._offers.tasks[key]], header.source, header.chunk, data
+            )
+        else:
+            self._offers.hold(header, data)
+
+    def _adopt(self, share: Share) -> None:
+        """Take in the offers that the task starts from, as far as they are here."""
+        message = share.message
+        offers = {self._local.rank[site]: number for site, number in message.offers.items()}
+        self._offers.adopt(message.task, offers)
+        for book in (self.dispatch.sent, self._received):
+            book.adopt(message.task, offers.items())
+        own = self._own
+        if message.contributes and own and message.offers.get(self._local.site) == own.number:
+            share.keep_offered(own, self._offers.flow(self._own_key(own)))
+        elif message.contributes:
+            self.take_back()
+        for source, number in offers.items():
+            for chunk, data in self._offers.held.pop((source, number), {}).items():
+                self._contribute(share, source, chunk, data)
+
+    def _contribute(self, share: Share, source: int, chunk: int, data: Vector) -> None:
+        if share.contribute(source, chunk, data):
+            return
+        now_ns = self._now_ns()
+        peer = (self._local.sites[source], "early")
+        self._discarded.count(share.message.task, peer, data.nbytes, now_ns, now_ns)
+        self._chunks.give(data)
+
+    def _own_key(self, own: OwnOffer) -> Key:
+        return self._local.rank[self._local.site], own.number
+
+    def _offered(self, own: OwnOffer, chunk: int) -> None:
+        own.unsent.discard(chunk)
+        number = self._offers.tasks.get(self._own_key(own))
+        if number in self._tasks:
+            self._tasks[number].finish_if_done()
+
+    def _settle(self, keys: list[Key]) -> None:
+        flows, held = self._offers.settle(keys)
+        for data in held:
+            self._chunks.give(data)
+        self.dispatch.forget(flows)
+        for key in keys:
+            self.dispatch.sent.close(key)
+            self._received.close(key)
+
+    # -- one chunk --------------------------------------------------------------------------
+
+    def _process_early(self, share: Share) -> None:
+        """Take in what arrived before this site heard of the task or of its new blocks."""
+        early = self._early.pop(share.message.task, [])
+        for header, data in early:
+            if share.is_withdrawn(header.block):
+                self._chunks.give(data)
+            elif header.block < share.blocks:
+                share.process(header, data)
+            else:
+                self._early.setdefault(header.task, []).append((header, data))
+
+    def _forward(self, hop: str, header: ChunkHeader, data: Vector) -> None:
+        self.dispatch.forward(hop, header, data, self._flow(header), self._chunks.give)
+
+    def _put(
+        self,
+        hop: str,
+        header: ChunkHeader,
+        data: Vector,
+        phase: Phase,
+        release: Callable[[], None],
+    ) -> None:
+        self.dispatch.put(hop, header, data, self._flow(header), phase, release)
+
+    def _flow(self, header: ChunkHeader) -> Flow:
+        if header.early:
+            return self._offers.flow(key_of(header))
+        key = header.task, header.inward
+        return self._flows.setdefault(key, Flow(*key))
+
+    def _take_result(self) -> Vector:
+        result, self._spare = self._spare, None
+        return populated(self._local.cut.total) if result is None else result
+
+    def _account(self, header: ChunkHeader) -> Account | None:
+        """What a chunk counts for; None if its task or offer is over."""
+        if not header.early:
+            return None if header.task in self._over else header.task
+        key = key_of(header)
+        return None if self._offers.is_settled(key) else self._offers.tasks.get(key, key)

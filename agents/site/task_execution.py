@@ -1,0 +1,360 @@
+"""One site's share of one task: what it adds, keeps and sends on.
+
+Sums are formed in the plan's order of sources, not in order of arrival, so that floats do not
+depend on timing. The site's contribution is only read; the result grows in memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from trunkline.agents.planning.chunks import Cut
+from trunkline.agents.planning.disciplines import Flow
+from trunkline.agents.planning.plan import Edge
+from trunkline.agents.planning.site_plan import BlockPart
+from trunkline.agents.site.early_contributions import OwnOffer
+from trunkline.agents.site.traffic import Phase
+from trunkline.agents.wire.chunk_memory import Pool
+from trunkline.agents.wire.framing import ChunkHeader
+from trunkline.agents.wire.link import Outgoing
+from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
+from trunkline.workloads.base import Vector
+
+Put = Callable[[str, ChunkHeader, Vector, Phase, Callable[[], None]], None]
+"""Queue a chunk for a neighbour; the last argument is called when its memory is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What all tasks of a site share: its name, how models are cut, memory, the links.
+
+    `drop` takes what is queued and not wanted off all links.
+    """
+
+    site: str
+    sites: tuple[str, ...]
+    cut: Cut
+    chunks: Pool
+    put: Put
+    drop: Callable[[Callable[[Outgoing], bool]], None]
+    rank: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ranks = {name: rank for rank, name in enumerate(self.sites)}
+        object.__setattr__(self, "rank", ranks)
+
+
+@dataclass(slots=True)
+class Share:
+    """`blocks` are announced so far; a chunk of a later one waits for its announcement.
+
+    Blocks below `floor` are withdrawn, and those in `withdrawn`. To the sums in `owed`, (block,
+    chunk), which others need even if this site has the whole result, its contribution is still to
+    be added. Chunks in `offered` are on their way by this site's `offer`, in `offer_flow`. Once
+    the site has `told` that it has the result, or the task is `over`, nothing more comes of it.
+    """
+
+    local: Local
+    message: StartTask
+    contribution: Vector | None
+    result: Vector | None
+    finished: Callable[[Vector], None]
+    blocks: int = field(init=False)
+    parts: dict[int, BlockPart] = field(init=False)
+    missing: set[int] = field(init=False)
+    floor: int = field(init=False)
+    withdrawn: set[int] = field(default_factory=set)
+    unsent: int = 0
+    owed: set[tuple[int, int]] = field(default_factory=set)
+    told: bool = False
+    over: bool = False
+    offer: OwnOffer | None = None
+    offer_flow: Flow | None = None
+    offered: set[int] = field(default_factory=set)
+    sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.blocks = self.message.blocks
+        self.floor = self.message.floor
+        self.parts = {part.block: part for part in self.message.parts}
+        self.missing = set(range(self.local.cut.count)) if self.message.receives else set()
+
+    def is_withdrawn(self, block: int) -> bool:
+        """Whether chunks of this block are in vain."""
+        return block < self.floor or block in self.withdrawn
+
+    def start(self, parts: Iterable[BlockPart]) -> None:
+        """Send or keep everything that needs nobody else's chunks, in order of chunk index."""
+        leaves = [part for part in parts if part.sources == (self.local.site,)]
+        for chunk, block in sorted((c, p.block) for p in leaves for c in p.indexes()):
+            if block < self.message.blocks and chunk in self.offered:
+                continue
+            assert self.contribution is not None
+            part = self.parts[block]
+            own = self.contribution[self.local.cut.span(chunk)]
+            if part.parent is not None:
+                self._send(part.parent, part, chunk, own, original=True)
+            else:
+                self._deliver(part, chunk, self._weighted(own), self.message.scale)
+
+    def keep_offered(self, own: OwnOffer, flow: Flow) -> None:
+        """What is on its way to where the task wants it stays there, the rest is not sent."""
+        leaves = [part for part in self.message.parts if part.sources == (self.local.site,)]
+        self.offer, self.offer_flow = own, flow
+        self.offered = {c for p in leaves for c in p.indexes() if own.edges.get(c) == p.parent}
+        own.unsent &= self.offered
+        self._drop_offered(lambda chunk: chunk not in self.offered)
+
+    def rearrange(self, message: RearrangeTask) -> None:
+        """Drop every trace of the withdrawn blocks, take part in the new ones.
+
+        The first chunk of the result that arrives is kept, unless the message has a floor. What
+        the new blocks need of this site's contribution is read again. A site that has finished
+        gives no more of it, but gives its result where it is to send one that it has nothing to
+        make of.
+        """
+        parts = message.parts
+        for block in message.withdrawn:
+            self._withdraw(block.__eq__)
+            self.withdrawn.add(block)
+        self.raise_floor(message.floor)
+        self.blocks = message.blocks
+        if message.floor and not self.told and self.result is not None:
+            self.missing = set(range(self.local.cut.count))
+        if not self.told:
+            self.parts |= {part.block: part for part in parts}
+            self.owed |= {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
+            self.start(parts)
+        for part in parts:
+            if self.told and not part.sources and not part.receives:
+                self._give(part)
+
+    def raise_floor(self, floor: int) -> None:
+        """Withdraw all blocks below this number."""
+        if floor > self.floor:
+            self.floor = floor
+            self._withdraw(lambda number: number < floor)
+
+    def process(self, header: ChunkHeader, data: Vector) -> None:
+        """A chunk of a block that is announced and not withdrawn."""
+        part = self.parts.get(header.block)
+        if part is None and self.told:
+            self.local.chunks.give(data)
+            return
+        if part is None:
+            raise ProtocolError(f"a chunk of block {header.block}, which has no part here")
+        if header.inward:
+            self._add(part, header, data)
+        else:
+            self._deliver(part, header.chunk, data)
+
+    def contribute(self, source: int, chunk: int, data: Vector) -> bool:
+        """Add a chunk of an offer if it is of a block that this site adds up; False if not."""
+        name = self.local.sites[source]
+        for part in self.message.parts:
+            wanted = name in part.originals and any(a <= chunk < b for a, b in part.chunks)
+            if wanted and part.block in self.parts:
+                number, size = self.message.task, data.nbytes
+                header = ChunkHeader(True, number, part.block, chunk, source, (), True, size)
+                self._add(part, header, data)
+                return True
+        return False
+
+    def own_sent(self) -> None:
+        """Nothing of the contribution needs this hold on it any more."""
+        self.unsent -= 1
+        self.finish_if_done()
+
+    def finish_if_done(self) -> None:
+        """Tell the result once it is whole and the contribution's memory is no longer needed."""
+        unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)
+        done = not self.missing and not unsent and not self.over
+        if done and self.result is not None and not self.told:
+            self.told = True
+            self.finished(self.result)
+
+    def _adds(self, part: BlockPart) -> bool:
+        """Whether this site adds its contribution to those of others."""
+        return self.local.site in part.sources and len(part.sources) > 1
+
+    def _give(self, part: BlockPart) -> None:
+        """Send the result, which is whole, to others."""
+        assert self.result is not None
+        for chunk in part.indexes():
+            data = self.result[self.local.cut.span(chunk)]
+            shared = _Shared(data, len(part.outs), _keep)
+            for edge in part.outs:
+                self._send(edge, part, chunk, data, inward=False, shared=shared)
+
+    def _withdraw(self, chosen: Callable[[int], bool]) -> None:
+        offered: set[int] = set()
+        for block in [block for block in self.parts if chosen(block)]:
+            offered.update(self.offered.intersection(self.parts.pop(block).indexes()))
+        number = self.message.task
+        self.local.drop(lambda frame: _is_of(frame, number, chosen))
+        if offered:
+            self._drop_offered(offered.__contains__)
+        self.owed = {key for key in self.owed if not chosen(key[0])}
+        for key in [key for key in self.sums if chosen(key[0])]:
+            sum_ = self.sums.pop(key)
+            for data in (*sum_.held.values(), *([] if sum_.lent else [sum_.total])):
+                if data is not None:
+                    self.local.chunks.give(data)
+
+    def _drop_offered(self, unwanted: Callable[[int], bool]) -> None:
+        """Of the offer that this task starts from, do not send these chunks."""
+        flow = self.offer_flow
+        self.local.drop(
+            lambda frame: (
+                frame.flow is flow and frame.chunk is not None and unwanted(frame.chunk.chunk)
+            )
+        )
+
+    def _add(self, part: BlockPart, header: ChunkHeader, data: Vector) -> None:
+        key = (header.block, header.chunk)
+        sum_ = self.sums.setdefault(key, _Sum())
+        source = self.local.sites[header.source]
+        if source not in part.sources or source in sum_.held or source == self.local.site:
+            raise ProtocolError(f"an unexpected contribution of {source} to {key}")
+        if header.original:
+            _scale(data, self.message.weights[source])
+        sum_.held[source] = data
+        while sum_.added < len(part.sources):
+            source = part.sources[sum_.added]
+            if source == self.local.site:
+                assert self.contribution is not None
+                own = self.contribution[self.local.cut.span(header.chunk)]
+                lent = self.message.weights[source] == 1.0
+                self._accumulate(sum_, own if lent else self._weighted(own), lent)
+            elif source in sum_.held:
+                self._accumulate(sum_, sum_.held[source])
+                sum_.held[source] = _ADDED
+            else:
+                return
+        assert sum_.total is not None
+        del self.sums[key]
+        self.owed.discard(key)
+        if part.parent is None:
+            self._deliver(part, header.chunk, sum_.total, self.message.scale)
+        else:
+            self._send(part.parent, part, header.chunk, sum_.total)
+            self.finish_if_done()
+
+    def _accumulate(self, sum_: _Sum, data: Vector, lent: bool = False) -> None:
+        """Add the next source's chunk, where there is memory of it that may change."""
+        sum_.added += 1
+        if sum_.total is None:
+            sum_.total, sum_.lent = data, lent
+            return
+        np.add(sum_.total, data, out=data if sum_.lent else sum_.total)
+        if sum_.lent:
+            sum_.total, sum_.lent = data, False
+        elif not lent:
+            self.local.chunks.give(data)
+
+    def _deliver(self, part: BlockPart, chunk: int, data: Vector, scale: float = 1.0) -> None:
+        """A chunk of the result, once it is scaled: keep it if this site receives it, send it on.
+
+        What is kept is sent from the result's memory, which lives until the task is over.
+        """
+        free: Callable[[Vector], None] = self.local.chunks.give
+        if part.receives and chunk in self.missing:
+            assert self.result is not None
+            kept = self.result[self.local.cut.span(chunk)]
+            np.multiply(data, np.float32(scale), out=kept)
+            self.missing.remove(chunk)
+            free(data)
+            data, free = kept, _keep
+        else:
+            _scale(data, scale)
+        shared = _Shared(data, len(part.outs), free)
+        for edge in part.outs:
+            self._send(edge, part, chunk, data, inward=False, shared=shared)
+        if not part.outs:
+            free(data)
+        self.finish_if_done()
+
+    def _send(
+        self,
+        edge: Edge,
+        part: BlockPart,
+        chunk: int,
+        data: Vector,
+        *,
+        original: bool = False,
+        inward: bool = True,
+        shared: _Shared | None = None,
+    ) -> None:
+        header = ChunkHeader(
+            inward=inward,
+            task=self.message.task,
+            block=part.block,
+            chunk=chunk,
+            source=self.local.rank[self.local.site],
+            route=tuple(self.local.rank[site] for site in edge[2:]),
+            original=original,
+            size=data.nbytes,
+        )
+        if shared:
+            release = shared.release
+        elif original:
+            self.unsent += 1
+            release = self.own_sent
+        else:
+            release = partial(self.local.chunks.give, data)
+        self.local.put(edge[1], header, data, "in" if inward else "out", release)
+
+    def _weighted(self, own: Vector) -> Vector:
+        """This site's own chunk times its weight, in memory that may change."""
+        data = self.local.chunks.take(len(own))
+        np.multiply(own, np.float32(self.message.weights[self.local.site]), out=data)
+        return data
+
+
+@dataclass(slots=True)
+class _Sum:
+    """One chunk being summed: how many sources are in `total`, and who waits to be added.
+
+    A `lent` total is a part of the contribution, which must not change.
+    """
+
+    total: Vector | None = None
+    lent: bool = False
+    added: int = 0
+    held: dict[str, Vector] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Memory that several links send from; free after the last."""
+
+    data: Vector
+    users: int
+    free: Callable[[Vector], None]
+
+    def release(self) -> None:
+        self.users -= 1
+        if not self.users:
+            self.free(self.data)
+
+
+_ADDED: Vector = np.empty(0, np.float32)
+"""Stands for a contribution that is in the sum already."""
+
+
+def _is_of(frame: Outgoing, task: int, chosen: Callable[[int], bool]) -> bool:
+    chunk = frame.chunk
+    return chunk is not None and chunk.task == task and chosen(chunk.block)
+
+
+def _keep(_: Vector) -> None:
+    """What was sent is part of a result: it is still needed."""
+
+
+def _scale(data: Vector, factor: float) -> None:
+    if factor != 1.0:
+        np.multiply(data, np.float32(factor), out=data)

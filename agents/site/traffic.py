@@ -1,0 +1,69 @@
+"""What a site sent and received for each task, and when (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trunkline.agents.site.early_contributions import Key
+
+Phase = str
+"""`in` towards the aggregator, `out` from it, `relay` for chunks that are only forwarded;
+`early` for contributions that set out before their task was known."""
+
+Account = int | Key
+"""A task, or an offer that is part of none yet."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Payload of one task over one directed link in one phase, and when it flowed."""
+
+    bytes: int = 0
+    chunks: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+
+    def add(self, size: int, start_ns: int, end_ns: int) -> None:
+        """Count one chunk."""
+        if not self.chunks:
+            self.start_ns = start_ns
+        self.bytes += size
+        self.chunks += 1
+        self.end_ns = end_ns
+
+    def join(self, other: Traffic) -> None:
+        """Count all that the other has counted."""
+        self.start_ns = min(self.start_ns, other.start_ns) if self.chunks else other.start_ns
+        self.end_ns = max(self.end_ns, other.end_ns)
+        self.bytes += other.bytes
+        self.chunks += other.chunks
+
+
+Page = dict[tuple[str, Phase], Traffic]
+"""Traffic by peer and phase; what was discarded, by the site whose contribution it was."""
+
+
+@dataclass(slots=True)
+class Book:
+    """Traffic of one kind, by task or offer."""
+
+    pages: dict[Account, Page] = field(default_factory=dict)
+
+    def count(
+        self, account: Account, peer: tuple[str, Phase], size: int, start_ns: int, end_ns: int
+    ) -> None:
+        """Count one chunk."""
+        page = self.pages.setdefault(account, {})
+        page.setdefault(peer, Traffic()).add(size, start_ns, end_ns)
+
+    def adopt(self, task: int, keys: Iterable[Key]) -> None:
+        """What these offers moved is the task's."""
+        page = self.pages.setdefault(task, {})
+        for key in keys:
+            for where, traffic in self.pages.pop(key, {}).items():
+                page.setdefault(where, Traffic()).join(traffic)
+
+    def close(self, account: Account) -> Page:
+        """Forget a task or an offer; returns what it moved."""
+        return self.pages.pop(account, {})

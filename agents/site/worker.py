@@ -1,0 +1,482 @@
+"""The worker of one site: compute, say ready, synchronize, repeat; and serve others' tasks.
+
+It knows sockets, not networks: whoever starts it hands it connected sockets to its neighbours and
+to the controller, and a way to call them again. So the same worker runs over socket pairs,
+loopback and the emulated WAN. What it does when connections break is in docs/failover.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from trunkline.agents.awareness.link_monitor import Awareness
+from trunkline.agents.planning.disciplines import DISCIPLINES
+from trunkline.agents.planning.site_plan import BlockPart
+from trunkline.agents.site.executor import Executor
+from trunkline.agents.site.plan_cache import Table
+from trunkline.agents.site.traffic import Traffic
+from trunkline.agents.wire.agent_settings import Log, WorkerSettings, remember
+from trunkline.agents.wire.clock import Clock
+from trunkline.agents.wire.controller_link import Home
+from trunkline.agents.wire.framing import ChunkHeader, Frame
+from trunkline.agents.wire.liveness import Pulse
+from trunkline.agents.wire.messages import (
+    Arrived,
+    AuxiliaryPaths,
+    Begin,
+    Bye,
+    Delivered,
+    Evaluated,
+    Halt,
+    Halted,
+    Left,
+    LinkFound,
+    LinkLost,
+    ProtocolError,
+    RearrangeTask,
+    Refuse,
+    Refused,
+    Released,
+    Report,
+    SiteReady,
+    StartTask,
+    Stop,
+    TaskFinished,
+    TaskOver,
+    TaskState,
+    TimeReply,
+    TimeRequest,
+    TimeServer,
+    describe,
+)
+from trunkline.agents.wire.neighbours import Neighbours, Reach, Unreachable
+from trunkline.workloads.base import Vector, Workload, digest, fingerprint
+
+OFFERS_PER_LIFE = 1_000_000
+"""A worker that was started again numbers its offers in a new range."""
+
+
+class Outcome(Enum):
+    """How a wait for synchronization ended; `ALONE`: there is no controller to wait for."""
+
+    FINISHED = auto()
+    DROPPED = auto()
+    RELEASED = auto()
+    STOPPED = auto()
+    ALONE = auto()
+
+
+class Worker:
+    """One site's agent; `run` returns when the controller says goodbye."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        workload: Workload,
+        clock: Clock,
+        log: Log,
+        reach: Reach | None = None,
+    ) -> None:
+        self._settings = settings
+        self._workload = workload
+        self._clock = clock
+        self._log = log
+        self._iteration = settings.first_iteration
+        self._synchronized = settings.first_iteration
+        self._offer = settings.lives * OFFERS_PER_LIFE
+        self._default: tuple[BlockPart, ...] = ()
+        self._table = Table()
+        self._task: StartTask | None = None
+        self._halted = False
+        self._installed: dict[int, StartTask] = {}
+        self._deadlines_s: dict[int, float] = {}
+        self._last_tasks: dict[int, int] = {}
+        for task in settings.last_tasks:
+            remember(self._last_tasks, task)
+        self._lost_peers: dict[str, None] = {}
+        self._patience: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._left = False
+        self._executor = Executor(
+            settings.site,
+            settings.sites,
+            len(workload.contribution()),
+            settings.chunk_bytes,
+            clock.now_ns,
+            settings.auxiliary,
+            settings.tensor_bytes,
+        )
+        reach = reach or Unreachable()
+        self._awareness = Awareness(
+            settings,
+            clock.now_ns,
+            lambda peer, message: self._neighbours.tell(peer, message),
+            lambda: self._neighbours.beat(),
+            lambda message: self._home.tell(message),
+            log,
+        )
+        self._neighbours = Neighbours(
+            settings.callees,
+            reach,
+            settings.failover,
+            self._peer_said,
+            self._peer_lost,
+            self._peer_found,
+            self._executor.allocate,
+            clock.now_ns,
+            DISCIPLINES[settings.discipline],
+            settings.chunk_bytes,
+            self._awareness,
+        )
+        self._executor.dispatch.links = self._neighbours.links
+        self._home = Home(
+            settings.controllers,
+            reach,
+            settings.failover,
+            self._heard,
+            self._unguided,
+            self._guided,
+            clock.now_ns,
+        )
+
+    async def run(
+        self, peers: Mapping[str, socket.socket], controller: socket.socket | None
+    ) -> None:
+        """Work until told to leave; who has no socket yet is called, or calls (`accepted`)."""
+        self._loop = asyncio.get_running_loop()
+        self._begun: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._outcome: asyncio.Future[Outcome] | None = None
+        self._lost_peers = dict.fromkeys(s for s in self._settings.neighbours if s not in peers)
+        self._neighbours.start(peers)
+        self._home.start(controller)
+        pulse = asyncio.create_task(Pulse(self._settings.failover, self._connections).run())
+        rounds = asyncio.create_task(self._rounds())
+        awareness = asyncio.create_task(self._awareness.run())
+        for task in (pulse, rounds, awareness):
+            task.add_done_callback(self._check)
+        try:
+            await self._ended
+            for moved in self._executor.open_accounts():  # of which nobody told this site the end
+                self._close_books(moved)
+            self._neighbours.say_goodbye()
+        finally:
+            if self._patience is not None:
+                self._patience.cancel()
+            rounds.cancel()
+            pulse.cancel()
+            awareness.cancel()
+            self._home.close()
+            self._neighbours.close()
+
+    def accepted(self, peer: str, sock: socket.socket) -> None:
+        """A neighbour has called and said who it is."""
+        self._neighbours.accepted(peer, sock)
+
+    def _connections(self) -> list[Any]:
+        home = [] if self._home.link is None else [self._home.link]
+        return [*home, *self._neighbours.links.values()]
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) and not self._ended.done():
+            self._ended.set_exception(error)
+
+    # -- rounds -------------------------------------------------------------------------------
+
+    async def _rounds(self) -> None:
+        await self._begun
+        limit = self._settings.rounds
+        while not self._stopping and (limit is None or self._iteration < limit):
+            iteration, start_ns = self._iteration, self._clock.now_ns()
+            self._log("compute_started", iteration=iteration)
+            self._awareness.pauses()
+            await self._clock.compute(partial(self._workload.compute, iteration))
+            self._log("compute_finished", iteration=iteration)
+            outcome = await self._synchronize()
+            if outcome is Outcome.STOPPED:
+                break
+            self._iteration += 1
+            if outcome is not Outcome.ALONE:
+                self._synchronized += 1
+                self._log("round_finished", rounds=self._synchronized)
+                continue
+            self._log("round_alone", iteration=iteration)
+            if self._clock.now_ns() == start_ns:  # nobody to wait for, and no work
+                await asyncio.sleep(self._settings.failover.beat_s)
+        self._log("worker_finished", rounds=self._synchronized)
+        self._left = True
+        self._home.tell(Left(self._synchronized))
+
+    async def _synchronize(self) -> Outcome:
+        """Wait for a group and its result; a dropped task is tried again with another group."""
+        while not self._stopping:
+            if not self._home.connected:
+                return Outcome.ALONE
+            self._outcome = self._loop.create_future()
+            self._offer += 1
+            self._log("ready", iteration=self._iteration)
+            self._home.tell(SiteReady(self._iteration, self._offer, self._table.version))
+            if self._default:
+                self._executor.offer(self._offer, self._workload.contribution(), self._default)
+            outcome = await self._outcome
+            self._outcome = None
+            self._executor.take_back()
+            if outcome is not Outcome.DROPPED:
+                return outcome
+        return Outcome.STOPPED
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a round waits for a group."""
+        return self._outcome is not None and not self._outcome.done() and self._task is None
+
+    def _settle(self, outcome: Outcome) -> None:
+        if self._outcome is None or self._outcome.done():
+            raise ProtocolError(f"{outcome.name.lower()}, but no round is waiting")
+        self._outcome.set_result(outcome)
+
+    # -- the controller -----------------------------------------------------------------------
+
+    def _guided(self, name: str, begin: Begin) -> None:
+        """A controller is in charge: tell it everything."""
+        self._default = begin.default
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if self._begun.done():
+            self._log("controller_found", controller=name)
+        else:
+            self._begun.set_result(None)
+        lost, self._lost_peers = tuple(self._lost_peers), {}
+        tasks = [*self._installed.values(), *([self._task] if self._task else [])]
+        self._home.tell(
+            Report(
+                ready=self._iteration if self._waits else None,
+                left=self._left,
+                lost=lost,
+                tasks=tuple(self._state(message) for message in tasks),
+                helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
+                last_tasks=tuple(self._last_tasks.values()),
+            )
+        )
+        self._awareness.tell_all()
+        for peer in lost:
+            if peer in self._neighbours.links:
+                self._home.tell(LinkFound(peer))
+            else:
+                self._lost_peers[peer] = None
+
+    def _state(self, message: StartTask) -> TaskState:
+        return TaskState(
+            message.task,
+            message.group,
+            message.weights,
+            message.scale,
+            self._executor.blocks(message.task),
+            message.task in self._installed,
+            max(0.0, self._deadlines_s[message.task] - self._loop.time()),
+        )
+
+    def _unguided(self, error: Exception) -> None:
+        """No controller: finish the task that runs if nothing happens to it, begin no other."""
+        if self._ended.done():
+            return
+        self._log("controller_lost", reason=str(error))
+        self._executor.refuse_offers()
+        for task, senders in self._executor.strangers().items():
+            self._refuse(task, senders)
+        if self._waits:
+            self._settle(Outcome.ALONE)
+        elif self._task is not None and self._halted:
+            self._give_up(self._task.task, "halted, and the controller is lost")
+        elif self._task is not None:
+            left_s = max(0.0, self._deadlines_s[self._task.task] - self._loop.time())
+            if any(peer not in self._neighbours.links for peer in self._settings.neighbours):
+                left_s = min(left_s, self._settings.failover.patience_s)
+            reason = "no repair came in time"
+            self._patience = self._loop.call_later(left_s, self._give_up, self._task.task, reason)
+
+    def _heard(self, frame: Frame) -> None:
+        match frame:
+            case StartTask():
+                self._start(frame)
+            case RearrangeTask():
+                if self._task is not None and self._task.task == frame.task:
+                    self._halted = False
+                self._executor.rearrange(frame)
+            case Halt():
+                self._halt(frame.task)
+            case AuxiliaryPaths():
+                self._executor.dispatch.switch(frame.paths)
+            case TaskOver():
+                self._over(frame.task, frame.reason)
+            case Released():
+                self._settle(Outcome.RELEASED)
+            case TimeServer() | TimeReply():
+                self._awareness.heard(frame)
+            case Stop():
+                self._stopping = True
+                if self._waits:
+                    self._settle(Outcome.STOPPED)
+            case Bye():
+                self._ended.set_result(None)
+            case tuple():
+                raise ProtocolError("a chunk from the controller")
+            case _:
+                raise ProtocolError(f"not for a worker: {describe(frame)}")
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def _start(self, message: StartTask) -> None:
+        parts = self._table.take(message.version, message.parts, message.unchanged)
+        message = replace(message, parts=parts)
+        self._log("task_joined", task=message.task, unchanged=message.unchanged)
+        remember(self._last_tasks, message.task)
+        contribution = None
+        if message.contributes or message.receives:
+            if not self._waits:
+                raise ProtocolError(f"task {message.task} while not waiting for one")
+            self._task, self._halted = message, False
+            self._deadlines_s[message.task] = self._loop.time() + message.left_s
+            contribution = self._workload.contribution()
+            self._log(
+                "contributed",
+                task=message.task,
+                iteration=self._iteration,
+                digest=digest(contribution),
+                fingerprint=fingerprint(contribution, self._settings.chunk_bytes),
+                weight=message.weights.get(self._settings.site, 0.0),
+            )
+        self._executor.start(message, contribution, self._finished)
+
+    def _finished(self, result: Vector) -> None:
+        message = self._task
+        assert message is not None
+        self._task = None
+        self._installed[message.task] = message
+        self._workload.install(result)
+        self._log(
+            "task_finished",
+            task=message.task,
+            digest=digest(result),
+            fingerprint=fingerprint(result, self._settings.chunk_bytes),
+        )
+        self._home.tell(TaskFinished(message.task, self._executor.blocks(message.task)))
+        if message.evaluate and (found := self._workload.evaluate()):
+            self._log(
+                "evaluated",
+                task=message.task,
+                accuracy_percent=found.accuracy_percent,
+                loss=found.loss,
+                samples=found.samples,
+            )
+            self._home.tell(Evaluated(message.task, found.accuracy_percent))
+        self._settle(Outcome.FINISHED)
+
+    def _halt(self, task: int) -> None:
+        if self._task is not None and self._task.task == task:
+            self._halted = True
+        finished = self._executor.halt(task)
+        self._home.tell(Halted(task, finished))
+
+    def _over(self, task: int, reason: str) -> None:
+        self._close_books(task)
+        self._installed.pop(task, None)
+        self._deadlines_s.pop(task, None)
+        if self._task is not None and self._task.task == task:
+            self._task = None
+            kept = digest(self._workload.contribution())
+            self._log("task_dropped", task=task, reason=reason, digest=kept)
+            self._settle(Outcome.DROPPED)
+
+    def _close_books(self, task: int) -> None:
+        """Forget a task, and say what it moved."""
+        sent, received, discarded = self._executor.over(task)
+        for (peer, phase), traffic in sent.items():
+            self._log("sent", task=task, dst=peer, phase=phase, **_fields(traffic))
+        for (peer, phase), traffic in received.items():
+            self._log("received", task=task, src=peer, phase=phase, **_fields(traffic))
+        for path, (size, chunks) in self._executor.dispatch.routed(task).items():
+            self._log("routed", task=task, path=path, bytes=size, chunks=chunks)
+        for (source, _), traffic in discarded.items():
+            size, chunks = traffic.bytes, traffic.chunks
+            self._log("discarded", task=task, src=source, bytes=size, chunks=chunks)
+
+    def _give_up(self, task: int, reason: str) -> None:
+        """Without a controller: take no further part in the task, and tell whom it may concern."""
+        if not self._executor.runs(task):
+            return
+        self._over(task, reason)
+        for link in list(self._neighbours.links.values()):
+            link.tell(Refuse(task))
+
+    def _refuse_unknown(self, peer: str, header: ChunkHeader) -> None:
+        """Without a controller: take part in nothing new."""
+        if header.early:
+            self._executor.refuse_offers()
+        elif not self._executor.knows(header.task):
+            self._refuse(header.task, {self._settings.sites[header.source], peer})
+
+    def _refuse(self, task: int, senders: set[str]) -> None:
+        """Without a controller: tell the senders that their chunks are in vain here."""
+        self._close_books(task)
+        for peer in senders:
+            self._neighbours.tell(peer, Refuse(task))
+
+    # -- the neighbours -----------------------------------------------------------------------
+
+    def _peer_said(self, peer: str, frame: Frame) -> None:
+        match frame:
+            case (header, payload):
+                self._executor.arrived(peer, header, payload)
+                if not self._home.connected:
+                    self._refuse_unknown(peer, header)
+            case Refuse():
+                self._refused(peer, frame.task)
+            case Arrived() | TimeRequest() | TimeReply():
+                self._awareness.heard_from(peer, frame)
+            case Delivered():
+                self._executor.dispatch.delivered(frame)
+            case Bye():
+                self._neighbours.departs(peer)
+            case _:
+                raise ProtocolError(f"not for a neighbour: {describe(frame)}")
+
+    def _refused(self, peer: str, task: int) -> None:
+        if task in self._installed or not self._executor.runs(task):
+            return
+        if self._home.connected:
+            self._home.tell(Refused(task, peer))
+        else:
+            self._give_up(task, f"{peer} takes no part, and the controller is lost")
+
+    def _peer_lost(self, peer: str, error: Exception) -> None:
+        if self._ended.done():
+            return
+        self._log("link_lost", peer=peer, reason=str(error))
+        self._lost_peers[peer] = None
+        if self._home.connected:
+            self._home.tell(LinkLost(peer))
+            return
+        for task in self._executor.running():
+            if task not in self._installed:
+                self._give_up(task, f"lost {peer}, and the controller is lost")
+
+    def _peer_found(self, peer: str) -> None:
+        self._log("link_found", peer=peer)
+        self._home.tell(LinkFound(peer))
+
+
+def _fields(traffic: Traffic) -> dict[str, int]:
+    return {
+        "bytes": traffic.bytes,
+        "chunks": traffic.chunks,
+        "start_ns": traffic.start_ns,
+        "end_ns": traffic.end_ns,
+    }

@@ -1,0 +1,1 @@
+"""How agents talk to each other: messages, frames, links, connections, clocks."""

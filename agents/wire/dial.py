@@ -1,0 +1,220 @@
+"""Connects the agents of a run: everybody listens first, then the lower rank dials the higher.
+
+Nobody is let in who has not proved to be one of them (`agents.wire.identity`); whoever fails to
+within a time is turned away, without more memory than a hello takes, and without anybody else
+waiting. Between two sites there is one connection, bound to the link's own interface at both ends,
+so that its bytes cross that link or nothing. The controller is reached at its site's address, over
+whatever path IP has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from trunkline.agents.wire.agent_settings import AgentError
+from trunkline.agents.wire.framing import MAX_HELLO_BYTES, FrameReader, encode, no_chunks
+from trunkline.agents.wire.identity import Gate, Identity
+from trunkline.agents.wire.messages import Hello, ProtocolError
+
+WORKER_PORT = 7400
+CONTROLLER_PORT = 7401
+
+RECEIVE_BUFFER_BYTES = 32 << 20
+"""4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. A fixed buffer also keeps the receiver's rare
+wake-ups (`link.RECEIVE_LOWAT_BYTES`) from holding the window down, as they do when the kernel
+tunes the buffer by what the receiver has read."""
+
+MAX_GREETINGS = 256
+"""So many may be about to say hello; then who has been for the longest gives way."""
+
+_SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 33, 47
+_UNPACED_BYTES_PER_S = 2**40  # any limit turns pacing on; this one never binds
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where another agent listens, and how to talk to it.
+
+    With a `device` the connection uses that interface and no other, and may have as much in flight
+    as the fastest link needs (which takes CAP_NET_ADMIN); with `pacing` TCP spreads its packets
+    over the round trip.
+    """
+
+    site: str
+    address: str
+    port: int
+    device: str = ""
+    pacing: bool = False
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A listening socket. Raises AgentError when the port is taken."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        raise AgentError(f"cannot listen on {address} port {port}: {error.strerror}") from error
+    sock.setblocking(False)
+    return sock
+
+
+async def dial(me: str, identity: Identity, peer: Peer) -> socket.socket:
+    """Connect to a peer that listens already, and say hello."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        _prepare(sock, peer)
+        await loop.sock_connect(sock, (peer.address, peer.port))
+        hello = identity.hello(me, peer.site, time.monotonic_ns())
+        await loop.sock_sendall(sock, encode(hello))
+    except OSError as error:
+        sock.close()
+        raise AgentError(f"{me} cannot reach {peer.site} at {peer.address}: {error}") from error
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def accept(
+    listener: socket.socket, gate: Gate, expected: Sequence[Peer]
+) -> dict[str, socket.socket]:
+    """Accept a connection from each expected agent; anybody else is turned away.
+
+    The listener stays open, for `serve`.
+    """
+    accepted: dict[str, socket.socket] = {}
+    complete = asyncio.Event()
+
+    def welcome(name: str, sock: socket.socket) -> None:
+        if name in accepted:
+            accepted[name].close()
+        accepted[name] = sock
+        if len(accepted) == len(expected):
+            complete.set()
+
+    if expected:
+        serving = asyncio.create_task(
+            serve(listener, gate, {peer.site: peer for peer in expected}, welcome)
+        )
+        waiting = asyncio.create_task(complete.wait())
+        try:
+            await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (serving, waiting):
+                task.cancel()
+            await asyncio.gather(serving, waiting, return_exceptions=True)
+        if not complete.is_set():
+            serving.result()
+    return accepted
+
+
+async def serve(
+    listener: socket.socket,
+    gate: Gate,
+    callers: Mapping[str, Peer],
+    accepted: Callable[[str, socket.socket], None],
+) -> None:
+    """Pass on whoever of the `callers` calls, until cancelled; anybody else is turned away."""
+    loop = asyncio.get_running_loop()
+    greetings: dict[asyncio.Task[None], str] = {}
+
+    def greeted(sock: socket.socket, greeting: asyncio.Task[None]) -> None:
+        greetings.pop(greeting, None)
+        if greeting.cancelled():  # perhaps before it began
+            sock.close()
+
+    async def greet(sock: socket.socket, address: str) -> None:
+        try:
+            async with asyncio.timeout(gate.hello_s):
+                hello = await _hello(sock)
+            gate.admit(hello, callers)
+            _prepare(sock, callers[hello.site])
+        except TimeoutError:
+            sock.close()
+            gate.refuse(address, f"no hello within {gate.hello_s:g} s")
+        except (ProtocolError, OSError) as error:
+            sock.close()
+            gate.refuse(address, error)
+        else:
+            accepted(hello.site, sock)
+
+    try:
+        while True:
+            try:
+                sock, (address, _) = await loop.sock_accept(listener)
+            except ConnectionError:  # it is gone already
+                continue
+            sock.setblocking(False)
+            greeting = asyncio.create_task(greet(sock, address))
+            greetings[greeting] = address
+            greeting.add_done_callback(partial(greeted, sock))
+            if len(greetings) > MAX_GREETINGS:
+                longest = next(iter(greetings))
+                gate.refuse(greetings.pop(longest), f"no hello before {MAX_GREETINGS} others came")
+                longest.cancel()
+    finally:
+        for greeting in greetings:
+            greeting.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls agents by name: neighbours over their link, controllers over whatever path IP has."""
+
+    me: str
+    identity: Identity
+    peers: Mapping[str, Peer]
+
+    async def call(self, name: str) -> socket.socket:
+        """A connection on which hello has been said. Raises OSError."""
+        try:
+            return await dial(self.me, self.identity, self.peers[name])
+        except AgentError as error:
+            raise ConnectionError(str(error)) from error
+
+
+async def mesh(
+    listener: socket.socket, gate: Gate, lower: Sequence[Peer], higher: Sequence[Peer]
+) -> dict[str, socket.socket]:
+    """Connections to all neighbours: those of lower rank call, those of higher rank are called."""
+    async with asyncio.TaskGroup() as group:
+        accepting = group.create_task(accept(listener, gate, lower))
+        dialling = {
+            peer.site: group.create_task(dial(gate.me, gate.identity, peer)) for peer in higher
+        }
+    return accepting.result() | {site: task.result() for site, task in dialling.items()}
+
+
+def _prepare(sock: socket.socket, peer: Peer) -> None:
+    if peer.device:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, peer.device.encode())
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+    if peer.pacing:
+        no_limit = struct.pack("=Q", _UNPACED_BYTES_PER_S)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, no_limit)
+
+
+async def _hello(sock: socket.socket) -> Hello:
+    """Read exactly one frame, which must be a hello."""
+    loop = asyncio.get_running_loop()
+    reader = FrameReader(no_chunks, MAX_HELLO_BYTES)
+    frame = None
+    while frame is None:
+        count = await loop.sock_recv_into(sock, reader.buffer())
+        if not count:
+            raise ProtocolError("closed before a hello")
+        frame = reader.filled(count)
+    if not isinstance(frame, Hello):
+        raise ProtocolError("the first frame is no hello")
+    return frame

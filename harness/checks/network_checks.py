@@ -1,0 +1,306 @@
+"""Checks of the network: did links carry what the agents say, as fast as the scenario says (pure).
+
+What the scenario says includes its timeline: a link is held to the rate that it had at the time.
+Bytes that do not add up are a failure. A link that outran its rate or its delay makes the run
+prove nothing, whoever is to blame: the verdict is `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from trunkline.agents.planning.plan import Directed, Edge, Plan
+from trunkline.harness.checks.task_outcomes import Fates
+from trunkline.harness.checks.verdict import Finding, Rules, failed, seen, unsure
+from trunkline.harness.record.events import Late, RunFinished, TimersLate
+from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
+from trunkline.harness.record.link_history import Conditions
+
+RATE_TOLERANCE = 0.02
+"""A shaper may be off by so much before a run proves nothing."""
+
+BURST_BYTES, BURST_S = 64 * 1024, 0.004
+"""A token bucket lets one super-packet and 4 ms of its rate pass at once."""
+
+DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
+"""Delays are whole microseconds, kept by timers that are good to about 0.1 ms."""
+
+LATE_TOLERANCE = 0.01
+"""Of all computing time; more means that the host was too busy to say anything about time."""
+
+TIMER_TOLERANCE = 0.1
+"""Of the time that an agent's timers were watched; more means the same."""
+
+TOO_SLOW = (
+    "this machine was too slow or too busy for a real clock: take a virtual one, fewer sites, or "
+    "longer compute times"
+)
+
+
+def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
+    """In a completed task every link carried what the plan says, no more and no less.
+
+    Where somebody was lost or blocks were withdrawn, some of what was sent may be lost or in vain;
+    then no more may arrive than was sent, and one chunk that was on its way when its sender forgot
+    the task. What a killed site has sent or received is known only if it lived to say so, and what
+    one has passed on early only if it heard of the task in time. What a site sent before it knew
+    its task arrives beside what the plan says, if before the task is over, and is discarded.
+    """
+    total = 0
+    fates = Fates(history, rules.patience_s)
+    for task in history.completed:
+        planned, sent, received = _planned_bytes(task), Counter[Directed](), _arrived_bytes(task)
+        for out in task.sent:
+            sent[out.site, out.dst] += out.bytes
+        early = any(out.phase == "early" for out in task.sent)
+        silent = _silent(task, fates, rules.topology.site_names)
+        disturbed = fates.is_disturbed(task)
+        for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
+            counts = planned[src, dst], sent[src, dst], received[src, dst]
+            unknown = {src, dst} & silent
+            if unknown or disturbed:
+                wrong = not unknown and counts[2] > counts[1] + task.started.chunk_bytes
+            elif early:
+                wrong = not counts[0] <= counts[2] <= counts[1]
+            else:
+                wrong = len(set(counts)) > 1
+            if wrong:
+                yield failed(
+                    f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
+                    f" {counts[1]} sent, {counts[2]} received"
+                )
+        if task.routed and not (disturbed or silent):
+            yield from _unrouted(task)
+        extra = received.total() - planned.total()
+        discarded = sum(event.bytes for event in task.discarded)
+        counted = early and not (disturbed or silent or _relayed(task))
+        if counted and extra != discarded:
+            yield failed(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
+        total += planned.total()
+    yield seen(f"{total} bytes planned, sent and received")
+
+
+def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No payload, and no stretch of time in which payloads overlap, outran its link.
+
+    What is lost is handed to a link and never on it, so tasks that losses may have hit
+    do not count.
+    """
+    fates = Fates(history, rules.patience_s)
+    whole = [task for task in history.tasks if not fates.is_disturbed(task)]
+    conditions = Conditions.of(history, rules.topology)
+    by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
+    for transfer in transfers(whole, conditions.least_delays_ms()):
+        by_link[transfer.src, transfer.dst].append(transfer)
+    for ends, moved in sorted(by_link.items()):
+        if ends not in conditions.spells:
+            yield failed(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
+            continue
+        spans = [(t.bytes, t.start_ns, t.end_ns) for t in moved]
+        spans += _stretches(moved)
+        fast = [span for span in spans if _too_fast(history, rules, conditions, ends, *span)]
+        if fast:
+            size, start_ns, end_ns = max(fast)
+            mean_mbps = _mean_mbps(conditions, ends, start_ns, end_ns)
+            yield unsure(
+                f"{' -> '.join(ends)}: {size} bytes from {start_ns / 1e9:.3f} s to"
+                f" {end_ns / 1e9:.3f} s are more than {mean_mbps:g} Mbit/s"
+            )
+    yield seen(f"{len(by_link)} links in use, none faster than set")
+
+
+def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No payload's first byte arrived before its link's delay had passed.
+
+    Tasks that losses may have hit do not count: who was killed does not say what it sent first.
+    """
+    fates = Fates(history, rules.patience_s)
+    quickest_s: dict[Directed, float] = {}
+    for task in history.tasks:
+        if fates.is_disturbed(task):
+            continue
+        starts = {(sent.site, sent.dst, sent.phase): sent.start_ns for sent in task.sent}
+        for got in task.received:
+            start_ns = starts.get((got.src, got.site, got.phase))
+            if start_ns is not None:
+                ends, took_s = (got.src, got.site), (got.start_ns - start_ns) / 1e9
+                quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
+    for (src, dst), spells in Conditions.of(history, rules.topology).spells.items():
+        took_s = quickest_s.get((src, dst), math.inf)
+        quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
+        least_s = (quickest.delay_ms - quickest.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
+        if took_s < least_s - DELAY_TOLERANCE_S:
+            yield unsure(
+                f"{src} -> {dst}: a first byte took {took_s * 1e3:.3f} ms,"
+                f" set to {quickest.delay_ms:g} ms"
+            )
+    yield seen(f"{len(quickest_s)} links in use, none shorter than set")
+
+
+def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
+    """The interfaces saw the payload of completed tasks, and kept to the rate all in all.
+
+    What was lost may never have got that far.
+    """
+    fates = Fates(history, rules.patience_s)
+    counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
+    payload = Counter[Directed]()
+    for task in history.completed:
+        if fates.is_disturbed(task):
+            payload.update(_arrived_bytes(task))
+            continue
+        for sent in task.sent:
+            payload[sent.site, sent.dst] += sent.bytes
+    conditions = Conditions.of(history, rules.topology)
+    for ends in conditions.spells:
+        arrow = " -> ".join(ends)
+        if ends not in counted:
+            yield failed(f"{arrow}: no interface counters")
+            continue
+        size = counted[ends].bytes
+        if size < payload[ends]:
+            yield failed(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
+        if _too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
+            mean_mbps = _mean_mbps(conditions, ends, 0, history.end_ns)
+            yield unsure(
+                f"{arrow}: {size} bytes in {history.end_ns / 1e9:.3f} s are more than"
+                f" {mean_mbps:g} Mbit/s"
+            )
+    yield seen(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+
+
+def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
+    """TCP had memory; on a real clock, work took its modelled time, and timers were punctual."""
+    late_s = sum(event.seconds for event in history.all(Late))
+    spent_s = sum(
+        (phase.end_ns - phase.start_ns) / 1e9
+        for done in phases(history).values()
+        for phase in done
+        if phase.doing == "compute"
+    )
+    slow = []
+    if late_s > LATE_TOLERANCE * spent_s:
+        slow.append(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
+    for event in history.all(TimersLate):
+        if event.seconds > TIMER_TOLERANCE * event.of_s:
+            share = event.seconds / event.of_s
+            slow.append(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
+    if slow:
+        yield unsure(TOO_SLOW)
+        yield from map(unsure, slow)
+    for run in history.all(RunFinished):
+        if run.short_of_memory:
+            sites = ", ".join(run.short_of_memory)
+            yield unsure(f"TCP met the limit of its memory at {sites}: raise net.ipv4.tcp_mem")
+    yield seen(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
+
+
+def _planned_bytes(task: Task) -> Counter[Directed]:
+    """What the task's plan puts on each link: a block's bytes on every hop of both its trees.
+
+    With auxiliary paths it is what the sites chose.
+    """
+    ways = _edges(task)
+    if task.routed:
+        ways = ((event.path, event.bytes) for event in task.routed)
+    planned = Counter[Directed]()
+    for way, size in ways:
+        for hop in pairwise(way):
+            planned[hop] += size
+    return planned
+
+
+def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
+    """Every edge of the task's plan, with the bytes that take it."""
+    for block in Plan.from_json(task.started.forest).blocks:
+        moved = task.started.cut.size_of(block.chunks)
+        for edge in (*block.in_edges, *block.out_edges):
+            yield edge, moved
+
+
+def _unrouted(task: Task) -> Iterator[Finding]:
+    """Where the ways that were taken do not make up an edge of the plan."""
+    wanted, taken = Counter[Directed](), Counter[Directed]()
+    for edge, size in _edges(task):
+        wanted[edge[0], edge[-1]] += size
+    for event in task.routed:
+        taken[event.path[0], event.path[-1]] += event.bytes
+    for src, dst in sorted(wanted.keys() | taken.keys()):
+        sizes = wanted[src, dst], taken[src, dst]
+        if len(set(sizes)) > 1:
+            text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
+            yield failed(f"task {task.number} from {src} to {dst}: {text}")
+
+
+def _silent(task: Task, fates: Fates, sites: tuple[str, ...]) -> set[str]:
+    """Sites that do not know, or did not live to say, all that they sent and received.
+
+    Who hears of the task after a member has finished it may have forgotten what was early, and who
+    was without a controller when it ended may never be told to say what it passed on.
+    """
+    said = {event.site for event in (*task.sent, *task.received)}
+    start_ns = task.started.t_ns
+    end_ns = (task.end_ns or start_ns) + round(fates.patience_s * 1e9)
+    lost = {
+        site
+        for site in sites
+        if fates.was_killed(site, start_ns) or fates.was_lost(site, start_ns, end_ns)
+    }
+    done_ns = min((event.t_ns for event in task.finished), default=math.inf)
+    return lost - said | {event.site for event in task.joined if event.t_ns > done_ns}
+
+
+def _relayed(task: Task) -> bool:
+    return any(out.phase == "relay" for out in task.sent)
+
+
+def _arrived_bytes(task: Task) -> Counter[Directed]:
+    arrived = Counter[Directed]()
+    for into in task.received:
+        arrived[into.src, into.site] += into.bytes
+    return arrived
+
+
+def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
+    """(bytes, start_ns, end_ns) of every maximal time in which transfers overlap."""
+    ordered = sorted(moved, key=lambda transfer: transfer.start_ns)
+    size, start_ns, end_ns = 0, 0, -1
+    for transfer in ordered:
+        if transfer.start_ns > end_ns:
+            if size:
+                yield size, start_ns, end_ns
+            size, start_ns, end_ns = 0, transfer.start_ns, transfer.end_ns
+        size, end_ns = size + transfer.bytes, max(end_ns, transfer.end_ns)
+    if size:
+        yield size, start_ns, end_ns
+
+
+def _too_fast(
+    history: History,
+    rules: Rules,
+    conditions: Conditions,
+    ends: Directed,
+    size: int,
+    start_ns: int,
+    end_ns: int,
+) -> bool:
+    """Whether so many bytes are more than the rates that the link had in that time allow.
+
+    A host's kernel sends what is queued when a rate falls at the old rate.
+    """
+    spells = conditions.spells[ends]
+    late_ns = round(max(spell.link.jitter_ms for spell in spells) * 1e6)
+    rate = max(spell.link.rate_mbps for spell in spells) * 1e6 / 8
+    allowed = conditions.capacity_bytes(ends, [(start_ns, end_ns + late_ns)])
+    if history.run is not None and history.run.backend == "host":
+        queue_bytes = rules.topology.queue_bytes(rules.topology.link(*ends))
+        allowed += queue_bytes * conditions.slowdowns(ends, start_ns, end_ns)
+    return size > allowed * (1 + RATE_TOLERANCE) + BURST_BYTES + rate * BURST_S
+
+
+def _mean_mbps(conditions: Conditions, ends: Directed, start_ns: int, end_ns: int) -> float:
+    taken_s = (end_ns - start_ns) / 1e9
+    return conditions.capacity_bytes(ends, [(start_ns, end_ns)]) * 8e-6 / taken_s if taken_s else 0

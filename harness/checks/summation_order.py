@@ -1,0 +1,42 @@
+"""In which order a task's contributions were added, for checkers that add them again (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trunkline.agents.planning import site_plan
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.record.history import Task
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ranges of elements."""
+
+
+def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
+    """Ranges of elements and the order in which their contributions, `terms` by site, were added.
+
+    Empty where that is not known: where a chunk was given to another block while the task ran, and
+    the two add in different orders. A plan that only passes a result on adds nothing.
+    """
+    started = task.started
+    orders: dict[int, site_plan.Order] = {}
+    forests = [started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned if event.holder is None]
+    for forest in forests:
+        plan = Plan.from_json(forest)
+        for block in plan.blocks:
+            order = site_plan.order(plan, block)
+            for chunk in block.indexes():
+                if orders.setdefault(chunk, order) != order:
+                    return []
+    ranges: dict[site_plan.Order, list[tuple[int, int]]] = {}
+    for chunk, order in orders.items():
+        span = started.cut.span(chunk)
+        ends = (span.start // ELEMENT_BYTES, span.stop // ELEMENT_BYTES)
+        ranges.setdefault(order, []).append(ends)
+    return [(tuple(spans), _in_terms(order, terms)) for order, spans in ranges.items()]
+
+
+def _in_terms(order: site_plan.Order, terms: Mapping[str, Term]) -> Order:
+    return tuple(terms[e] if isinstance(e, str) else _in_terms(e, terms) for e in order)

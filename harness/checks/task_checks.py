@@ -1,0 +1,411 @@
+"""The judgement of a run, from its event log alone (pure).
+
+The checks here are of what the agents promise; `harness.checks.network_checks` has those of the
+network. Each reads the whole history and stands alone: one may repeat what another found, none
+relies on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from trunkline.harness.checks import network_checks
+from trunkline.harness.checks.task_outcomes import Fates, settled
+from trunkline.harness.checks.verdict import (
+    Check,
+    Checker,
+    Finding,
+    Rules,
+    Verdict,
+    failed,
+    seen,
+    unsure,
+)
+from trunkline.harness.record.events import (
+    BACKUP,
+    CONTROLLER,
+    AgentExited,
+    AgentFailed,
+    ComputeFinished,
+    Contributed,
+    Evaluated,
+    Event,
+    Ready,
+    RoundAlone,
+    RoundFinished,
+    RunFinished,
+    SyncFinished,
+    SyncStarted,
+    TaskDropped,
+    TaskFinished,
+    WorkerFinished,
+)
+from trunkline.harness.record.fault_events import AgentChanged
+from trunkline.harness.record.history import History, Task
+
+SUM_TOLERANCE = 256 * 2.0**-24
+"""Allowed error of a result's fingerprint, as a share of its terms' sizes, per term.
+
+Float32 rounds each addition by at most 2**-24 of its elements; a sum over many elements of either
+sign is smaller than they are, for which 256 makes room: of two contributions, one in 100 000 would
+need more. One chunk that is lost, or summed twice, is off by hundreds of times more.
+"""
+
+BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
+"""Giving a task up takes a few messages after its budget is spent."""
+
+
+def judge(history: History, rules: Rules) -> Verdict:
+    """Every check on one run."""
+    checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
+    return Verdict.of(Check.of(name, check(history, rules)) for name, check in checks.items())
+
+
+def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
+    """The run started as the scenario says, ended, and completed at least one task."""
+    if history.run is None:
+        yield failed("the log does not say run_started")
+    elif set(history.run.sites) != set(rules.topology.site_names):
+        yield failed(f"the run's sites are {', '.join(history.run.sites)}, not the scenario's")
+    if not history.all(RunFinished):
+        yield failed("the log does not say run_finished")
+    for event in history.strays:
+        yield failed(f"{event.site} at {_at(event.t_ns)}: {event} is of no task or starts it again")
+    if not history.completed and rules.programs is None:
+        yield unsure("no task was completed, so nothing is shown to work")
+    tasks = len(history.tasks) + len(history.syncs)
+    yield seen(f"{len(history.events)} events, {tasks} tasks")
+
+
+def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
+    """The controller and every worker ended with exit code 0, unless a fault killed it.
+
+    One that was killed ends once more for every time that it was started again.
+    """
+    agents = (CONTROLLER, *([BACKUP] if rules.has_backup else []), *rules.topology.site_names)
+    exits = Counter(event.who for event in history.all(AgentExited))
+    starts = Counter(event.who for event in history.all(AgentChanged) if event.do == "restart")
+    for failure in history.all(AgentFailed):
+        yield failed(f"{failure.site} gave up: {failure.reason}")
+    for who in agents:
+        if not exits[who]:
+            yield failed(f"{who} had to be ended with the run")
+        elif exits[who] != 1 + starts[who]:
+            yield failed(f"{who} exited {exits[who]} times")
+    for event in history.all(AgentExited):
+        if event.fault is not None:
+            continue
+        if event.signal:
+            yield failed(f"{event.who} was ended by signal {event.signal}")
+        elif event.code != 0:
+            yield failed(f"{event.who} exited with code {event.code}")
+    yield seen(f"{len(agents)} agents, each with code 0")
+
+
+def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
+    """Every program ended once, with exit code 0 unless it was told to end."""
+    programs = rules.programs or ()
+    exits = Counter(event.who for event in history.all(AgentExited))
+    for site in programs:
+        if exits[site] != 1:
+            yield failed(f"the program of {site} exited {exits[site]} times")
+    for event in history.all(AgentExited):
+        if event.signal and not event.asked:
+            yield failed(f"the program of {event.who} was ended by signal {event.signal}")
+        elif event.code and not event.asked:
+            yield failed(f"the program of {event.who} exited with code {event.code}")
+    for failure in history.all(AgentFailed):
+        yield failed(f"{failure.site}: {failure.reason}")
+    asked = sum(event.asked for event in history.all(AgentExited))
+    yield seen(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
+
+
+def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever reported to begin a synchronization also ended it; all mean the same by it."""
+    asked = {event.who for event in history.all(AgentExited) if event.asked}
+    meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
+    begun, ended = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for start in history.all(SyncStarted):
+        meant[start.task].add((start.bytes, start.operation))
+        begun[start.task, start.site] += 1
+    for end in history.all(SyncFinished):
+        ended[end.task, end.site] += 1
+    for task, site in sorted(begun.keys() | ended.keys()):
+        counts = begun[task, site], ended[task, site]
+        if counts != (1, 1) and not (counts == (1, 0) and site in asked):
+            yield failed(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
+    for task, meanings in meant.items():
+        if len(meanings) > 1:
+            yield failed(f"task {task}: sites disagree about it: {sorted(meanings)}")
+    yield seen(f"{len(meant)} tasks reported")
+
+
+def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each task was completed or abandoned, once.
+
+    Where a member or a controller was lost, another controller may have ended it again, or nobody
+    may be left who knows of it.
+    """
+    fates = Fates(history, rules.patience_s)
+    again = 0
+    for task in history.tasks:
+        completed, abandoned = len(task.completed), len(task.abandoned)
+        if completed + abandoned == 1:
+            continue
+        if fates.is_excused(task):
+            again += 1
+        elif completed + abandoned == 0:
+            yield failed(f"{_named(task)} was neither completed nor abandoned")
+        else:
+            yield failed(
+                f"{_named(task)} was completed {completed} and abandoned {abandoned} times"
+            )
+    counts = Counter(task.outcome for task in history.tasks)
+    more = f", {again} by no controller or by several" if again else ""
+    yield seen(f"{counts['completed']} completed, {counts['abandoned']} abandoned{more}")
+
+
+def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
+    """All members of a task install its result, or all give it up.
+
+    Some may do one and some the other only where a member or a controller was lost meanwhile, or
+    where its budget was spent before those who had the result reached the others.
+    """
+    fates = Fates(history, rules.patience_s)
+    split = 0
+    for task in history.tasks:
+        ended = settled(task)
+        for site in sorted(ended.keys() - set(task.started.group)):
+            yield failed(f"{_named(task)}: {site} is no member and ended it")
+        for site in task.started.group:
+            yield from _one_fate(fates, task, site, len(ended.get(site, ())))
+        late = (task.duration_s or 0.0) > rules.task_s
+        if fates.split(task) and (late or fates.is_excused(task)):
+            split += 1
+        elif fates.split(task):
+            done, gave_up = _sites(task.finished), _sites(task.dropped)
+            yield failed(f"{_named(task)}: finished by {done}, given up by {gave_up}")
+        elif task.outcome == "completed" and not task.finished:
+            yield failed(f"{_named(task)} is completed, but nobody has its result")
+    yield seen(f"{len(history.tasks)} tasks, {split} split where somebody was lost or late")
+
+
+def _one_fate(fates: Fates, task: Task, site: str, times: int) -> Iterator[Finding]:
+    """A member that contributed finishes or gives up, once, unless it is killed."""
+    taken = any(event.site == site for event in task.contributed)
+    start_ns = task.started.t_ns
+    if times > 1:
+        yield failed(f"{_named(task)}: {site} ended it {times} times")
+    elif times and not taken:
+        yield failed(f"{_named(task)}: {site} ended it and did not take part")
+    elif taken and not times and not fates.was_killed(site, start_ns):
+        yield failed(f"{_named(task)}: {site} never heard how it ended")
+
+
+def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
+    """All members that installed a task's result hold the same one, to the byte."""
+    results = [task for task in history.tasks if task.finished]
+    for task in results:
+        digests = {event.digest for event in task.finished}
+        if len(digests) > 1:
+            yield failed(f"{_named(task)}: members hold {len(digests)} different results")
+    yield seen(f"{len(results)} results, byte-identical at all members")
+
+
+def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
+    """What was installed is the weighted sum of exactly the contributors' inputs."""
+    results = [task for task in history.tasks if task.finished]
+    for task in results:
+        if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
+            yield failed(f"{_named(task)}: the sum cannot be recomputed from its contributions")
+            continue
+        yield from _sum_findings(task)
+        if rules.expected_digest is not None:
+            expected = rules.expected_digest(task)
+            if expected and any(event.digest != expected for event in task.finished):
+                yield failed(f"{_named(task)}: the result is not the exact sum, {expected}")
+    how = "by fingerprint" if rules.expected_digest is None else "to the byte"
+    yield seen(f"{len(results)} results recomputed {how}")
+
+
+def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever gave a task up holds the model that it contributed."""
+    dropped = 0
+    for task in history.tasks:
+        given = {event.site: event.digest for event in task.contributed}
+        for event in task.dropped:
+            dropped += 1
+            if event.digest != given.get(event.site):
+                yield failed(f"{_named(task)}: the model of {event.site} changed")
+    yield seen(f"{dropped} times given up")
+
+
+def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each contributor is in its task once, with its weight; no iteration is in two results.
+
+    A site may offer an iteration again after it gave up a task that others finished.
+    """
+    computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
+    uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for task in history.tasks:
+        if not task.finished:
+            continue
+        weights = task.started.weights
+        gave_up = {event.site for event in task.dropped}
+        sites = Counter(event.site for event in task.inputs)
+        yield from _once_each(task, "contributed", sites, Counter(list(weights)))
+        for event in task.inputs:
+            if event.site not in gave_up:
+                uses[event.site, event.iteration].append(task.number)
+            asked = weights.get(event.site, event.weight)
+            if event.weight != asked:
+                yield failed(f"{_named(task)}: {event.site} weighs {event.weight}, not {asked}")
+            if (event.site, event.iteration) not in computed:
+                what = f"{event.site} contributed iteration {event.iteration}"
+                yield failed(f"{what}, which it did not compute")
+    for (site, iteration), tasks in uses.items():
+        if len(tasks) > 1:
+            where = ", ".join(map(str, tasks))
+            yield failed(f"iteration {iteration} of {site} is in tasks {where}")
+    yield seen(f"{sum(map(len, uses.values()))} contributions in results")
+
+
+def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each ready worker joins a task or goes on; each contributor hears how its task ended."""
+    waiting: dict[str, Ready | Contributed] = {}
+    for event in history.events:
+        match event:
+            case Ready() | Contributed():
+                before = waiting.get(event.site)
+                joined = isinstance(before, Ready) and isinstance(event, Contributed)
+                if before is not None and not joined:
+                    yield failed(f"{_waits(before)} in vain, then again")
+                waiting[event.site] = event
+            case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished() | RoundAlone():
+                waiting.pop(event.site, None)
+            case AgentChanged(who=who, do="kill"):
+                waiting.pop(who, None)
+    for left in waiting.values():
+        yield failed(f"{_waits(left)} to the end of the log")
+    yield seen(f"{len(history.all(Ready))} times ready, each answered")
+
+
+def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
+    """No member was in a task for longer than a task may take.
+
+    A task that a member has finished may take as long again to reach the others. Time in which
+    any agent was stopped or dead does not count, and losses take time to be noticed.
+    """
+    fates = Fates(history, rules.patience_s)
+    for task in history.tasks:
+        ends = [event.t_ns for event in (*task.finished, *task.dropped)]
+        end_ns = max([*ends, *(event.t_ns for event in task.abandoned)], default=None)
+        if end_ns is None and not fates.is_excused(task):
+            end_ns = history.end_ns
+        start_ns = task.started.t_ns
+        took_s = ((end_ns or start_ns) - start_ns) / 1e9
+        allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
+        if took_s > allowed_s:
+            took_s -= fates.paused_s(start_ns, end_ns or start_ns)
+            allowed_s += rules.patience_s * fates.is_excused(task)
+            allowed_s += rules.task_s * bool(task.halted and task.finished)
+        if took_s > allowed_s:
+            yield failed(f"{_named(task)} took {took_s:.3f} s of {rules.task_s:g} s")
+    yield seen(f"{len(history.tasks)} tasks, each within {rules.task_s:g} s")
+
+
+def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
+    """Some evaluation reached the accuracy at which the scenario wants to stop."""
+    asked = rules.accuracy_percent
+    best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
+    if asked is None:
+        yield seen("not asked for")
+    elif best is None:
+        yield failed(f"{asked:g} % asked for, nothing was evaluated")
+    elif best < asked:
+        yield failed(f"{asked:g} % asked for, the best was {best:.2f} %")
+    else:
+        yield seen(f"{asked:g} % asked for, the best was {best:.2f} %")
+
+
+CHECKS: Mapping[str, Checker] = {
+    "the log is whole": log_is_whole,
+    "every agent exited cleanly": agents_exited,
+    "every task ended once": tasks_ended,
+    "members decided alike": members_decide_alike,
+    "all members hold one result": results_are_one,
+    "every result is the weighted sum": results_are_sums,
+    "giving up changed nothing": giving_up_changes_nothing,
+    "every contribution counts once": contributions_count_once,
+    "nobody waited for ever": nobody_waits,
+    "every task kept its budget": budgets_kept,
+    "every byte arrived": network_checks.bytes_arrived,
+    "links kept their rates": network_checks.rates_kept,
+    "links kept their delays": network_checks.delays_kept,
+    "interfaces saw the bytes": network_checks.interfaces_agree,
+    "the host kept up": network_checks.host_kept_up,
+    "the accuracy was reached": accuracy_reached,
+}
+"""Every check by what holds when it passes, in the order of the verdict."""
+
+
+PROGRAM_CHECKS: Mapping[str, Checker] = {
+    "the log is whole": log_is_whole,
+    "every program exited cleanly": programs_exited,
+    "every reported task ended": syncs_ended,
+    "links kept their rates": network_checks.interfaces_agree,
+    "the host kept up": network_checks.host_kept_up,
+}
+"""The same for programs: of what they do only what they report is known."""
+
+
+def _sum_findings(task: Task) -> Iterator[Finding]:
+    """Compare fingerprints: linear, so the result's is the weighted sum of the inputs'."""
+    started = task.started
+    terms = [
+        [started.scale * started.weights[event.site] * value for value in event.fingerprint]
+        for event in task.inputs
+    ]
+    expected = [math.fsum(bucket) for bucket in zip(*terms, strict=False)]
+    sizes = [math.fsum(map(abs, bucket)) for bucket in zip(*terms, strict=False)]
+    if not all(map(math.isfinite, sizes)):
+        yield unsure(f"{_named(task)}: the contributions are not finite numbers")
+        return
+    allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
+    for event in task.finished:
+        if len(event.fingerprint) != len(expected):
+            yield failed(f"{_named(task)}: fingerprints differ in length")
+            continue
+        errors = [abs(got - right) for got, right in zip(event.fingerprint, expected, strict=True)]
+        if not all(error <= allowed for error in errors):
+            yield failed(
+                f"{_named(task)}: the fingerprint at {event.site} is off by {max(errors):.3g},"
+                f" rounding explains {allowed:.3g}"
+            )
+
+
+def _once_each(
+    task: Task, what: str, sites: Counter[str], wanted: Counter[str]
+) -> Iterator[Finding]:
+    for site in sorted((sites | wanted).keys()):
+        if sites[site] != wanted[site]:
+            yield failed(f"{_named(task)}: {site} {what} {sites[site]} times, not {wanted[site]}")
+
+
+def _sites(events: Iterable[Event]) -> str:
+    return ", ".join(sorted({event.site for event in events}))
+
+
+def _waits(event: Ready | Contributed) -> str:
+    what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
+    return f"{event.site} waited, {what} iteration {event.iteration} at {_at(event.t_ns)},"
+
+
+def _named(task: Task) -> str:
+    return f"task {task.number}"
+
+
+def _at(t_ns: int) -> str:
+    return f"{t_ns / 1e9:.3f} s"

@@ -1,0 +1,135 @@
+"""What became of each member of a task, and who was on its own at the time (pure).
+
+Failover promises less where a member has lost the controller, or was killed: then, and only then,
+some members may have installed what others gave up. Checks ask here which case a task is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from trunkline.harness.record.events import (
+    ControllerFound,
+    ControllerLost,
+    Event,
+    LinkLost,
+    TaskDropped,
+    TaskFinished,
+)
+from trunkline.harness.record.fault_events import AgentChanged
+from trunkline.harness.record.history import History, Interval, Task
+
+
+@dataclass(frozen=True)
+class Fates:
+    """The troubles of a run: `patience_s` may pass until both ends of a loss have noticed it."""
+
+    history: History
+    patience_s: float
+
+    def split(self, task: Task) -> bool:
+        """Whether some members installed the result and others gave the task up."""
+        return bool(task.finished and task.dropped)
+
+    def is_excused(self, task: Task) -> bool:
+        """Whether a member, or a controller, was lost while the task ran or soon after."""
+        start_ns = task.started.t_ns
+        ends = [event.t_ns for event in (*task.finished, *task.dropped)]
+        end_ns = max([*ends, task.end_ns or start_ns]) + round(self.patience_s * 1e9)
+        names = {*task.started.group, *self._controllers}
+        return any(self.was_lost(name, start_ns, end_ns) for name in names)
+
+    def is_disturbed(self, task: Task) -> bool:
+        """Whether bytes may have been lost: what was planned changed, or somebody was lost."""
+        if task.rearranged or task.halted or task.replanned:
+            return True
+        start_ns = task.started.t_ns
+        end_ns = (task.end_ns or start_ns) + round(self.patience_s * 1e9)
+        first = bisect_left(self._losses_ns, start_ns)
+        return first < len(self._losses_ns) and self._losses_ns[first] <= end_ns
+
+    def was_lost(self, name: str, start_ns: int, end_ns: int) -> bool:
+        """Whether an agent was dead, or without a controller, at some time from start to end."""
+        spans = self._alone.get(name, ())
+        first = bisect_right(spans, start_ns, key=lambda span: span[1])
+        return first < len(spans) and spans[first][0] <= end_ns
+
+    def was_killed(self, name: str, start_ns: int) -> bool:
+        """Whether an agent was killed at some later time."""
+        return any(kill_ns >= start_ns for kill_ns in self._kills.get(name, ()))
+
+    def paused_s(self, start_ns: int, end_ns: int) -> float:
+        """How long any agents were stopped or dead from start to end, all told, in seconds."""
+        spans = [span for found in self._still.values() for span in found]
+        overlaps = (min(end_ns, end) - max(start_ns, start) for start, end in spans)
+        return sum(max(0, overlap) for overlap in overlaps) / 1e9
+
+    @cached_property
+    def _changes(self) -> tuple[AgentChanged, ...]:
+        return self.history.all(AgentChanged)
+
+    @cached_property
+    def _losses_ns(self) -> list[int]:
+        kills = [time_ns for times_ns in self._kills.values() for time_ns in times_ns]
+        losses = (e.t_ns for kind in (LinkLost, ControllerLost) for e in self.history.all(kind))
+        return sorted([*kills, *losses])
+
+    @cached_property
+    def _controllers(self) -> set[str]:
+        return {event.site for event in (task.started for task in self.history.tasks)}
+
+    @cached_property
+    def _kills(self) -> Mapping[str, list[int]]:
+        kills: defaultdict[str, list[int]] = defaultdict(list)
+        for event in self._changes:
+            if event.do == "kill":
+                kills[event.who].append(event.t_ns)
+        return kills
+
+    @cached_property
+    def _alone(self) -> Mapping[str, list[Interval]]:
+        """When each agent was dead or without a controller; a loss lasts until it is mended."""
+        return _spells(self.history, ("kill",), ("restart",), ControllerLost, ControllerFound)
+
+    @cached_property
+    def _still(self) -> Mapping[str, list[Interval]]:
+        return _spells(self.history, ("kill", "pause"), ("restart", "resume"))
+
+
+def _spells(
+    history: History,
+    begin: tuple[str, ...],
+    end: tuple[str, ...],
+    lost: type[Event] | None = None,
+    found: type[Event] | None = None,
+) -> dict[str, list[Interval]]:
+    open_ns: dict[str, int] = {}
+    spells: defaultdict[str, list[Interval]] = defaultdict(list)
+    for event in history.events:
+        if isinstance(event, AgentChanged):
+            name, starts, ends = event.who, event.do in begin, event.do in end
+        else:
+            name = event.site
+            starts = lost is not None and isinstance(event, lost)
+            ends = found is not None and isinstance(event, found)
+        if starts:
+            open_ns.setdefault(name, event.t_ns)
+        elif ends and name in open_ns:
+            spells[name].append((open_ns.pop(name), event.t_ns))
+    for name, start_ns in open_ns.items():
+        spells[name].append((start_ns, history.end_ns))
+    return dict(spells)
+
+
+def settled(task: Task) -> dict[str, list[TaskFinished | TaskDropped]]:
+    """How the task ended at each site that said so."""
+    ended: defaultdict[str, list[TaskFinished | TaskDropped]] = defaultdict(list)
+    for done in task.finished:
+        ended[done.site].append(done)
+    for given_up in task.dropped:
+        ended[given_up.site].append(given_up)
+    return dict(ended)

@@ -1,0 +1,165 @@
+"""The command `trunkline`: words in, exit codes out; nothing else in Trunkline prints.
+
+What it can do is in `harness.commands.verbs`, one file per verb. Exit codes are
+0 pass, 2 unknown, 1 fail, 64 bad usage or a wrong scenario, 70 a run that could not be carried
+out, 130 Ctrl-C, 143 SIGTERM. What a user can mend is one line that says how; a traceback is shown
+only with TRUNKLINE_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any, NoReturn
+
+from trunkline.harness.commands.terminal import (
+    BAD_USAGE,
+    BROKEN_PIPE,
+    INTERNAL_ERROR,
+    INTERRUPTED,
+    UsageError,
+    complain,
+)
+from trunkline.harness.commands.verbs import commands
+from trunkline.harness.scenario import extensions
+
+EXAMPLES = """\
+examples:
+  trunkline run scenarios/quickstart.yaml
+  trunkline run scenarios/quickstart.yaml --set scheme.plan=ring --seed 2
+  trunkline show scenarios/quickstart.yaml      its sites and links, with numbers
+  trunkline list plans                          what scheme.plan may be
+  trunkline schema > trunkline.json             for your editor
+
+A run leaves runs/SCENARIO/TIME/, and runs/SCENARIO/latest points to it: tables, plots, the event
+log, the verdict. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or a wrong scenario, 70 not
+carried out, 130 Ctrl-C, 143 SIGTERM.
+"""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, its argument, came: end as for Ctrl-C, with another exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, _terminate)
+    try:
+        arguments = parser().parse_args(argv)
+        code: int = arguments.carry_out(arguments)
+        sys.stdout.flush()
+    except SystemExit as stop:  # argparse: --help, --version, bad usage
+        return stop.code if isinstance(stop.code, int) else BAD_USAGE
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt as stop:
+        terminated = isinstance(stop, Terminated)
+        complain("terminated" if terminated else "interrupted")
+        return 128 + stop.args[0] if terminated else INTERRUPTED
+    except Exception as error:
+        return _failed(error)
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """Exits with 64, not 2, which means `unknown` here; knows what a misspelt word was to be."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        from trunkline.harness.config.document import one_of
+
+        if action.choices is not None and value not in action.choices:
+            allowed = one_of(map(str, action.choices), value)
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}: {allowed}")
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        complain(f"{message} (see: {self.prog} --help)")
+        self.exit(BAD_USAGE)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its arguments."""
+    made = _Parser(
+        prog="trunkline",
+        description="Run real geo-distributed training traffic over an emulated wide-area network.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"trunkline {_version()}")
+    verbs = made.add_subparsers(metavar="COMMAND", required=True)
+    for name, module in commands().items():
+        text = extensions.summary(module)
+        command = verbs.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add(command)
+        command.set_defaults(carry_out=module.run)
+    return made
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong, and return the exit code for it."""
+    if os.environ.get("TRUNKLINE_DEBUG") == "1":
+        traceback.print_exception(error)
+    from trunkline.harness.scenario.loading import ScenarioErrors
+
+    if isinstance(error, ScenarioErrors):
+        print(error, file=sys.stderr)
+        return BAD_USAGE
+    if isinstance(error, UsageError):
+        complain(str(error))
+        return BAD_USAGE
+    if _is_expected(error):
+        complain(str(error))
+        return INTERNAL_ERROR
+    complain(
+        f"internal error: {type(error).__name__}: {error}\n"
+        "This is a mistake in Trunkline. Please report it with the scenario, and with what the "
+        "same command prints when TRUNKLINE_DEBUG=1 is set before it."
+    )
+    return INTERNAL_ERROR
+
+
+def _is_expected(error: Exception) -> bool:
+    """Whether the error's own text says what happened and what to do about it."""
+    from trunkline.harness.kernel import KernelError
+    from trunkline.harness.network.interface import NetworkError
+    from trunkline.harness.record.run_folder import StoreError
+    from trunkline.harness.runs.remote import RemoteError
+    from trunkline.harness.scenario.loading import CannotRunError
+    from trunkline.harness.scenario.user_code_guard import OwnCodeError
+    from trunkline.workloads.datasets import DatasetError
+
+    known = CannotRunError, DatasetError, KernelError, NetworkError
+    return isinstance(error, (*known, RemoteError, StoreError, OwnCodeError))
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    for other in (signal.SIGTERM, signal.SIGHUP):  # a second one must not disturb the cleaning up
+        signal.signal(other, signal.SIG_IGN)
+    raise Terminated(number)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("trunkline")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""What `trunkline show` and `trunkline list` tell: a scenario in tables, things in lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+
+from trunkline.harness.config import document, units
+from trunkline.harness.config.options import render
+from trunkline.harness.config.units import (
+    RATE_MBPS,
+    SHARE_PERCENT,
+    SIZE_BYTES,
+    TIME_MS,
+    TIME_S,
+    Dimension,
+    of_name,
+    short,
+)
+from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.fault_types import VERBS
+from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.processes.ownership import Owner
+from trunkline.harness.scenario import planning, user_code
+from trunkline.harness.scenario.extensions import discover, summary
+from trunkline.harness.scenario.reader import SCHEMES
+from trunkline.harness.scenario.settings import Component, Scenario
+from trunkline.topologies.model import Link, Topology
+
+Line = tuple[str, str]
+"""A name and what it is."""
+
+LINE_CHARACTERS = 100
+"""A trace may be thousands; this is enough to see which it is."""
+
+
+def facts(scenario: Scenario) -> Table:
+    """Everything but the network, one line per section."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = {
+        "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
+        "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
+        "workload": _component(scenario.workload),
+        **({} if scenario.runs_programs else _scheme(scenario)),
+        "network": _pairs(render(scenario.network, None)),
+        "stop": _pairs(render(scenario.stop, None)),
+        "failover": _pairs(render(scenario.failover, None)),
+        "limits": _pairs(render(scenario.limits, None)),
+        "timeline": "\n".join(map(_timed, scenario.timeline)) or "nothing",
+    }
+    for name, text in rows.items():
+        table.add_row(name, text.replace("[", r"\["))
+    return table
+
+
+def _scheme(scenario: Scenario) -> dict[str, str]:
+    """What the agents do."""
+    scheme = scenario.scheme
+    module = user_code.workload(scenario)
+    model_bytes = module.model_bytes(**scenario.workload.options)
+    tensors = planning.tensor_bytes(scenario)
+    return {
+        "model": f"{short(model_bytes, SIZE_BYTES)} in {planning.model_cut(scenario).count} chunks "
+        f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
+        f"{f', {len(tensors)} tensors' if tensors else ''}",
+        "policy": _component(scheme.policy),
+        "plan": _component(scheme.plan),
+        "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
+        f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
+        "awareness": _pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
+        "auxiliary": _pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
+        "controller": f"at {scenario.controller_site}",
+    }
+
+
+def sites(topology: Topology) -> Table:
+    """One row per site: what it can send and receive over all its links at once."""
+    table = Table("rank", "site", "region", "links", "out", "in", title=f"{topology.name}: sites")
+    for rank, site in enumerate(topology.sites):
+        near = topology.neighbours(site.name)
+        out = sum(topology.link(site.name, other).rate_mbps for other in near)
+        into = sum(topology.link(other, site.name).rate_mbps for other in near)
+        table.add_row(
+            str(rank),
+            site.name,
+            site.region,
+            str(len(near)),
+            short(out, RATE_MBPS),
+            short(into, RATE_MBPS),
+        )
+    return table
+
+
+def links(topology: Topology) -> Table:
+    """One row per pair of neighbours, the values of both directions beside each other."""
+    columns = ("a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue")
+    table = Table(*columns, title=f"{topology.name}: links")
+    for link in topology.links:
+        if topology.rank(link.src) < topology.rank(link.dst):
+            table.add_row(*_link(link, topology.link(link.dst, link.src)))
+    return table
+
+
+def _timed(entry: Entry) -> str:
+    text = write(entry.fault)
+    cut = text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 3]}..."
+    return f"{short(entry.at_s, TIME_S)}: {cut}"
+
+
+def extensions(kind: str) -> Iterator[Line]:
+    """The topologies, plans, policies or workloads with the first line of their files."""
+    for name, module in getattr(discover(), kind).items():
+        yield name, summary(module)
+
+
+def schemes() -> Iterator[Line]:
+    """The schemes by name, and what each stands for."""
+    for name, values in SCHEMES.items():
+        yield name, _pairs(dict(values))
+
+
+def faults() -> Iterator[Line]:
+    """The verbs of timelines and of the shell, with the first sentence of their help."""
+    for verb, fault in VERBS.items():
+        yield verb, (fault.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
+def scenarios(folder: Path) -> Iterator[Line]:
+    """The scenario files of a folder, and of those in it, with their descriptions."""
+    for path in sorted(folder.rglob("*.yaml")):
+        data = document.read(path.read_text(encoding="utf-8", errors="replace"), str(path)).data
+        if isinstance(data, dict) and "topology" in data:
+            text = str(data.get("description", ""))
+            yield str(path), text[:1].upper() + text[1:]
+
+
+def runs(folder: Path) -> Iterator[Line]:
+    """Every run in the folder of all runs, oldest first, with its verdict."""
+    found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
+    for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
+        yield str(path), _verdict(path)
+
+
+def goes_on(run_dir: Path) -> bool:
+    """Whether nobody has judged the run yet, and its session still runs."""
+    owner = Owner.of_run(run_dir)
+    return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
+
+
+def _verdict(run_dir: Path) -> str:
+    try:
+        text = (run_dir / "verdict.json").read_text(encoding="utf-8")
+        return str(json.loads(text)["verdict"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "running" if goes_on(run_dir) else "not finished"
+
+
+def _component(component: Component) -> str:
+    options = {}
+    for name, value in component.options.items():
+        key, dimension = of_name(name)
+        options[key] = render(value, dimension)
+    return f"{component.kind}  {_pairs(options)}".rstrip()
+
+
+def _pairs(values: dict[str, object]) -> str:
+    """Key and value of everything that is set."""
+    shown = (f"{k}: {document.show(v)}" for k, v in values.items() if v is not None)
+    return ", ".join(shown)
+
+
+def _link(link: Link, back: Link) -> list[str]:
+    def both(there: float, here: float, dimension: Dimension) -> str:
+        texts = [short(value, dimension) for value in (there, here)]
+        return texts[0] if texts[0] == texts[1] else " / ".join(texts)
+
+    return [
+        link.src,
+        link.dst,
+        short(link.rate_mbps, RATE_MBPS),
+        short(back.rate_mbps, RATE_MBPS),
+        both(link.delay_ms, back.delay_ms, TIME_MS),
+        both(link.jitter_ms, back.jitter_ms, TIME_MS),
+        both(link.loss_percent, back.loss_percent, SHARE_PERCENT),
+        both(link.queue_bytes or 0, back.queue_bytes or 0, SIZE_BYTES),
+    ]

@@ -1,0 +1,239 @@
+"""The reference pages of the docs, made from what the program itself goes by (pure).
+
+`docs/reference/scenario.md` comes from the schema of scenarios, `docs/reference/commands.md` from
+the parser of command lines; `trunkline schema --keys` and `--commands` print them, and a test holds
+the files to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.harness.config import document
+from trunkline.harness.config.options import REQUIRED, Option, options_of, render
+from trunkline.harness.config.units import DIMENSIONS, Dimension
+from trunkline.harness.scenario.extensions import Extensions, summary
+from trunkline.harness.scenario.reader import DEFAULT_SCHEME, SCHEME, SCHEMES
+from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, TimelineEntry
+from trunkline.topologies.model import Link, LinkOverride
+
+SECTIONS = {
+    "topology": "required: what the WAN looks like: a `builder`, its options and `overrides`.",
+    "workload": "required: what sites compute and send: a `kind` and its options.",
+    "scheme": "how sites synchronize: a `policy`, a `plan` and their options, or a scheme's name.",
+    "timeline": "what changes or breaks while the run goes on: entries, in any order.",
+}
+"""What of a scenario is no field of `Basics`, and what it means."""
+
+
+def keys(known: Extensions) -> str:
+    """`docs/reference/scenario.md`."""
+    parts = [_KEYS_HEAD, *_table(("kind", "units", "such as"), _units())]
+    parts += ["## The file", "", *_top()]
+    parts += ["## topology", "", _TOPOLOGY, ""]
+    parts += _extensions(known.topologies, "build", "### Builder `{}`")
+    parts += ["### Links", "", "Each of `links` of the builder `explicit`:", "", *_options(Link)]
+    parts += ["Each of `overrides`:", "", *_options(LinkOverride)]
+    parts += ["## workload", "", _WORKLOAD, ""]
+    parts += _extensions(known.workloads, "build", "### Kind `{}`")
+    parts += ["## scheme", "", _SCHEME, "", *_rows(SCHEME)]
+    parts += ["Names of schemes, and what each stands for:", ""]
+    said = ((_code(name), _code(_flat(values))) for name, values in SCHEMES.items())
+    parts += _table(("name", "stands for"), said)
+    parts += ["### scheme.awareness", "", *_options(Awareness)]
+    parts += ["### scheme.auxiliary", "", *_options(Auxiliary)]
+    parts += _extensions(known.policies, "create", "### Policy `{}`")
+    parts += _extensions(known.plans, "build", "### Plan `{}`")
+    parts += ["## timeline", "", _TIMELINE, "", *_options(TimelineEntry)]
+    parts += ["## clocks", "", "For each site:", "", *_options(SiteClock)]
+    for option in options_of(Basics):
+        if dataclasses.is_dataclass(option.annotation):
+            parts += [f"## {option.key}", "", *_options(option.annotation)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def commands(parser: argparse.ArgumentParser) -> str:
+    """`docs/reference/commands.md`."""
+    (verbs,) = (action for action in parser._actions if action.choices)
+    parts = [_COMMANDS_HEAD]
+    for name, command in dict(verbs.choices or {}).items():
+        parts += [f"## trunkline {name}", "", str(command.description), ""]
+        arguments = [each for each in command._actions if each.dest != "help"]
+        rows = ((_argument(each), _cell(each.help or "")) for each in arguments)
+        parts += _table(("argument", "meaning"), rows) if arguments else []
+        parts += ["```text", str(command.epilog).rstrip(), "```", ""] if command.epilog else []
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _argument(action: argparse.Action) -> str:
+    """How it is written, with what it takes."""
+    choices = "|".join(map(str, action.choices or ()))
+    takes = choices or str(action.metavar or action.dest.upper())
+    if not action.option_strings:
+        more = " ..." if action.nargs in ("+", "*") else ""
+        return _code(f"[{takes}]{more}" if action.nargs in ("?", "*") else f"{takes}{more}")
+    name = ", ".join(action.option_strings)
+    return _code(name if action.nargs == 0 else f"{name} {takes}")
+
+
+def _top() -> Iterator[str]:
+    """A row for each key at the top of a file."""
+    options = {option.key: option for option in options_of(Basics)}
+    rows = [(_code(key), f"[see there](#{key})", text) for key, text in SECTIONS.items()]
+    for option in options.values():
+        nested = dataclasses.is_dataclass(option.annotation)
+        what = words(option.annotation, option.dimension)
+        known = "; ".join(filter(None, (what, _default(option))))
+        value = f"[see there](#{option.key})" if nested else known
+        rows.append((_code(option.key), value, option.meaning))
+    yield from _table(("key", "value; default", "meaning"), rows)
+
+
+def _extensions(modules: Mapping[str, Any], entry: str, heading: str) -> Iterator[str]:
+    for name, module in modules.items():
+        yield from (heading.format(name), "", f"{_cell(summary(module))}.", "")
+        yield from _options(getattr(module, entry))
+
+
+def _options(function: Any) -> Iterator[str]:
+    options = options_of(function)
+    yield from _rows(options) if options else ("No options.", "")
+
+
+def _rows(options: Sequence[Option]) -> Iterator[str]:
+    rows = (
+        (
+            _code(option.key),
+            words(option.annotation, option.dimension),
+            _default(option),
+            _cell(option.meaning),
+        )
+        for option in options
+    )
+    yield from _table(("key", "value", "default", "meaning"), rows)
+
+
+def words(annotation: Any, dimension: Dimension | None) -> str:
+    """What a file may say for a type, in words."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return words(arguments[0], dimension) + "".join(_bounds(arguments[1:], dimension))
+    if origin is Literal:
+        return ", ".join(map(_code, arguments))
+    if origin in (Union, types.UnionType):
+        members = (each for each in arguments if each is not types.NoneType)
+        return ", or ".join(dict.fromkeys(words(each, dimension) for each in members))
+    if dataclasses.is_dataclass(annotation):
+        return "a mapping"
+    if annotation in (int, float) and dimension is not None:
+        return dimension.name
+    if not arguments:
+        return {int: "a whole number", float: "a number", str: "text", bool: "`true`, `false`"}.get(
+            annotation, "any"
+        )
+    if origin is tuple and ... not in arguments:
+        return f"[{', '.join(words(each, dimension) for each in arguments)}]"
+    inner = words(arguments[-1 if origin is not tuple else 0], dimension)
+    if issubclass(origin, Mapping):
+        return f"a mapping of names to {inner.removeprefix('a mapping of names to ')}"
+    return f"a list of {_plural(inner)}"
+
+
+def _plural(text: str) -> str:
+    return {"a mapping": "mappings", "text": "texts"}.get(text, text)
+
+
+def _bounds(metadata: Iterable[Any], dimension: Dimension | None) -> Iterator[str]:
+    """The limits of a number."""
+
+    def shown(limit: Any) -> str:
+        return str(render(limit, dimension)) if limit else "0"
+
+    for each in metadata:
+        for bound in each.metadata if isinstance(each, FieldInfo) else (each,):
+            match bound:
+                case annotated_types.Ge(ge=low):
+                    yield f", {shown(low)} or more"
+                case annotated_types.Gt(gt=low):
+                    yield f", above {shown(low)}"
+                case annotated_types.Le(le=high):
+                    yield f", up to {shown(high)}"
+                case annotated_types.Lt(lt=high):
+                    yield f", below {shown(high)}"
+
+
+def _default(option: Option) -> str:
+    if option.default is REQUIRED:
+        return "required"
+    value = render(option.default, option.dimension)
+    if value in (None, "", {}, [], ()) or dataclasses.is_dataclass(option.default):
+        return "" if value is None or value in ("", [], ()) else "see there"
+    return _code(document.show(value))
+
+
+def _units() -> Iterator[tuple[str, ...]]:
+    for dimension in {each.name: each for each in DIMENSIONS}.values():
+        yield dimension.name, ", ".join(map(_code, dimension.units)), _code(dimension.example)
+
+
+def _flat(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {document.show(value)}" for key, value in values.items())
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"| {' | '.join('---' for _ in heads)} |"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def _code(text: object) -> str:
+    return "`" + str(text).replace("|", r"\|") + "`"
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a table, which a bar would end."""
+    return " ".join(text.split()).replace("|", r"\|").replace("%%", "%")
+
+
+_KEYS_HEAD = """\
+# Every key of a scenario
+
+A scenario is one YAML file. It is read strictly: an unknown key, a missing unit or an impossible
+value is an error with its line, and `trunkline validate FILE` says all of them at once. Numbers
+with a unit are written with it; a bare 0 needs none.
+
+This page is made by `trunkline schema --keys`. `trunkline schema` gives the same as a JSON Schema
+for editors, `trunkline show FILE --format yaml` a scenario with every default filled in.
+"""
+
+_TOPOLOGY = """\
+`topology: NAME` is `topology: {builder: NAME}`. A name that ends in `.py` is a file of your own
+beside the scenario ([tutorial](../tutorial.md)). Every builder also takes `overrides`."""
+
+_WORKLOAD = """\
+`workload: NAME` is `workload: {kind: NAME}`. A name that ends in `.py` is a file of your own beside
+the scenario ([own.md](../own.md))."""
+
+_SCHEME = f"""\
+By default `{_flat(DEFAULT_SCHEME)}`. Policies ([own.md](../own.md)) and plans
+([tutorial](../tutorial.md)) may be files of your own, as topologies may. Every scheme takes:"""
+
+_TIMELINE = "Each entry; [timeline.md](../timeline.md) has the words."
+
+_COMMANDS_HEAD = """\
+# Every command
+
+`trunkline COMMAND --help` says the same. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or a
+wrong scenario, 70 not carried out, 130 Ctrl-C, 143 SIGTERM.
+
+This page is made by `trunkline schema --commands`.
+"""

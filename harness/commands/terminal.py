@@ -1,0 +1,146 @@
+"""What the commands share: exit codes, arguments that several take, and how they print."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trunkline.harness.checks.verdict import Verdict
+    from trunkline.harness.live.progress import Progress
+    from trunkline.harness.runs.remote.client import Host
+    from trunkline.harness.runs.runner import RunResult
+    from trunkline.harness.scenario.loading import Scenario
+
+EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
+BAD_USAGE = 64
+INTERNAL_ERROR = 70
+INTERRUPTED = 128 + signal.SIGINT
+BROKEN_PIPE = 128 + signal.SIGPIPE
+
+PLAIN_WIDTH = 160
+"""Columns of a table where there is no terminal."""
+
+
+class UsageError(Exception):
+    """The command line asks for something that there is not."""
+
+
+def add_scenario(parser: argparse.ArgumentParser) -> None:
+    """A scenario's file, and what to change in it."""
+    parser.add_argument(
+        "file", metavar="FILE", help="a scenario, such as scenarios/quickstart.yaml"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY.PATH=VALUE",
+        help="change a value of the scenario, such as scheme.p=4; may be given more than once",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="change the scenario's seed")
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Where runs are kept."""
+    parser.add_argument(
+        "--runs", default="runs", metavar="DIR", help="the folder of all runs (default: runs)"
+    )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """To print no more than is needed."""
+    parser.add_argument("--quiet", action="store_true", help="print only the verdict")
+
+
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """How another machine is reached."""
+    parser.add_argument(
+        "--remote-command",
+        default="trunkline",
+        metavar="COMMAND",
+        help="what Trunkline is called on that machine, such as trunkline/.venv/bin/trunkline "
+        "(default: trunkline)",
+    )
+    parser.add_argument(
+        "--ssh-config",
+        type=Path,
+        metavar="FILE",
+        help="SSH configuration to go by (default: ~/.ssh/config, then /etc/ssh/ssh_config)",
+    )
+
+
+def remote_host(address: str, arguments: argparse.Namespace) -> Host:
+    """The machine that the command line names."""
+    from trunkline.harness.runs.remote.client import Host
+
+    return Host(address, arguments.remote_command, arguments.ssh_config)
+
+
+@contextlib.contextmanager
+def followed(
+    quiet: bool,
+) -> Iterator[tuple[Callable[[Scenario, Progress], None], Callable[[str], None]]]:
+    """Two functions for a run that goes on: one shows how far it is, one says something beside."""
+    from trunkline.harness.live import progress
+
+    done = 0.0
+    screen = console(stderr=True, quiet=quiet)
+    with progress.live(screen) as show:
+
+        def on_progress(scenario: Scenario, now: Progress) -> None:
+            nonlocal done
+            sites = len(scenario.topology.sites)
+            share = progress.fraction(now, scenario.stop, sites)
+            done = max(done, share)
+            show(done, progress.describe(now, scenario.stop, sites))
+
+        yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
+
+
+def console(stderr: bool = False, quiet: bool = False) -> Console:
+    """Where tables and progress go; wide enough for any table where there is no terminal."""
+    from rich.console import Console
+
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to `cli.main`, which has an exit code for it."""
+            raise
+
+    made = Piped(stderr=stderr, quiet=quiet, highlight=False)
+    if not made.is_terminal:
+        made.width = PLAIN_WIDTH
+    return made
+
+
+def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
+    """Print what came out of a run; returns the exit code that says the same."""
+    from trunkline.harness.live import progress
+
+    if quiet:
+        print(f"{verdict.outcome}  {run_dir}")
+    else:
+        console().print(progress.summary(run_dir, verdict.outcome, verdict.problems))
+    return EXIT_CODES[verdict.outcome]
+
+
+def show_result(result: RunResult, quiet: bool) -> int:
+    """`show_verdict` of a run that has just ended; one that was cut short is never a pass."""
+    code = show_verdict(result.run_dir, result.verdict, quiet)
+    if result.error:
+        complain(result.error)
+        return code or EXIT_CODES["fail"]
+    return code
+
+
+def complain(text: str) -> None:
+    """One line on standard error, if there still is one."""
+    with contextlib.suppress(OSError):
+        print(f"trunkline: {text}", file=sys.stderr)

@@ -1,0 +1,37 @@
+"""pick up a run on another machine whose connection broke."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trunkline.harness.commands import terminal
+
+EPILOG = """\
+examples:
+  trunkline attach ada@gpu.example.org
+  trunkline attach ada@gpu.example.org quickstart-20261121-221530
+
+From there on it is as if `trunkline run --on` had not been interrupted: Ctrl-C ends the run.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Which run, and where it goes."""
+    parser.add_argument("host", metavar="HOST", help="[USER@]HOST[:PORT], as for run --on")
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", help="its name there; not needed if it is the only one"
+    )
+    terminal.add_runs(parser)
+    terminal.add_quiet(parser)
+    terminal.add_remote(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Follow the run to its end, fetch it, and show what came out."""
+    from trunkline.harness.runs.remote import client
+
+    host = terminal.remote_host(arguments.host, arguments)
+    with terminal.followed(arguments.quiet) as (show, tell):
+        result = client.attach(host, arguments.run, Path(arguments.runs), show, tell)
+    return terminal.show_result(result, arguments.quiet)

@@ -1,0 +1,151 @@
+"""run a grid of variants of a scenario, several trials each, and compare them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trunkline.harness.commands import terminal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from trunkline.harness.study.comparison_runs import Comparison
+
+EPILOG = """\
+examples:
+  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,opr,ring --trials 10
+  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,ring \\
+      --vary scheme.p=3,5 --vary topology.rates='[50 Mbit/s, 80 Mbit/s],n2' --trials 5 --jobs 2
+  trunkline compare scenarios/partial_reduce.yaml \\
+      --vary 'scheme={plan: crew, split: even},{plan: opr}'
+  trunkline compare scenarios/allreduce.yaml --vary scheme.plan=crew,ring \\
+      --beside scenarios/gloo_allreduce.yaml
+
+The values of --vary are YAML, separated by commas outside of brackets, braces and quotes. A mapping
+sets just the keys that it names, so that values that belong together vary together. Trial t of
+every cell has the seed plus t, so that cells are compared on the same networks.
+
+--beside FILE compares with another scenario, for example one that runs somebody else's program. It
+runs as its file says, at the same seeds; what --set and --vary say of backend, clock, topology,
+network and limits holds for it as well.
+
+The same command again goes on where it was interrupted. Intervals are of 95 %, by Student's t over
+the trials; a ratio is the geometric mean of the ratios to the first cell, trial by trial. Only
+trials that passed are averaged. The exit code is that of the worst trial.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A scenario, what to vary in it, and how often."""
+    terminal.add_scenario(parser)
+    parser.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY.PATH=VALUE,VALUE,...",
+        help="what to compare; may be given more than once, for every combination",
+    )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another scenario to compare with, as it is; may be given more than once",
+    )
+    parser.add_argument("--trials", type=count, default=3, metavar="N", help="per cell (3)")
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where everything goes; folders are made (default: comparisons/SCENARIO)",
+    )
+    parser.add_argument("--plots", action="store_true", help="draw every single run as well")
+    parser.add_argument("--dry-run", action="store_true", help="only list the trials")
+    terminal.add_quiet(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run what is missing of the grid and show how its cells compare."""
+    from trunkline.harness.study import comparison_runs, grid
+
+    try:
+        asked = comparison_runs.plan(
+            arguments.file,
+            grid.axes(arguments.vary),
+            arguments.trials,
+            arguments.set,
+            arguments.seed,
+            arguments.plots,
+            arguments.beside,
+        )
+    except grid.GridError as error:
+        raise terminal.UsageError(str(error)) from None
+    if asked.real_time and arguments.jobs > 1:
+        raise terminal.UsageError(
+            f"--jobs {arguments.jobs}: allowed is 1 with the real clock, on which runs side by "
+            "side disturb each other"
+        )
+    folder = Path(arguments.out or Path("comparisons") / asked.name)
+    if arguments.dry_run:
+        return _list(asked, folder)
+    return show(asked, carry_out(asked, folder, arguments), folder, arguments.quiet)
+
+
+def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
+    """Print what came of a comparison; returns the exit code of its worst trial."""
+    from trunkline.harness.study import comparison, comparison_runs
+
+    verdict = comparison.worst(trials)
+    if quiet:
+        print(f"{verdict}  {folder}")
+    else:
+        console = terminal.console()
+        console.print(comparison.table(comparison.summary(trials, asked.keys), asked.keys))
+        for name in asked.elsewhere:
+            console.print(f"{name} runs on another network", markup=False)
+        for text in comparison.problems(trials, asked.keys):
+            console.print(text, markup=False)
+        console.print(f"results  {folder}", markup=False)
+        if (folder / comparison_runs.PAGE).exists():
+            console.print(f"report   {folder / comparison_runs.PAGE}", markup=False)
+    return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
+
+
+def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
+    """Run what is missing, `--jobs` at once, with a line of progress unless `--quiet`."""
+    from trunkline.harness.live import progress
+    from trunkline.harness.study import comparison_runs
+
+    total = len(asked.trials)
+    began_s = time.monotonic()
+    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+
+        def on_progress(done: int, share: float) -> None:
+            left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
+            when = "" if left_s is None else f", about {progress.about(left_s)} left"
+            show(share, f"{done} of {total} trials done{when}")
+
+        return comparison_runs.run(asked, folder, arguments.jobs, on_progress)
+
+
+def _list(asked: Comparison, folder: Path) -> int:
+    from trunkline.harness.study import comparison_runs
+
+    there = comparison_runs.finished(asked, folder)
+    for trial in asked.trials:
+        state = "done" if trial.job.identity in there else "to do"
+        print(f"{state:5}  {trial.cell}  seed {trial.job.seed}")
+    done = sum(trial.job.identity in there for trial in asked.trials)
+    print(f"{len(asked.trials)} trials, {done} of them done, in {folder}")
+    return 0
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on, as an argument's type."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: allowed is 1 or more")
+    return number

@@ -1,0 +1,66 @@
+"""completion of words in the shell, for bash and zsh."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+EPILOG = """\
+In ~/.bashrc:
+  eval "$(trunkline completion)"
+In ~/.zshrc:
+  autoload -U +X bashcompinit && bashcompinit && eval "$(trunkline completion)"
+
+It completes commands, their options and their fixed words; anything else is a file.
+"""
+
+SCRIPT = """\
+_trunkline() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} words=
+    if [ "$COMP_CWORD" = 1 ]; then
+        words="{first}"
+    else
+        case ${{COMP_WORDS[1]}} in
+{cases}
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _trunkline trunkline
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Nothing to choose."""
+
+
+def run(_: argparse.Namespace) -> int:
+    """Print the script that a shell has to read."""
+    from trunkline.harness.commands import main
+
+    top = main.parser()
+    verbs = _verbs(top)
+    cases = [f'        {verb}) words="{" ".join(_words(each))}" ;;' for verb, each in verbs.items()]
+    print(SCRIPT.format(first=" ".join(_words(top)), cases="\n".join(cases)), end="")
+    return 0
+
+
+def _words(parser: argparse.ArgumentParser) -> list[str]:
+    """Every option and fixed word of a command, and of the commands below it."""
+    return list(dict.fromkeys(_each_word(parser)))
+
+
+def _each_word(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from (option for option in action.option_strings if option.startswith("--"))
+        if not action.option_strings and action.choices is not None:
+            yield from map(str, action.choices)
+        if isinstance(action, argparse._SubParsersAction) and parser.prog.count(" "):
+            for below in action.choices.values():
+                yield from _each_word(below)
+
+
+def _verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of every command."""
+    actions = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {name: below for action in actions for name, below in action.choices.items()}

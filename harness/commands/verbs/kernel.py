@@ -1,0 +1,38 @@
+"""build the embedded kernel, or say where it is."""
+
+from __future__ import annotations
+
+import argparse
+
+from trunkline.harness.commands import terminal
+
+EPILOG = """\
+examples:
+  trunkline kernel build       once per user, some minutes; does nothing if there is one
+  trunkline kernel status
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """What to do with it."""
+    parser.add_argument("action", choices=("build", "status", "path"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build the embedded kernel, or say whether and where it is."""
+    from trunkline.harness.kernel import build
+    from trunkline.harness.live import progress
+
+    if arguments.action == "path":
+        print(build.path())
+    elif arguments.action == "build":
+        with progress.live(terminal.console(stderr=True)) as show:
+            path = build.ensure(lambda step: show(step.percent / 100, step.doing))
+        print(path)
+    else:
+        status = build.status()
+        print(f"{status.version or 'not built'}  {status.path}")
+        if status.missing_packages:
+            print(f"a build needs: apt-get install {' '.join(status.missing_packages)}")
+        return 0 if status.version else 1
+    return 0

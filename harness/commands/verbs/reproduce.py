@@ -1,0 +1,144 @@
+"""run a figure of a paper and show claim, fluid model and measurement."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trunkline.harness.commands import terminal
+from trunkline.harness.commands.verbs import compare as comparing
+from trunkline.harness.config.paths import SCENARIOS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from trunkline.harness.study.comparison_runs import Comparison
+    from trunkline.harness.study.papers import Figure
+
+EPILOG = """\
+examples:
+  trunkline reproduce --list
+  trunkline reproduce crew/4 --trials 5 --jobs 2
+  trunkline reproduce crew/4 --set topology.sites=16 --set scheme.p=4
+  trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
+  trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
+  trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
+
+It is a comparison like those of `trunkline compare`, kept in reproductions/, and goes on where it
+was interrupted. The fluid model runs the same trials: the same rates, groups and compute times, on
+links without propagation and TCP.
+"""
+
+
+PANELS = "abcd"
+"""What the names of a figure's panels end in."""
+
+WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
+"""The exit codes of comparisons."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A figure, and how often."""
+    parser.add_argument("figure", nargs="?", metavar="FIGURE", help="such as crew/4")
+    parser.add_argument("--list", action="store_true", help="list the figures and their claims")
+    parser.add_argument("--fluid", action="store_true", help="only the fluid model, no measurement")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="as for run"
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY.PATH=VALUE,VALUE,...",
+        help="as for compare, instead of what the figure varies of this key, or as well",
+    )
+    parser.add_argument("--trials", type=comparing.count, default=3, metavar="N", help="per cell")
+    parser.add_argument("--jobs", type=comparing.count, default=1, metavar="N", help="runs at once")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where it goes; folders are made (default: reproductions/FIGURE)",
+    )
+    terminal.add_quiet(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the figures, or reproduce one, with all its panels."""
+    from trunkline.harness.study import papers
+
+    known = papers.figures()
+    if arguments.list:
+        for name, figure in known.items():
+            print(f"{name:8}  {figure.claim}")
+        return 0
+    asked = str(arguments.figure)
+    panels = [name for name in known if asked in (name, name.rstrip(PANELS))]
+    if not panels:
+        allowed = f"allowed is one of {', '.join(known)}, or --list"
+        raise terminal.UsageError(f"figure {asked}: {allowed}")
+    planned = {name: _planned(known[name], arguments) for name in panels}
+    codes = []
+    for name, comparison in planned.items():
+        folder = Path("reproductions") / name
+        if arguments.out is not None:
+            folder = Path(arguments.out) / name.removeprefix(asked)
+        codes.append(_reproduce(known[name], comparison, folder, arguments))
+    return max(codes, key=WORST_LAST.index)
+
+
+def _planned(figure: Figure, arguments: argparse.Namespace) -> Comparison:
+    """The figure's comparison with what the command line changes. Raises UsageError."""
+    from trunkline.harness.study import comparison_runs, grid
+
+    file = SCENARIOS / figure.scenario
+    try:
+        axes = {axis.key: axis for axis in grid.axes(figure.vary)}
+        axes |= {axis.key: axis for axis in grid.axes(arguments.vary)}
+        return comparison_runs.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
+    except grid.GridError as error:
+        raise terminal.UsageError(str(error)) from None
+
+
+def _reproduce(
+    figure: Figure, asked: Comparison, folder: Path, arguments: argparse.Namespace
+) -> int:
+    from trunkline.harness.record import run_folder
+    from trunkline.harness.report import plots
+    from trunkline.harness.study import comparison, reproduction
+
+    code, measured = 0, None
+    if not arguments.fluid:
+        trials = comparing.carry_out(asked, folder, arguments)
+        code = comparing.show(asked, trials, folder, arguments.quiet)
+        measured = comparison.summary(trials, asked.keys)
+    model = _fluid(asked, arguments)
+    cells = comparison.summary(model, asked.keys)
+    output = run_folder.RunFolder(folder)
+    output.write_table("fluid", model)
+    if measured is not None:
+        plots.write(
+            output,
+            figure.metric,
+            reproduction.draw(trials, measured, cells, asked.keys, figure.metric),
+        )
+    if not arguments.quiet:
+        console = terminal.console()
+        console.print(f"claim  {figure.claim}", markup=False)
+        if not reproduction.is_known(cells, figure.metric):
+            console.print("fluid  not known: the model has no faults", markup=False)
+        console.print(reproduction.table(measured, cells, asked.keys, figure.metric))
+    return code
+
+
+def _fluid(asked: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
+    from trunkline.harness.live import progress
+    from trunkline.harness.study import reproduction
+
+    total = len(asked.trials)
+    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+
+        def on_progress(done: int) -> None:
+            show(done / total, f"{done} of {total} trials done in the fluid model")
+
+        return reproduction.fluid(asked, arguments.jobs, on_progress)

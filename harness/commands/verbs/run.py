@@ -1,0 +1,82 @@
+"""run a scenario."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trunkline.harness.commands import terminal
+
+if TYPE_CHECKING:
+    from trunkline.harness.runs.runner import RunResult
+    from trunkline.harness.scenario.loading import Scenario
+
+EPILOG = """\
+examples:
+  trunkline run scenarios/quickstart.yaml
+  trunkline run scenarios/quickstart.yaml --set scheme.p=4 --set stop.time='50 s'
+  trunkline run scenarios/quickstart.yaml --set topology.rates='100 Mbit/s' --quiet
+  trunkline run scenarios/outage.yaml --watch
+  trunkline run scenarios/quickstart.yaml --on ada@gpu.example.org
+
+--watch shows every site, the tasks that go on, links by load, faults, and both clocks, on the whole
+terminal. It only reads the event log, so results are the same with it.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A scenario, where its run goes, and what to see of it meanwhile."""
+    terminal.add_scenario(parser)
+    terminal.add_runs(parser)
+    terminal.add_quiet(parser)
+    parser.add_argument(
+        "--watch", action="store_true", help="show sites, tasks, links and faults as they change"
+    )
+    parser.add_argument(
+        "--on",
+        metavar="HOST",
+        help="run it on another machine, [USER@]HOST[:PORT], over SSH; its results come here",
+    )
+    terminal.add_remote(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a scenario and show what came out."""
+    from trunkline.harness.scenario.loading import load
+
+    if arguments.on and arguments.watch:
+        raise terminal.UsageError("--watch reads an event log that --on has on another machine")
+    scenario = load(arguments.file, arguments.set, arguments.seed)
+    carry_out = _there if arguments.on else _watched if arguments.watch else _here
+    result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
+    return terminal.show_result(result, arguments.quiet)
+
+
+def _here(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from trunkline.harness.runs import runner
+
+    with terminal.followed(arguments.quiet) as (show, _):
+        return runner.run(scenario, source, runs_dir, lambda now: show(scenario, now))
+
+
+def _watched(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from trunkline.harness.live.watch import watch
+    from trunkline.harness.runs import runner
+
+    with watch(terminal.console(stderr=True, quiet=arguments.quiet), scenario) as shown:
+        return runner.run(scenario, source, runs_dir, shown.progress, on_folder=shown.folder)
+
+
+def _there(
+    scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
+) -> RunResult:
+    from trunkline.harness.runs.remote import client
+
+    host = terminal.remote_host(arguments.on, arguments)
+    with terminal.followed(arguments.quiet) as (show, tell):
+        return client.run(host, scenario, source, runs_dir, show, tell)

@@ -1,0 +1,51 @@
+"""the JSON Schema of scenario files, for editors; or a reference page of the docs."""
+
+from __future__ import annotations
+
+import argparse
+
+PAGES = {
+    "keys": "every key of a scenario instead",
+    "commands": "every command instead",
+    "tables": "what the columns of a run's tables mean instead",
+}
+"""Option -> what it prints."""
+
+EPILOG = """\
+example:
+  trunkline schema > trunkline.schema.json
+
+Most editors take it, from the first line of a scenario:
+  # yaml-language-server: $schema=trunkline.schema.json
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Of what."""
+    pages = parser.add_mutually_exclusive_group()
+    for page, what in PAGES.items():
+        pages.add_argument(
+            f"--{page}", action="store_const", dest="page", const=page, help=f"{what}, as Markdown"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the JSON Schema of scenario files, or a page of the docs."""
+    from trunkline.harness.commands import main, reference
+    from trunkline.harness.report import columns
+    from trunkline.harness.scenario.extensions import discover
+
+    match arguments.page:
+        case "keys":
+            print(reference.keys(discover()), end="")
+        case "commands":
+            print(reference.commands(main.parser()), end="")
+        case "tables":
+            print(columns.document(), end="")
+        case _:
+            import json
+
+            from trunkline.harness.scenario.loading import json_schema
+
+            print(json.dumps(json_schema(), indent=2))
+    return 0

@@ -1,0 +1,47 @@
+"""run a scenario, and break it while it runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from trunkline.harness.commands import terminal
+
+EPILOG = """\
+examples:
+  trunkline shell scenarios/quickstart.yaml
+  trunkline shell scenarios/outage.yaml --set clock=real
+  echo 'outage n1 n2 for 5 s' | trunkline shell scenarios/outage.yaml
+
+With a virtual clock the world stands still at the prompt, and `step 10 s` lets it run. `help` says
+what else there is; `exit` or Ctrl-D ends the run, which is then judged like any other.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A scenario, and where its run goes."""
+    terminal.add_scenario(parser)
+    terminal.add_runs(parser)
+    terminal.add_quiet(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a scenario with somebody at its controls, and show what came out."""
+    from trunkline.harness.live import prompt
+    from trunkline.harness.live.progress import Progress
+    from trunkline.harness.scenario.loading import load
+
+    scenario = load(arguments.file, arguments.set, arguments.seed)
+    screen = terminal.console(stderr=True, quiet=arguments.quiet)
+
+    def on_progress(now: Progress) -> None:
+        if now.message:
+            screen.print(now.message)
+
+    with prompt.front_end(scenario) as front:
+        from trunkline.harness.runs import runner
+
+        result = runner.run(
+            scenario, Path(arguments.file), Path(arguments.runs), on_progress, front
+        )
+    return terminal.show_result(result, arguments.quiet)

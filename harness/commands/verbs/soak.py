@@ -1,0 +1,88 @@
+"""run a scenario many times with random faults, and shrink the first failure."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trunkline.harness.commands import terminal
+from trunkline.harness.commands.verbs.compare import count
+
+if TYPE_CHECKING:
+    from trunkline.harness.scenario.loading import Scenario
+    from trunkline.harness.study.soak_runs import Soak
+
+EPILOG = """\
+examples:
+  trunkline soak scenarios/soak/mesh.yaml --runs 20
+  trunkline soak scenarios/soak/internet2.yaml --runs 200 --jobs 2 --set scheme.plan=ring
+  trunkline soak scenarios/quickstart.yaml --churn 'churn outages=8s kills=30s lasting=1..6s'
+
+Run n has the scenario's seed plus n, and its faults are drawn from that. Without --churn they are
+those of the scenario's timeline; a scenario without one gets outages, pauses, kills and losses of
+the controller. The first run that fails ends it: its faults are written out one by one and left out
+while it still fails, and what is left is a scenario, DIR/failing.yaml. Runs that pass leave a row
+in DIR/tables/runs.csv.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """A scenario, how many runs, which faults."""
+    terminal.add_scenario(parser)
+    parser.add_argument("--runs", type=count, default=20, metavar="N", help="how many runs (20)")
+    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
+    parser.add_argument("--churn", metavar="TEXT", help="random faults, as in a timeline")
+    parser.add_argument(
+        "--tries", type=count, default=40, metavar="N", help="runs to spend on shrinking (40)"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="where it goes; folders are made (default: soaks/SCENARIO)"
+    )
+    terminal.add_quiet(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run, sum up, and shrink what failed."""
+    from trunkline.harness.live import progress
+    from trunkline.harness.study import soak_runs
+
+    asked = soak_runs.plan(
+        arguments.file, arguments.runs, arguments.set, arguments.seed, arguments.churn
+    )
+    if asked.scenario.clock == "real" and arguments.jobs > 1:
+        raise terminal.UsageError(f"--jobs {arguments.jobs}: allowed is 1 with the real clock")
+    folder = Path(arguments.out or Path("soaks") / asked.scenario.name)
+    screen = terminal.console(stderr=True, quiet=arguments.quiet)
+    with progress.live(screen) as show:
+
+        def on_progress(done: int, work: float) -> None:
+            show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
+
+        rows, failed = soak_runs.run(asked, folder, arguments.jobs, on_progress)
+    for name, value in soak_runs.totals(rows).items():
+        print(f"{name:>18}  {value}")
+    if failed is None:
+        passed = bool((rows["outcome"] == "pass").all())
+        return terminal.EXIT_CODES["pass" if passed else "unknown"]
+    print(f"seed {failed.job.seed} failed: {failed.run_dir or failed.error}")
+    if failed.run_dir is not None:
+        _shrink(asked, failed.job.seed, failed.run_dir, folder, arguments.tries)
+    return terminal.EXIT_CODES["fail"]
+
+
+def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> None:
+    from trunkline.harness.scenario.loading import resolve
+    from trunkline.harness.study import soak_runs
+
+    entries = soak_runs.written_out(run_dir, asked.scenario.topology)
+    path = folder / "failing.yaml"
+
+    def keep(failing: Scenario) -> None:
+        path.write_text(resolve(failing), encoding="utf-8")
+        count = len(failing.timeline)
+        print(f"{count} of its {len(entries)} faults are enough: {path}", flush=True)
+
+    print(f"it had {len(entries)} faults; looking for those that matter", flush=True)
+    if soak_runs.minimal(asked, seed, entries, folder, tries, keep) is None:
+        print(f"with its {len(entries)} faults written out one by one it passes")

@@ -1,0 +1,37 @@
+"""say everything that is wrong with scenarios."""
+
+from __future__ import annotations
+
+import argparse
+
+from trunkline.harness.commands import terminal
+
+EPILOG = """\
+examples:
+  trunkline validate mine.yaml
+  trunkline validate scenarios/*.yaml && echo all fine
+
+Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed; the exit code is 64 if there is
+any.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Any number of scenarios."""
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a scenario")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Say everything that is wrong with each file."""
+    from trunkline.harness.scenario.loading import ScenarioErrors, load
+
+    code = 0
+    for file in arguments.file:
+        try:
+            load(file)
+        except ScenarioErrors as errors:
+            print(errors)
+            code = terminal.BAD_USAGE
+        else:
+            print(f"{file}: ok")
+    return code

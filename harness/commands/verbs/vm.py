@@ -1,0 +1,82 @@
+"""a virtual Debian machine with Trunkline in it, by Vagrant."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from trunkline.harness.commands import terminal
+
+EPILOG = """\
+examples:
+  trunkline vm up
+  trunkline vm run scenarios/quickstart.yaml
+  trunkline vm run scenarios/outage.yaml --set backend=host --set clock=real
+  trunkline vm down
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """What to do with it."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    up = actions.add_parser("up", help="make it, or start it, and install what is missing")
+    up.add_argument("--provider", metavar="NAME", help="virtualbox, libvirt or qemu")
+    run = actions.add_parser("run", help="run a scenario on it, as `trunkline run` does here")
+    terminal.add_scenario(run)
+    terminal.add_runs(run)
+    terminal.add_quiet(run)
+    shell = actions.add_parser("shell", help="run a scenario on it, and break it while it runs")
+    shell.add_argument("file", metavar="FILE", help="a scenario of the checkout; stays there")
+    actions.add_parser("ssh", help="log in to it")
+    down = actions.add_parser("down", help="stop it")
+    down.add_argument("--destroy", action="store_true", help="and delete it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out one of the actions."""
+    from trunkline.harness.runs import virtual_machine
+
+    action = arguments.action
+    if action == "up":
+        provider = [f"--provider={arguments.provider}"] if arguments.provider else []
+        virtual_machine.carry_out("up", "--no-provision", *provider)
+        virtual_machine.carry_out("rsync")
+        virtual_machine.carry_out("provision")
+    elif action == "down":
+        virtual_machine.carry_out(*(["destroy", "--force"] if arguments.destroy else ["halt"]))
+    elif action == "ssh":
+        return virtual_machine.talk([])
+    elif action == "shell":
+        return _shell(Path(arguments.file))
+    else:
+        return _run(arguments)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from trunkline.harness.runs import virtual_machine
+    from trunkline.harness.runs.remote import client
+    from trunkline.harness.scenario.loading import load
+
+    scenario = load(arguments.file, arguments.set, arguments.seed)
+    host = virtual_machine.host(scenario)
+    with terminal.followed(arguments.quiet) as (show, tell):
+        result = client.run(host, scenario, Path(arguments.file), Path(arguments.runs), show, tell)
+    return terminal.show_result(result, arguments.quiet)
+
+
+def _shell(file: Path) -> int:
+    """The file has to be in the checkout, which the machine has a copy of."""
+    from trunkline.harness.runs import virtual_machine
+    from trunkline.harness.scenario.loading import load
+
+    scenario = load(file)
+    checkout = virtual_machine.FOLDER.parent
+    if not file.resolve().is_relative_to(checkout):
+        raise terminal.UsageError(f"{file}: allowed is a scenario in {checkout}")
+    there = file.resolve().relative_to(checkout)
+    as_root = "sudo " if scenario.backend == "host" else ""
+    return virtual_machine.talk(
+        [f"cd trunkline && {as_root}trunkline shell {shlex.quote(str(there))}"]
+    )

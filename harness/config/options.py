@@ -1,0 +1,352 @@
+"""Options from signatures: what a function takes is what a file may say (pure).
+
+A builder, policy, plan or workload declares its options as typed keyword-only parameters with
+defaults; the fixed parts of a scenario are dataclasses. Both become pydantic models by one rule:
+the Python name carries the unit and the value in the file does (`rate_mbps=50.0` is
+`rate: 50 Mbit/s`), through lists, mappings and unions. Refusals come out as one sentence per
+place in the file, unions included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from trunkline.harness.config import units
+from trunkline.harness.config.document import KeyPath, one_of
+from trunkline.harness.config.units import Dimension, QuantityError
+
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its Python name, its key in a file, its type, its default or REQUIRED.
+
+    `meaning` is a sentence without its subject, empty if nobody wrote one.
+    """
+
+    name: str
+    key: str
+    dimension: Dimension | None
+    annotation: Any
+    default: Any
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the value at a path is not allowed. `text` says what is."""
+
+    path: KeyPath
+    text: str
+
+
+def options_of(function: Callable[..., Any]) -> tuple[Option, ...]:
+    """The keyword-only parameters of a function, or the fields of a dataclass, as options.
+
+    What they mean is in the docstring, under `Options:`, as in Google's style.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    meanings = _meanings(inspect.getdoc(function) or "")
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        if inspect.isclass(function) or parameter.kind is parameter.KEYWORD_ONLY:
+            key, dimension = units.of_name(parameter.name)
+            hint = hints.get(parameter.name, Any)
+            meaning = meanings.get(parameter.name, "")
+            found.append(Option(parameter.name, key, dimension, hint, parameter.default, meaning))
+    return tuple(found)
+
+
+def model_of(name: str, options: Sequence[Option], description: str = "") -> type[BaseModel]:
+    """A pydantic model of a mapping with these options.
+
+    Its fields are called `option_NAME`, so that no option collides with pydantic. The description
+    is for editors.
+    """
+    fields: dict[str, Any] = {}
+    for option in options:
+        about = option.meaning or None
+        field = Field(..., alias=option.key, description=about)
+        if option.default is not REQUIRED:
+            default = render(option.default, option.dimension)
+            field = Field(
+                option.default,
+                alias=option.key,
+                description=about,
+                json_schema_extra={"default": default},
+            )
+        fields[f"option_{option.name}"] = (typed(option.annotation, option.dimension), field)
+    keys = [option.key for option in options]
+    validators: dict[str, Any] = {"keys": model_validator(mode="wrap")(_with_known_keys(keys))}
+    extra: dict[str, Any] = {"description": description} if description else {}
+    config = ConfigDict(extra="forbid", title=name, json_schema_extra=extra)
+    return create_model(name, __config__=config, __validators__=validators, **fields)
+
+
+def values_of(model: BaseModel, options: Sequence[Option]) -> dict[str, Any]:
+    """The options' values by Python name; lists as tuples."""
+    return {option.name: frozen(getattr(model, f"option_{option.name}")) for option in options}
+
+
+def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
+    """Read a value as a type from `typed` or `model_of`; the value is None if it is refused."""
+    try:
+        return TypeAdapter(annotation).validate_python(value), []
+    except ValidationError as error:
+        return None, [_refusal(details) for details in error.errors()]
+
+
+def typed(annotation: Any, dimension: Dimension | None = None) -> Any:
+    """A Python type as what a file may say for it: strict, numbers as quantities."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return Annotated[(typed(arguments[0], dimension), *arguments[1:])]
+    if annotation in (int, float):
+        if dimension is not None:
+            return _quantity(dimension)
+        finite = () if annotation is int else (Field(allow_inf_nan=False),)
+        return Annotated[(annotation, Strict(), *finite)]
+    if annotation is str and dimension is not None:
+        return Annotated[str, Strict(), AfterValidator(_word(dimension))]
+    if annotation in (bool, str):
+        return Annotated[annotation, Strict()]
+    if annotation is Any and dimension is not None:
+        return Annotated[Any, BeforeValidator(_convert_deeply(dimension))]
+    if dataclasses.is_dataclass(annotation):
+        return _constructed(annotation)
+    if origin in (Union, types.UnionType):
+        return _union(arguments, dimension)
+    if origin is Literal:
+        return Annotated[annotation, BeforeValidator(_known_word(arguments))]
+    if not arguments:
+        return annotation
+    keys = 1 if issubclass(origin, Mapping) else 0  # names, which have no unit
+    inner = [typed(each) for each in arguments[:keys]]
+    inner += [each if each is ... else typed(each, dimension) for each in arguments[keys:]]
+    return origin[tuple(inner)]
+
+
+def render(value: Any, dimension: Dimension | None) -> Any:
+    """The inverse of reading: Python values as plain data with units."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            option.key: render(getattr(value, option.name), option.dimension)
+            for option in options_of(type(value))
+        }
+    if isinstance(value, Mapping):
+        return {key: render(item, dimension) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [render(item, dimension) for item in value]
+    if dimension is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return units.render(value, dimension)
+    return value
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, all the way down, so that equal options compare equal."""
+    if isinstance(value, dict):
+        return {key: frozen(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item) for item in value)
+    return value
+
+
+def _meanings(text: str) -> dict[str, str]:
+    """What a docstring says under `Options:`; names that share a line share its words."""
+    _, _, section = text.partition("Options:\n")
+    found: dict[str, str] = {}
+    for names, words in re.findall(r"^ {4}(\w[\w, ]*): (.+(?:\n {5,}.+)*)", section, re.MULTILINE):
+        found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return found
+
+
+def _quantity(dimension: Dimension) -> Any:
+    def read(value: Any) -> units.Number:
+        try:
+            return units.parse(value, dimension)
+        except QuantityError as error:
+            raise _error(str(error)) from None
+
+    pattern = {"type": "string", "pattern": dimension.pattern, "examples": [dimension.example]}
+    schema = {"anyOf": [pattern, {"const": 0}]}
+    kind = int if dimension.whole else float
+    return Annotated[kind, BeforeValidator(read), WithJsonSchema(schema)]
+
+
+def _known_word(words: Sequence[Any]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if not isinstance(value, str) or value not in words:
+            raise _error(one_of(map(str, words), value))
+        return value
+
+    return read
+
+
+def _word(dimension: Dimension) -> Callable[[str], str]:
+    """Refuse a misspelt quantity where any word would do."""
+
+    def read(value: str) -> str:
+        if value[:1].isdigit():
+            raise _error("allowed is a word")
+        return value
+
+    return read
+
+
+def _convert_deeply(dimension: Dimension) -> Callable[[Any], Any]:
+    """Read every number inside an untyped value as a quantity."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: read(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [read(item) for item in value]
+        if isinstance(value, bool) or not (
+            isinstance(value, int | float) or (isinstance(value, str) and value[:1].isdigit())
+        ):
+            return value
+        try:
+            return units.parse(value, dimension)
+        except QuantityError as error:
+            raise _error(f"{value}: {error}") from None
+
+    return read
+
+
+def _constructed(cls: Any) -> Any:
+    """A dataclass, read from a mapping of its fields and made by its own constructor."""
+    options = options_of(cls)
+
+    def construct(model: BaseModel) -> Any:
+        return cls(**values_of(model, options))
+
+    summary = (cls.__doc__ or "").partition("\n")[0]
+    return Annotated[model_of(cls.__name__, options, summary), AfterValidator(construct)]
+
+
+def _union(members: Sequence[Any], dimension: Dimension | None) -> Any:
+    """The first member that accepts the value, quantities before words; else one refusal."""
+    literals = [word for each in members if get_origin(each) is Literal for word in get_args(each)]
+    distinct = [each for each in members if get_origin(each) is not Literal]
+    distinct += [Literal[tuple(literals)]] if literals else []
+    distinct.sort(key=lambda member: member not in (int, float))
+    read = [typed(member, dimension) for member in distinct if member is not types.NoneType]
+    if len(read) == 1:
+        either = read[0]
+    else:
+        joined: Any = Annotated[Union[tuple(read)], Field(union_mode="left_to_right")]  # noqa: UP007
+        either = Annotated[joined, WrapValidator(_closest_member)]
+    return either | None if types.NoneType in distinct else either
+
+
+def _closest_member(value: Any, handler: Callable[[Any], Any]) -> Any:
+    """Of the members' refusals keep those of the member that understood most of the value.
+
+    pydantic puts the member's name first into each place; it is dropped here.
+    """
+    try:
+        return handler(value)
+    except ValidationError as error:
+        found = [_refusal(details) for details in error.errors()]
+        deepest = max(len(refusal.path) for refusal in found)
+        kept = [refusal for refusal in found if len(refusal.path) == deepest]
+        if deepest == 1:
+            raise _error(_join([refusal.text for refusal in kept])) from None
+        raise _errors([Refusal(refusal.path[1:], refusal.text) for refusal in kept]) from None
+
+
+def _with_known_keys(keys: Sequence[str]) -> Callable[..., Any]:
+    """Let a model say which keys it knows when it refuses an unknown one."""
+
+    def read(cls: type, value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise _errors(list(_named(error, keys))) from None
+
+    return read
+
+
+def _named(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]:
+    for details in error.errors():
+        refusal = _refusal(details)
+        if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
+            key = refusal.path[0]
+            yield Refusal(refusal.path, f"unknown key: {one_of(keys, key)}")
+        else:
+            yield refusal
+
+
+_PHRASES = {
+    "int_type": "allowed is a whole number",
+    "float_type": "allowed is a number",
+    "finite_number": "allowed is a finite number",
+    "bool_type": "allowed is true or false",
+    "string_type": "allowed is text",
+    "list_type": "allowed is a list",
+    "tuple_type": "allowed is a list",
+    "dict_type": "allowed is a mapping",
+    "mapping_type": "allowed is a mapping",
+    "model_type": "allowed is a mapping",
+    "missing": "a value is required here",
+    "multiple_of": "allowed is a multiple of {multiple_of}",
+    "too_long": "allowed is a list of {max_length}",
+    "greater_than": "allowed is more than {gt}",
+    "greater_than_equal": "allowed is {ge} or more",
+    "less_than": "allowed is less than {lt}",
+    "less_than_equal": "allowed is {le} or less",
+}
+"""Kinds of pydantic errors -> what is allowed, in our words."""
+
+
+def _refusal(details: ErrorDetails) -> Refusal:
+    if details["type"] == "value_error":  # a validator's own words
+        return Refusal(details["loc"], str(details["ctx"]["error"]))
+    phrase = _PHRASES.get(details["type"], details["msg"])
+    return Refusal(details["loc"], phrase.format(**details.get("ctx", {})))
+
+
+def _join(texts: Sequence[str]) -> str:
+    """`x: allowed is a` and `allowed is b` as `x: allowed is a or b`."""
+    notes, allowed = [], []
+    for text in texts:
+        note, _, what = text.partition("allowed is ")
+        notes += [note] if note not in notes else []
+        allowed += [what] if what not in allowed else []
+    *others, last = allowed
+    return f"{''.join(notes)}allowed is {', '.join(others)}{' or ' if others else ''}{last}"
+
+
+def _error(text: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{text}", {"text": text})
+
+
+def _errors(refusals: Sequence[Refusal]) -> ValidationError:
+    details = [
+        InitErrorDetails(type=_error(refusal.text), loc=refusal.path, input=None)
+        for refusal in refusals
+    ]
+    return ValidationError.from_exception_data("refused", details)

@@ -1,0 +1,16 @@
+"""Where Trunkline's own files are: in a checkout, or where it was installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trunkline
+
+PACKAGE = Path(trunkline.__file__).parent
+"""The folder of the import package: `trunkline.agents` is its `agents`."""
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds `agents`, `harness` and the others; in a checkout, the repository."""
+
+SCENARIOS = ROOT / "scenarios"
+VAGRANT = ROOT / "vagrant"

@@ -1,0 +1,190 @@
+"""Quantities with units (pure): `50 Mbit/s` in a file is `rate_mbps=50.0` in Python.
+
+A Python name carries its unit last, a key in a file does not carry it and its value does. The
+six dimensions below are the whole bridge between the two. Numbers go through `Decimal`, so that
+a value written by `render` is read back by `parse` as exactly the same number.
+
+A bare number is an error, except 0: nothing is nothing in every unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+Number = int | float
+
+
+class QuantityError(ValueError):
+    """A text that is not a quantity; the message says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What is measured, and the units a file may write it in.
+
+    `suffix` ends the Python name; `units` maps each unit to its size in the unit of the suffix.
+    """
+
+    name: str
+    suffix: str
+    example: str
+    units: Mapping[str, Decimal]
+    whole: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What a file may say, in words."""
+        return f"allowed is {self.name} such as {self.example} (units: {', '.join(self.units)})"
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression (ECMA 262) for the texts that `parse` reads."""
+        units = "|".join(re.escape(unit) for unit in self.units)
+        return rf"^({_NUMBER}) *({units})$"
+
+
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*((?:[^\s0-9.,]\S*)?)")
+_TOO_LARGE = Decimal("1e18")
+
+_TIMES = {"us": "0.000001", "ms": "0.001", "s": "1", "min": "60", "h": "3600"}
+
+RATE_MBPS = Dimension(
+    "a rate",
+    "mbps",
+    "50 Mbit/s",
+    {
+        "bit/s": Decimal("0.000001"),
+        "kbit/s": Decimal("0.001"),
+        "Mbit/s": Decimal(1),
+        "Gbit/s": Decimal(1000),
+    },
+)
+TIME_MS = Dimension(
+    "a time", "ms", "30 ms", {unit: Decimal(size) * 1000 for unit, size in _TIMES.items()}
+)
+TIME_S = Dimension("a time", "s", "50 s", {unit: Decimal(size) for unit, size in _TIMES.items()})
+SIZE_BYTES = Dimension(
+    "a size",
+    "bytes",
+    "256 KiB",
+    {
+        "B": Decimal(1),
+        "kB": Decimal(10**3),
+        "MB": Decimal(10**6),
+        "GB": Decimal(10**9),
+        "KiB": Decimal(2**10),
+        "MiB": Decimal(2**20),
+        "GiB": Decimal(2**30),
+    },
+    whole=True,
+)
+SHARE_PERCENT = Dimension("a share", "percent", "0.02 %", {"%": Decimal(1)})
+
+DRIFT_PPM = Dimension("a drift", "ppm", "50 ppm", {"ppm": Decimal(1), "%": Decimal(10_000)})
+
+DIMENSIONS = (RATE_MBPS, TIME_MS, TIME_S, SIZE_BYTES, SHARE_PERCENT, DRIFT_PPM)
+
+
+def of_name(name: str) -> tuple[str, Dimension | None]:
+    """A Python name's key in a file and its dimension: `rate_mbps` -> (`rate`, RATE_MBPS).
+
+    A name without a unit is its own key: `p` -> (`p`, None).
+    """
+    for dimension in DIMENSIONS:
+        key = name.removesuffix(f"_{dimension.suffix}")
+        if key and key != name:
+            return key, dimension
+    return name, None
+
+
+def parse(value: object, dimension: Dimension) -> Number:
+    """Read `50 Mbit/s` as a number in the dimension's unit; bytes are ints, the rest floats.
+
+    Raises QuantityError for anything else, negative numbers and bare numbers (except 0) included.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value == 0:
+            return 0 if dimension.whole else 0.0
+        raise QuantityError(f"a unit is missing: {dimension.allowed}")
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise QuantityError(dimension.allowed)
+    sign, digits, unit = match.groups()
+    if unit not in dimension.units:
+        raise QuantityError(_unknown_unit(unit, dimension))
+    amount = _amount(digits, dimension.units[unit])
+    if sign and amount:
+        raise QuantityError(f"allowed is {dimension.name} of 0 or more")
+    if amount > _TOO_LARGE:
+        raise QuantityError(f"allowed is {dimension.name} up to {render(_TOO_LARGE, dimension)}")
+    if not dimension.whole:
+        return float(amount)
+    if amount != int(amount):
+        raise QuantityError(f"this is {float(amount)} bytes: allowed is a whole number of bytes")
+    return int(amount)
+
+
+def render(value: Number | Decimal, dimension: Dimension) -> str:
+    """Write a number as a text that `parse` reads back as exactly this number.
+
+    Of the exact texts, one with 1 to 999 of its unit, then the shortest: render(1500.0,
+    RATE_MBPS) is "1.5 Gbit/s".
+    """
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    base = next(unit for unit, size in dimension.units.items() if size == 1)
+    if not exact:
+        return f"0 {base}"
+
+    def awkwardness(text: str) -> tuple[bool, int, bool]:
+        digits, unit = text.split(" ")
+        return not 1 <= Decimal(digits) < 1000, len(text), unit != base
+
+    texts = (f"{_plain(exact / size)} {unit}" for unit, size in dimension.units.items())
+    return min((text for text in texts if _reads_as(text, dimension) == exact), key=awkwardness)
+
+
+def short(value: float, dimension: Dimension) -> str:
+    """A quantity to four digits, for people."""
+    rounded = float(f"{value:.4g}")
+    number, _, unit = render(int(rounded) if dimension.whole else rounded, dimension).partition(" ")
+    return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
+
+
+def _amount(digits: str, unit_size: Decimal) -> Decimal:
+    try:
+        return Decimal(digits) * unit_size
+    except ArithmeticError:  # an exponent beyond what Decimal can hold
+        return Decimal("inf")
+
+
+def _reads_as(text: str, dimension: Dimension) -> Decimal:
+    digits, unit = text.split(" ")
+    return _amount(digits, dimension.units[unit])
+
+
+def _plain(number: Decimal) -> str:
+    """Without exponent or trailing zeros: 1E+2 -> 100, 1.50 -> 1.5."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _unknown_unit(unit: str, dimension: Dimension) -> str:
+    if not unit:
+        return f"a unit is missing: {dimension.allowed}"
+    similar = [known for known in dimension.units if known.lower() == _spelled_out(unit).lower()]
+    hint = f"did you mean {similar[0]}? " if similar else ""
+    return f"unknown unit {unit}: {hint}{dimension.allowed}"
+
+
+def _spelled_out(unit: str) -> str:
+    """The usual other spellings of a unit: Mbps, Mb/s, sec, minutes, percent."""
+    known = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us"}
+    known |= {"usec": "us", "mins": "min", "minute": "min", "minutes": "min", "hour": "h"}
+    known |= {"hours": "h", "percent": "%", "pct": "%", "bytes": "B", "byte": "B"}
+    if unit in known:
+        return known[unit]
+    return re.sub(r"(bps|bits?ps|b/s|bits/s)$", "bit/s", unit)

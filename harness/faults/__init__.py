@@ -1,0 +1,1 @@
+"""What can break: as values, in words, over time, carried out."""

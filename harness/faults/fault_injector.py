@@ -1,0 +1,159 @@
+"""Carries out a timeline: tells the network and the agents, and logs what was done.
+
+All decisions are in `harness.faults.timeline`; here its steps become calls and events, in order.
+The timeline starts with the first task and sleeps until something is due.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.fault_types import Fault, needs_blackholes
+from trunkline.harness.faults.timeline import AgentStep, Began, Ended, LinkStep, Step, Timeline
+from trunkline.harness.network.interface import Network
+from trunkline.harness.processes.timer import Alarm
+from trunkline.topologies.model import Link, Topology
+
+
+class Agents(Protocol):
+    """The agents as faults see them: each call is True if there was something to do it to."""
+
+    def kill(self, name: str, fault: int) -> bool: ...
+    def restart(self, name: str) -> bool: ...
+    def pause(self, name: str) -> bool: ...
+    def resume(self, name: str) -> bool: ...
+
+
+class Log(Protocol):
+    """Where the events go, stamped now."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+def try_out(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
+    """Raises NetworkError if one of the faults wants blackholes and this kernel has none."""
+    if needs_blackholes(faults):
+        first = topology.links[0]
+        network.cut(first.src, first.dst, "blackhole")
+        network.mend(first.src, first.dst, "blackhole")
+
+
+class Performer:
+    """One run's timeline at work. `fd` is readable when `wake` should be called."""
+
+    def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
+        self._timeline = timeline
+        self._network = network
+        self._agents = agents
+        self._log = log
+        self._alarm = Alarm()
+        self._start_ns: int | None = None
+
+    @property
+    def fd(self) -> int:
+        """Readable when something is due."""
+        return self._alarm.fd
+
+    @property
+    def started(self) -> bool:
+        """Whether the first task has started."""
+        return self._start_ns is not None
+
+    @property
+    def start_ns(self) -> int:
+        """When the first task started, of `time.monotonic_ns`; 0 before."""
+        return self._start_ns or 0
+
+    def close(self) -> None:
+        """Frees the alarm."""
+        self._alarm.close()
+
+    def start(self, at_ns: int) -> None:
+        """The first task started at this time (of `time.monotonic_ns`)."""
+        self._start_ns = at_ns
+        self._sleep()
+
+    def wake(self) -> None:
+        """Do what is due."""
+        self._perform(self._timeline.advance(self._now_ns()))
+        self._sleep()
+
+    def do(self, fault: Fault) -> None:
+        """Do what somebody asks for now; the log says that it was `asked` for."""
+        self._perform(self._timeline.begin(fault, self._now_ns()), asked=True)
+        self._sleep()
+
+    def typed(self, line: str) -> None:
+        """Log that somebody has a command run, which may do anything to network and sites."""
+        self._log("command_typed", line=line)
+
+    def finish(self) -> None:
+        """Undo all that goes on; nothing happens from now on."""
+        self._perform(self._timeline.finish())
+        self._sleep()
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns if self._start_ns is not None else 0
+
+    def _sleep(self) -> None:
+        due_ns = self._timeline.next_ns
+        if self._start_ns is None or due_ns is None:
+            self._alarm.set(None)
+        else:
+            self._alarm.set(self._start_ns + due_ns)
+
+    def _perform(self, steps: Iterable[Step], **marks: bool) -> None:
+        for step in steps:
+            match step:
+                case Began(number=number, fault=fault, targets=targets):
+                    self._log(
+                        "fault_started",
+                        fault=number,
+                        verb=fault.VERB,
+                        text=write(fault),
+                        targets=list(targets),
+                        **marks,
+                    )
+                case Ended(number=number):
+                    self._log("fault_ended", fault=number)
+                case LinkStep():
+                    self._change(step)
+                case AgentStep(who=who, do=do, number=number):
+                    if self._tell(who, do, number):
+                        self._log("agent_changed", who=who, do=do, fault=number)
+
+    def _change(self, step: LinkStep) -> None:
+        src, dst = step.after.src, step.after.dst
+        values = _values(step.after)
+        before = _values(step.before)
+        changed = {name: value for name, value in values.items() if value != before[name]}
+        if changed:
+            self._network.set_link(src, dst, **changed)
+        for how in sorted(step.cuts_before - step.cuts_after):
+            self._network.mend(src, dst, how)
+        for how in sorted(step.cuts_after - step.cuts_before):
+            self._network.cut(src, dst, how)
+        self._log("link_changed", src=src, dst=dst, **values, cuts=sorted(step.cuts_after))
+
+    def _tell(self, who: str, do: str, number: int) -> bool:
+        match do:
+            case "kill":
+                return self._agents.kill(who, number)
+            case "restart":
+                return self._agents.restart(who)
+            case "pause":
+                return self._agents.pause(who)
+            case _:
+                return self._agents.resume(who)
+
+
+def _values(link: Link) -> dict[str, float]:
+    return {
+        "rate_mbps": link.rate_mbps,
+        "delay_ms": link.delay_ms,
+        "jitter_ms": link.jitter_ms,
+        "loss_percent": link.loss_percent,
+    }

@@ -1,0 +1,313 @@
+"""Between the text of a fault and its value: parse, write, complete (pure).
+
+One line of words, the same in a scenario's `timeline:` and in the shell: a verb, what it needs in
+the order of its usage, and then whatever else it takes in any order. `write` is the exact inverse
+of `parse` and leaves nothing to defaults but what has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from decimal import Decimal
+from typing import Any
+
+from trunkline.harness.config import units
+from trunkline.harness.config.document import one_of
+from trunkline.harness.config.units import QuantityError
+from trunkline.harness.faults import link_values, traces
+from trunkline.harness.faults.fault_types import (
+    CONTROLLER,
+    VERBS,
+    Choice,
+    Clause,
+    Ends,
+    Fault,
+    FaultError,
+    Groups,
+    Name,
+    Part,
+    Setting,
+    Sites,
+    Track,
+)
+from trunkline.topologies.model import Topology
+
+Read = Callable[[str], str]
+"""The content of a file that a text names; raises FaultError."""
+
+_ARROWS = {"->": "one-way", "<->": "both"}
+_NUMBER = re.compile(r"[0-9][0-9.]*")
+
+
+def parse(text: str, topology: Topology | None = None, read: Read | None = None) -> Fault:
+    """The fault that a line asks for.
+
+    With a topology, its sites and links have to exist in it and be able to have the values that
+    the fault gives them. Raises FaultError, which says what is allowed where the text goes wrong.
+    """
+    reader = _Reader(text.replace("|", " | ").split(), topology, read)
+    reader.verb()
+    fault: Fault = reader.fault()
+    return fault
+
+
+def write(fault: Fault) -> str:
+    """The text that `parse` reads as this fault."""
+    words = [fault.VERB]
+    for part in fault.PARTS:
+        match part:
+            case Ends():
+                words += [fault.a, fault.b]  # type: ignore[union-attr]
+            case Name() | Choice():
+                words.append(getattr(fault, part.field))
+            case Groups():
+                words.append(" | ".join(map(",".join, fault.groups)))  # type: ignore[union-attr]
+            case Track():
+                words.append(traces.write(fault.steps))  # type: ignore[union-attr]
+            case Clause() if (value := getattr(fault, part.field)) is not None:
+                words.append(f"{part.word} {units.render(value, part.dimension)}")
+            case Setting() if (value := getattr(fault, part.field)) is not None:
+                words.append(f"{part.key}={_setting(value, part)}")
+            case Sites() if names := getattr(fault, part.field):
+                words.append(f"{part.key}={','.join(names)}")
+    return " ".join(words)
+
+
+def complete(text: str, topology: Topology) -> tuple[str, ...]:
+    """The words that the last, unfinished word of the text may become, in order."""
+    *words, unfinished = re.split(r"\s+", text.replace("|", " | ").lstrip())
+    reader = _Reader(words, topology, lambda _: "")
+    try:
+        reader.verb()
+        reader.fault()
+        candidates = reader.unused()
+    except FaultError as error:
+        candidates = error.candidates
+    prefix, comma, last = unfinished.rpartition(",")  # of a partition's groups
+    return tuple(prefix + comma + word for word in candidates if word.startswith(last))
+
+
+def usage(verb: str) -> str:
+    """`outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
+    optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
+    words = [verb]
+    for part in VERBS[verb].PARTS:
+        may_miss = getattr(part, "field", None) in optional
+        words.append(f"[{form(part)}]" if may_miss else form(part))
+    return " ".join(words)
+
+
+def form(part: Part) -> str:
+    """A part of a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
+    match part:
+        case Ends():
+            return "SITE SITE"
+        case Name(agents=agents):
+            return f"SITE|{CONTROLLER}" if agents else "SITE"
+        case Groups():
+            return "SITE,... [| SITE,...]..."
+        case Track():
+            return "FILE"
+        case Choice(words=words):
+            return "|".join(words)
+        case Clause(word=word):
+            return f"{word} TIME"
+        case Setting(key=key, dimension=dimension, is_range=is_range):
+            noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
+            return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
+        case Sites(key=key):
+            return f"{key}=SITE,..."
+
+
+def summary(verb: str) -> str:
+    """What the verb does, in one line."""
+    return str(VERBS[verb].__doc__).partition("\n")[0]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes word after word; `values` are the fields of the fault so far."""
+
+    words: list[str]
+    topology: Topology | None
+    read: Read | None
+    position: int = 0
+    cls: Any = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def verb(self) -> None:
+        name = self._take("a verb", tuple(VERBS))
+        if name not in VERBS:
+            raise FaultError(f"{name}: {one_of(VERBS, name)}")
+        self.cls = VERBS[name]
+
+    def fault(self) -> Any:
+        for part in self.cls.PARTS:
+            self._needed(part)
+        while self.position < len(self.words):
+            self._optional(self._take("", ()))
+        for each in fields(self.cls):
+            if each.default is MISSING and each.name not in self.values:
+                part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
+                raise FaultError(f"{form(part)} is missing: {self._form()}", self.unused())
+        try:
+            fault = self.cls(**self.values)
+            if self.topology:
+                link_values.check(fault, self.topology)
+            return fault
+        except FaultError as error:
+            raise FaultError(str(error), self.unused()) from None
+
+    def unused(self) -> tuple[str, ...]:
+        """The words that may still follow."""
+        found: list[str] = []
+        for part in self.cls.PARTS:
+            if getattr(part, "field", "") not in self.values:
+                found += _starts(part)
+        return tuple(found)
+
+    def _needed(self, part: Any) -> None:
+        match part:
+            case Ends():
+                self._ends()
+            case Name():
+                sites = self._sites()
+                agents = (*sites, CONTROLLER) if sites and part.agents else sites
+                self.values[part.field] = self._name(agents)
+            case Groups():
+                self.values["groups"] = self._groups()
+            case Track():
+                word = self._take("the name of a file", ())
+                self.values["steps"] = traces.inline(word) or traces.read(self._file(word), word)
+
+    def _optional(self, word: str) -> None:
+        for part in self.cls.PARTS:
+            if isinstance(part, Choice) and word in part.words:
+                self._set(part.field, word, word)
+                return
+            if isinstance(part, Clause) and word == part.word:
+                self._set(part.field, self._quantity(self._take("a time", ()), part), word)
+                return
+            key, equals, rest = word.partition("=")
+            if isinstance(part, Setting) and equals and key == part.key:
+                self._set(part.field, self._quantity(rest, part), key)
+                return
+            if isinstance(part, Sites) and equals and key == part.key:
+                self._set(part.field, self._several(rest), key)
+                return
+        allowed = one_of(self.unused(), word) if self.unused() else "allowed is nothing more"
+        raise FaultError(f"{word}: {allowed}")
+
+    def _set(self, name: str, value: Any, word: str) -> None:
+        if name in self.values:
+            raise FaultError(f"{word}: this was said already: allowed is once")
+        self.values[name] = value
+
+    def _ends(self) -> None:
+        a = self._name(self._sites())
+        arrow = self.words[self.position] if self.position < len(self.words) else ""
+        if arrow in _ARROWS:
+            self.position += 1
+            if any(each.name == "direction" for each in fields(self.cls)):
+                self.values["direction"] = _ARROWS[arrow]
+        others = self.topology.neighbours(a) if self.topology else ()
+        self.values |= {"a": a, "b": self._name(others)}
+
+    def _groups(self) -> tuple[tuple[str, ...], ...]:
+        groups: list[tuple[str, ...]] = []
+        while True:
+            groups.append(self._several(self._take("sites, separated by commas", self._sites())))
+            if self.words[self.position : self.position + 1] != ["|"]:
+                return tuple(groups)
+            self.position += 1
+
+    def _several(self, names: str) -> tuple[str, ...]:
+        return tuple(self._known(name, self._sites()) for name in names.split(","))
+
+    def _sites(self) -> tuple[str, ...]:
+        return self.topology.site_names if self.topology else ()
+
+    def _name(self, names: tuple[str, ...]) -> str:
+        return self._known(self._take("a site", names), names)
+
+    def _known(self, name: str, names: tuple[str, ...]) -> str:
+        if names and name not in names:
+            raise FaultError(f"{name}: {one_of(names, name)}")
+        return name
+
+    def _file(self, name: str) -> str:
+        if self.read is None:
+            raise FaultError(f"{name}: allowed are a trace's steps: no files can be read here")
+        return self.read(name)
+
+    def _quantity(self, text: str, part: Clause | Setting) -> Any:
+        """A number, a quantity or a range of it; its unit may be a word of its own."""
+        following = self.words[self.position : self.position + 1]
+        if part.dimension and following and _NUMBER.fullmatch(text.rpartition("..")[2]):
+            text += following[0]
+            self.position += 1
+        if isinstance(part, Setting) and part.is_range:
+            return _range(text, part)
+        return _one(text, part)
+
+    def _take(self, what: str, candidates: tuple[str, ...]) -> str:
+        if self.position == len(self.words):
+            raise FaultError(f"{what} is missing: {self._form()}", candidates)
+        self.position += 1
+        return self.words[self.position - 1]
+
+    def _form(self) -> str:
+        return f"allowed is {usage(self.cls.VERB)}" if self.cls else one_of(VERBS)
+
+
+def _starts(part: Any) -> tuple[str, ...]:
+    match part:
+        case Choice():
+            return tuple(part.words)
+        case Clause():
+            return (part.word,)
+        case Setting() | Sites():
+            return (f"{part.key}=",)
+    return ()
+
+
+def _one(text: str, part: Clause | Setting) -> float | int:
+    name = part.word if isinstance(part, Clause) else part.key
+    if part.dimension is None:
+        if not re.fullmatch("[0-9]{1,18}", text):
+            raise FaultError(f"{name}: {text}: allowed is a whole number of 0 or more")
+        return int(text)
+    try:
+        return units.parse(text, part.dimension)
+    except QuantityError as error:
+        raise FaultError(f"{name}: {text}: {error}") from None
+
+
+def _range(text: str, part: Setting) -> tuple[float, float]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        value = _one(text, part)
+        return value, value
+    if _NUMBER.fullmatch(low):
+        low += high.lstrip("0123456789.eE+-")
+    values = _one(low, part), _one(high, part)
+    if values[0] > values[1]:
+        raise FaultError(f"{part.key}: {text}: allowed is the smaller value first")
+    return values
+
+
+def _setting(value: Any, part: Setting) -> str:
+    """Without spaces: `20Mbit/s`, `20..155Mbit/s`."""
+    if part.dimension is None:
+        return str(value)
+    if not part.is_range:
+        return units.render(value, part.dimension).replace(" ", "")
+    base = next(unit for unit, size in part.dimension.units.items() if size == 1)
+    return f"{'..'.join(_plain(number) for number in value)}{base}"
+
+
+def _plain(number: float) -> str:
+    text = f"{Decimal(repr(number)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

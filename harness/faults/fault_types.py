@@ -1,0 +1,399 @@
+"""Faults as data: every disturbance that a timeline or a person at the shell can ask for (pure).
+
+A fault is a frozen value. Its class says what it does (the docstring is its help), its `VERB` is
+the word that starts its text, its `PARTS` are what may follow, in the order in which
+`harness.faults.fault_syntax` writes them; the fields' defaults say what may be left out. What a
+fault does to links and agents, and how it is undone, is in `harness.faults.timeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
+from trunkline.harness.network.interface import Cut
+
+CONTROLLER = "controller"
+
+Direction = Literal["both", "one-way"]
+Range = tuple[float, float]
+"""Smallest and largest value; draws are uniform between them."""
+
+
+class FaultError(ValueError):
+    """A text that is no fault; where it only ends too early, `candidates` could go on."""
+
+    def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.candidates = candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Two sites with a link, `a b`; `a -> b` is also `one-way`, `a <-> b` is also `both`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A site, or with `agents` also the controller."""
+
+    field: str
+    agents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Sites that can reach each other, `a,b | c,d`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A trace: the name of its file, or its steps written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    field: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A word and a quantity after it: `for 5 s`."""
+
+    word: str
+    field: str
+    dimension: Dimension = TIME_S
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`key=quantity`, or a range `key=20..155 Mbit/s`; without a dimension a whole number."""
+
+    key: str
+    field: str
+    dimension: Dimension | None = None
+    is_range: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """`key=site,site,...`: some of the sites."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Choice | Clause | Setting | Sites
+
+_DIRECTION = Choice("direction", get_args(Direction))
+_HOW = Choice("how", get_args(Cut))
+_FOR = Clause("for", "for_s")
+_EVERY = Clause("every", "every_s")
+_VALUES = (
+    Setting("rate", "rate_mbps", RATE_MBPS),
+    Setting("delay", "delay_ms", TIME_MS),
+    Setting("jitter", "jitter_ms", TIME_MS),
+    Setting("loss", "loss_percent", SHARE_PERCENT),
+)
+_DRAWN = tuple(
+    Setting(part.key, part.field, part.dimension, is_range=True)
+    for part in _VALUES
+    if part.key != "jitter"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Stops a link. `blackhole`: packets vanish; `carrier`: both interfaces go down."""
+
+    VERB: ClassVar = "outage"
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, _HOW, _FOR)
+    a: str
+    b: str
+    direction: Direction = "both"
+    how: Cut = "blackhole"
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_direction(self.direction, self.how)
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """Stops all links of a site."""
+
+    VERB: ClassVar = "isolate"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("site"), _HOW, _FOR)
+    site: str
+    how: Cut = "blackhole"
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Stops all links between the groups; one group alone is cut off from all other sites."""
+
+    VERB: ClassVar = "partition"
+    PARTS: ClassVar[tuple[Part, ...]] = (Groups(), _HOW, _FOR)
+    groups: tuple[tuple[str, ...], ...]
+    how: Cut = "blackhole"
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_once([site for group in self.groups for site in group])
+
+
+@dataclass(frozen=True, slots=True)
+class Flap:
+    """Stops a link for half of every period, again and again."""
+
+    VERB: ClassVar = "flap"
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, _HOW, _EVERY, _FOR)
+    a: str
+    b: str
+    every_s: float
+    direction: Direction = "both"
+    how: Cut = "blackhole"
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_direction(self.direction, self.how)
+        _check_period(self.every_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SetLink:
+    """Gives a link other values; without `for` they stay until it is mended."""
+
+    VERB: ClassVar = "setlink"
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *_VALUES, _FOR)
+    a: str
+    b: str
+    direction: Direction = "both"
+    rate_mbps: float | None = None
+    delay_ms: float | None = None
+    jitter_ms: float | None = None
+    loss_percent: float | None = None
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_given(self, _VALUES)
+
+    def values(self) -> dict[str, float]:
+        """What `Network.set_link` is to be told."""
+        return _given(self, _VALUES)
+
+
+@dataclass(frozen=True, slots=True)
+class Redraw:
+    """Draws new values for every direction of every link, uniformly, from the scenario's seed."""
+
+    VERB: ClassVar = "redraw"
+    PARTS: ClassVar[tuple[Part, ...]] = (*_DRAWN, _EVERY, _FOR)
+    rate_mbps: Range | None = None
+    delay_ms: Range | None = None
+    loss_percent: Range | None = None
+    every_s: float | None = None
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_given(self, _DRAWN)
+        _check_period(self.every_s)
+
+    def ranges(self) -> dict[str, Range]:
+        """What is drawn, by the field of `Link`."""
+        return _given(self, _DRAWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From `at_s` after a trace's start on, one direction has these values; None keeps one."""
+
+    at_s: float
+    rate_mbps: float
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Lets a link follow a file: CSV `time,rate[,delay,loss]` or mahimahi; `every` repeats it."""
+
+    VERB: ClassVar = "trace"
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), Track(), _DIRECTION, _EVERY, _FOR)
+    a: str
+    b: str
+    steps: tuple[Step, ...]
+    direction: Direction = "one-way"
+    every_s: float | None = None
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        last_s = self.steps[-1].at_s
+        if self.every_s is not None and self.every_s <= last_s:
+            raise FaultError(
+                f"every {self.every_s:g} s: allowed is more than {last_s:g} s, its end"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Ends an agent at once (SIGKILL); with `for` it is started again after that time."""
+
+    VERB: ClassVar = "kill"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
+    who: str
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Stops an agent where it is (SIGSTOP); its kernel goes on answering for it."""
+
+    VERB: ClassVar = "pause"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
+    who: str
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Ends every pause of an agent."""
+
+    VERB: ClassVar = "resume"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True),)
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Starts a killed agent again; one that runs is killed first."""
+
+    VERB: ClassVar = "restart"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True),)
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """Undoes every outage, flap and setlink of a link."""
+
+    VERB: ClassVar = "mend"
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(),)
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Undoes everything that goes on: links work as the scenario says, all agents run."""
+
+    VERB: ClassVar = "heal"
+    PARTS: ClassVar[tuple[Part, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """Random faults, from a seed: times are means between two of a kind, exponentially spread.
+
+    `outages` stop a random link, `pauses` and `kills` a random site's agent, `controller` kills
+    the controller, each for a time out of `lasting`. At most `links` and `agents` are out of order
+    at once through it, and `total` faults happen in all; what exceeds that is left out. With
+    `among`, only these sites and the links between them are hit.
+    """
+
+    VERB: ClassVar = "churn"
+    PARTS: ClassVar[tuple[Part, ...]] = (
+        Setting("outages", "outages_s", TIME_S),
+        Setting("pauses", "pauses_s", TIME_S),
+        Setting("kills", "kills_s", TIME_S),
+        Setting("controller", "controller_s", TIME_S),
+        Setting("lasting", "lasting_s", TIME_S, is_range=True),
+        Setting("links", "links"),
+        Setting("agents", "agents"),
+        Setting("total", "total"),
+        Sites("among", "among"),
+        Setting("seed", "seed"),
+        _FOR,
+    )
+    outages_s: float | None = None
+    pauses_s: float | None = None
+    kills_s: float | None = None
+    controller_s: float | None = None
+    lasting_s: Range = (1.0, 10.0)
+    links: int = 1
+    agents: int = 1
+    total: int | None = None
+    among: tuple[str, ...] = ()
+    seed: int | None = None
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_given(self, self.PARTS[:4])
+        for part in self.PARTS[:4]:
+            _check_period(getattr(self, part.field))  # type: ignore[union-attr]
+        _check_period(self.lasting_s[0])
+        _check_once(self.among)
+
+
+Fault = (
+    Outage
+    | Isolate
+    | Partition
+    | Flap
+    | SetLink
+    | Redraw
+    | Trace
+    | Kill
+    | Pause
+    | Resume
+    | Restart
+    | Mend
+    | Heal
+    | Churn
+)
+
+VERBS: Mapping[str, Any] = {cls.VERB: cls for cls in get_args(Fault)}
+"""The word that starts a fault's text -> its class, in the order of the help."""
+
+MIN_PERIOD_S = 0.001
+"""Changes that follow each other faster than this would be all that a run does."""
+
+
+def needs_blackholes(faults: Iterable[Fault]) -> bool:
+    """Whether one of the faults makes links swallow packets, which not every kernel can."""
+    return any(
+        isinstance(fault, Churn) or getattr(fault, "how", None) == "blackhole" for fault in faults
+    )
+
+
+def _check_direction(direction: Direction, how: Cut) -> None:
+    if how == "carrier" and direction == "one-way":
+        raise FaultError("carrier one-way: allowed is both: interfaces go down at both ends")
+
+
+def _check_once(sites: Sequence[str]) -> None:
+    for site in sites:
+        if sites.count(site) > 1:
+            raise FaultError(f"site {site} is named twice: allowed is once")
+
+
+def _check_period(period_s: float | None) -> None:
+    if period_s is not None and period_s < MIN_PERIOD_S:
+        raise FaultError(f"{period_s:g} s: allowed is {MIN_PERIOD_S * 1000:g} ms or more")
+
+
+def _check_given(fault: Any, parts: tuple[Any, ...]) -> None:
+    if not _given(fault, parts):
+        keys = ", ".join(f"{part.key}=" for part in parts)
+        raise FaultError(f"nothing to do: allowed is at least one of {keys}")
+
+
+def _given(fault: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
+    named = ((part.field, getattr(fault, part.field)) for part in parts)
+    return {name: value for name, value in named if value is not None}

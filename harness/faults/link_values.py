@@ -1,0 +1,63 @@
+"""Which links a fault is about, and whether they can have the values that it gives them (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trunkline.harness.faults.fault_types import (
+    Direction,
+    Fault,
+    FaultError,
+    Range,
+    Redraw,
+    SetLink,
+    Trace,
+)
+from trunkline.harness.network.interface import Directed
+from trunkline.topologies.model import Topology, TopologyError, check_values
+
+
+def directed(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
+    """The directed links that a fault between two sites is about."""
+    return ((a, b), (b, a)) if direction == "both" else ((a, b),)
+
+
+def check(fault: Fault, topology: Topology) -> None:
+    """Tries a fault's lowest and highest values on every link that it changes.
+
+    Where only the delay changes, a longer jitter shrinks with it (`harness.faults.timeline`).
+    Raises FaultError in the words that refuse a topology's own values.
+    """
+    ranges: Mapping[str, Range]
+    match fault:
+        case SetLink(a=a, b=b, direction=direction):
+            pairs = directed(a, b, direction)
+            ranges = {name: (value, value) for name, value in fault.values().items()}
+        case Trace(a=a, b=b, direction=direction):
+            pairs, ranges = directed(a, b, direction), _ranges_of_trace(fault)
+        case Redraw():
+            pairs, ranges = tuple(topology.rates_mbps()), fault.ranges()
+        case _:
+            return
+    for src, dst in pairs:
+        link = topology.link(src, dst)
+        link = replace(link, queue_bytes=topology.queue_bytes(link))
+        for i in (0, 1):
+            values: dict[str, Any] = {name: limits[i] for name, limits in ranges.items()}
+            changed = replace(link, **values)
+            if "jitter_ms" not in values:
+                changed = replace(changed, jitter_ms=min(changed.jitter_ms, changed.delay_ms))
+            try:
+                check_values(f"link {src} -> {dst}", changed)
+            except TopologyError as error:
+                raise FaultError(str(error)) from None
+
+
+def _ranges_of_trace(trace: Trace) -> Mapping[str, Range]:
+    columns = {
+        name: [value for step in trace.steps if (value := getattr(step, name)) is not None]
+        for name in ("rate_mbps", "delay_ms", "loss_percent")
+    }
+    return {name: (min(found), max(found)) for name, found in columns.items() if found}

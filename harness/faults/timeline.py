@@ -1,0 +1,396 @@
+"""What goes on and what is to be done about it: faults in, steps out (pure).
+
+A `Timeline` knows the faults of a scenario and those that somebody types, which of them go on, and
+when the next thing is due; time is an argument. The condition of every link and agent is a
+function of the faults that go on, in the order in which they began: so ending one undoes exactly
+what it did, whatever else goes on at the same time. Steps are the differences, for
+`harness.faults.fault_injector` to carry out and to log.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from trunkline.harness.faults.fault_types import (
+    CONTROLLER,
+    Churn,
+    Fault,
+    Flap,
+    Heal,
+    Isolate,
+    Kill,
+    Mend,
+    Outage,
+    Partition,
+    Pause,
+    Redraw,
+    Restart,
+    Resume,
+    SetLink,
+    Trace,
+)
+from trunkline.harness.faults.link_values import directed
+from trunkline.harness.network.interface import Cut, Directed
+from trunkline.topologies.model import Link, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a scenario's timeline; `at_s` counts from the start of the first task."""
+
+    at_s: float
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Step: a fault starts; `targets` are links (`a -> b`) and agents, none where it is all."""
+
+    number: int
+    fault: Fault
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Step: a fault is over."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStep:
+    """Step: a directed link changes from these values and cuts to those."""
+
+    before: Link
+    after: Link
+    cuts_before: frozenset[Cut]
+    cuts_after: frozenset[Cut]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """Step: what happens to an agent, through the fault of this number."""
+
+    who: str
+    do: Literal["kill", "restart", "pause", "resume"]
+    number: int
+
+
+Step = Began | Ended | LinkStep | AgentStep
+
+
+@dataclass(slots=True)
+class _Going:
+    """A fault that goes on: what it now does to links, and which links it may ever touch."""
+
+    number: int
+    fault: Fault
+    start_ns: int
+    touches: tuple[Directed, ...] = ()
+    cuts: dict[Directed, Cut] = field(default_factory=dict)
+    values: dict[Directed, Mapping[str, float]] = field(default_factory=dict)
+    draw: random.Random = field(default_factory=random.Random)
+    caused_by: int | None = None
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Something to do at a time: begin a fault, end one, or go on with one."""
+
+    fault: Fault | None = None
+    ends: int | None = None
+    ticks: int | None = None
+    detail: Any = None
+
+
+class Timeline:
+    """The faults of one run. Times are nanoseconds since the first task."""
+
+    def __init__(self, topology: Topology, entries: Iterable[Entry] = (), seed: int = 0) -> None:
+        self._topology = topology
+        self._seed = seed
+        self._links = {(link.src, link.dst): link for link in topology.links}
+        self._cuts: dict[Directed, frozenset[Cut]] = dict.fromkeys(self._links, frozenset())
+        self._agents: dict[str, tuple[bool, bool]] = {}
+        self._going: dict[int, _Going] = {}
+        self._queue: list[tuple[int, int, _Due]] = []
+        self._count = 0
+        self._order = 0
+        for entry in entries:
+            self.plan(entry)
+
+    @property
+    def next_ns(self) -> int | None:
+        """When there is something to do, None if never."""
+        return self._queue[0][0] if self._queue else None
+
+    @property
+    def going(self) -> tuple[tuple[int, Fault], ...]:
+        """The numbers and faults that go on, in the order in which they began."""
+        return tuple((number, each.fault) for number, each in self._going.items())
+
+    @property
+    def changed(self) -> tuple[tuple[Link, Link, frozenset[Cut]], ...]:
+        """Every directed link that is not as the topology says: as it says, as it is, its cuts."""
+        both = ((self._topology.link(*ends), link) for ends, link in self._links.items())
+        return tuple(
+            (given, link, self._cuts[link.src, link.dst])
+            for given, link in both
+            if link != given or self._cuts[link.src, link.dst]
+        )
+
+    def plan(self, entry: Entry) -> None:
+        """A fault is to start at its time."""
+        self._later(round(entry.at_s * 1e9), _Due(fault=entry.fault))
+
+    def advance(self, now_ns: int) -> list[Step]:
+        """Everything that is due by now, in order of time."""
+        steps: list[Step] = []
+        while self._queue and self._queue[0][0] <= now_ns:
+            at_ns, _, due = heapq.heappop(self._queue)
+            if due.fault is not None:
+                steps += self.begin(due.fault, at_ns, due.detail)
+            elif due.ends in self._going:
+                steps += self._end([due.ends])
+            elif due.ticks in self._going:
+                steps += self._tick(self._going[due.ticks], due.detail, at_ns)
+        return steps
+
+    def begin(self, fault: Fault, now_ns: int, caused_by: int | None = None) -> list[Step]:
+        """A fault starts now. Verbs that undo others are over at once."""
+        number = self._count
+        self._count += 1
+        draw = random.Random(f"{self._seed} {fault.VERB} {number}")
+        going = _Going(number, fault, now_ns, draw=draw, caused_by=caused_by)
+        steps: list[Step] = [Began(number, fault, ())]
+        match fault:
+            case Heal() | Mend() | Resume():
+                return [*steps, *self._end(self._undone_by(fault)), Ended(number)]
+            case Restart():
+                return [*steps, *self._restart(fault.who, number), Ended(number)]
+        self._going[number] = going
+        self._apply(going)
+        if isinstance(fault, Churn):
+            going.draw = random.Random(f"{fault.seed} churn") if fault.seed is not None else draw
+            going.left = fault.total
+        steps[0] = Began(number, fault, self._targets(going))
+        if fault.for_s is not None:
+            self._later(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
+        return [*steps, *self._start_ticking(going), *self._differences(going)]
+
+    def finish(self) -> list[Step]:
+        """The run is about to end: undo all that goes on, but leave the dead where they are."""
+        self._queue.clear()
+        return self._end(n for n, each in self._going.items() if not isinstance(each.fault, Kill))
+
+    # -- what a fault does ---------------------------------------------------------------------
+
+    def _apply(self, going: _Going) -> None:
+        """Fill in the links that the fault touches, and what it does to them from the start on."""
+        match going.fault:
+            case (
+                Outage(a=a, b=b, direction=direction, how=how)
+                | Flap(a=a, b=b, direction=direction, how=how)
+            ):
+                going.cuts = dict.fromkeys(directed(a, b, direction), how)
+            case Isolate(site=site, how=how):
+                going.cuts = {ends: how for ends in self._links if site in ends}
+            case Partition(groups=groups, how=how):
+                side = {site: number for number, group in enumerate(groups) for site in group}
+                others = -1 if len(groups) == 1 else None
+                sides = {ends: [side.get(site, others) for site in ends] for ends in self._links}
+                going.cuts = {
+                    ends: how for ends, (a, b) in sides.items() if a != b and None not in (a, b)
+                }
+            case SetLink(a=a, b=b, direction=direction) as fault:
+                going.values = dict.fromkeys(directed(a, b, direction), fault.values())
+            case Trace(a=a, b=b, direction=direction):
+                going.touches = directed(a, b, direction)
+            case Redraw():
+                going.touches = tuple(self._links)
+        going.touches = going.touches or tuple(going.cuts) or tuple(going.values)
+
+    def _start_ticking(self, going: _Going) -> list[Step]:
+        match going.fault:
+            case Flap(every_s=every_s):
+                self._later(going.start_ns + round(every_s * 5e8), _Due(ticks=going.number))
+            case Trace(steps=steps):
+                first_ns = going.start_ns + round(steps[0].at_s * 1e9)
+                self._later(first_ns, _Due(ticks=going.number, detail=0))
+            case Redraw():
+                return self._tick(going, None, going.start_ns)
+            case Churn() as churn:
+                for kind in ("outages_s", "pauses_s", "kills_s", "controller_s"):
+                    if getattr(churn, kind) is not None:
+                        self._later_random(going, kind, going.start_ns)
+        return []
+
+    def _tick(self, going: _Going, detail: Any, now_ns: int) -> list[Step]:
+        match going.fault:
+            case Flap() as flap:
+                up = bool(going.cuts)
+                going.cuts = (
+                    {} if up else dict.fromkeys(directed(flap.a, flap.b, flap.direction), flap.how)
+                )
+                self._later(now_ns + round(flap.every_s * 5e8), _Due(ticks=going.number))
+            case Redraw() as redraw:
+                going.values = {ends: _drawn(redraw, going.draw) for ends in self._links}
+                if redraw.every_s is not None:
+                    after_ns = now_ns + round(redraw.every_s * 1e9)
+                    self._later(after_ns, _Due(ticks=going.number))
+            case Trace() as trace:
+                self._follow(going, trace, detail)
+            case Churn() as churn:
+                self._later_random(going, detail, now_ns)
+                return self._random_fault(going, churn, detail, now_ns)
+        return self._differences(going)
+
+    def _follow(self, going: _Going, trace: Trace, count: int) -> None:
+        """Take the trace's step `count`, counted through all repetitions, and plan the next."""
+        rounds, index = divmod(count, len(trace.steps))
+        step = trace.steps[index]
+        named = {
+            "rate_mbps": step.rate_mbps,
+            "delay_ms": step.delay_ms,
+            "loss_percent": step.loss_percent,
+        }
+        values = {name: value for name, value in named.items() if value is not None}
+        for ends in directed(trace.a, trace.b, trace.direction):
+            going.values[ends] = {**going.values.get(ends, {}), **values}
+        if trace.every_s is not None or index + 1 < len(trace.steps):
+            rounds, index = divmod(count + 1, len(trace.steps))
+            at_s = trace.steps[index].at_s + rounds * (trace.every_s or 0.0)
+            self._later(
+                going.start_ns + round(at_s * 1e9), _Due(ticks=going.number, detail=count + 1)
+            )
+
+    def _random_fault(self, going: _Going, churn: Churn, kind: str, now_ns: int) -> list[Step]:
+        """One fault of a churn, unless its budget forbids it."""
+        if going.left == 0:
+            return []
+        mine = [each.fault for each in self._going.values() if each.caused_by == going.number]
+        cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage)}
+        hit = {each.who for each in mine if isinstance(each, Pause | Kill)}
+        lasting_s = going.draw.uniform(*churn.lasting_s)
+        among = churn.among or self._topology.site_names
+        if kind == "outages_s":
+            pairs = [
+                (a, b)
+                for a, b in self._links
+                if a < b and a in among and b in among and frozenset((a, b)) not in cut
+            ]
+            if len(cut) >= churn.links or not pairs:
+                return []
+            fault: Fault = Outage(*going.draw.choice(pairs), for_s=lasting_s)
+        else:
+            sites = [CONTROLLER] if kind == "controller_s" else list(among)
+            whole = [who for who in sites if who not in hit]
+            if len(hit) >= churn.agents or not whole:
+                return []
+            make = Pause if kind == "pauses_s" else Kill
+            fault = make(going.draw.choice(whole), lasting_s)
+        if going.left is not None:
+            going.left -= 1
+        return self.begin(fault, now_ns, going.number)
+
+    # -- how it is undone ----------------------------------------------------------------------
+
+    def _undone_by(self, fault: Heal | Mend | Resume) -> list[int]:
+        match fault:
+            case Heal():
+                return list(self._going)
+            case Mend(a=a, b=b):
+                return [
+                    number
+                    for number, each in self._going.items()
+                    if isinstance(each.fault, Outage | Flap | SetLink)
+                    and {each.fault.a, each.fault.b} == {a, b}
+                ]
+            case Resume(who=who):
+                return [
+                    number
+                    for number, each in self._going.items()
+                    if isinstance(each.fault, Pause) and each.fault.who == who
+                ]
+
+    def _restart(self, who: str, number: int) -> list[Step]:
+        kills = [
+            each.number
+            for each in self._going.values()
+            if isinstance(each.fault, Kill) and each.fault.who == who
+        ]
+        if kills:
+            return self._end(kills)
+        paused = self._agents.get(who, (False, False))[1]
+        again: list[Step] = [AgentStep(who, "pause", number)] if paused else []
+        return [AgentStep(who, "kill", number), AgentStep(who, "restart", number), *again]
+
+    def _end(self, numbers: Iterable[int]) -> list[Step]:
+        steps: list[Step] = []
+        for number in list(numbers):
+            steps += [*self._differences(self._going.pop(number)), Ended(number)]
+        return steps
+
+    # -- the condition of links and agents ------------------------------------------------------
+
+    def _differences(self, changed: _Going) -> list[Step]:
+        """What has to be done now that this fault does something else than before."""
+        steps: list[Step] = []
+        for ends in changed.touches:
+            values: dict[str, Any] = {}
+            cuts: set[Cut] = set()
+            for each in self._going.values():
+                values |= each.values.get(ends, {})
+                cuts |= {each.cuts[ends]} if ends in each.cuts else set()
+            link = replace(self._topology.link(*ends), **values)
+            after = replace(link, jitter_ms=min(link.jitter_ms, link.delay_ms))
+            before, cuts_before, cuts_after = self._links[ends], self._cuts[ends], frozenset(cuts)
+            if (after, cuts_after) != (before, cuts_before):
+                steps.append(LinkStep(before, after, cuts_before, cuts_after))
+                self._links[ends], self._cuts[ends] = after, cuts_after
+        return [*steps, *self._agent_differences(changed.number)]
+
+    def _agent_differences(self, number: int) -> list[Step]:
+        faults = [each.fault for each in self._going.values()]
+        dead = {fault.who for fault in faults if isinstance(fault, Kill)}
+        paused = {fault.who for fault in faults if isinstance(fault, Pause)}
+        steps: list[Step] = []
+        for who in sorted(dead | paused | self._agents.keys()):
+            was_dead, was_paused = self._agents.get(who, (False, False))
+            is_dead, is_paused = who in dead, who in paused
+            if is_dead and not was_dead:
+                steps.append(AgentStep(who, "kill", number))
+            elif was_dead and not is_dead:
+                steps.append(AgentStep(who, "restart", number))
+                was_paused = False
+            if not is_dead and is_paused != was_paused:
+                steps.append(AgentStep(who, "pause" if is_paused else "resume", number))
+            self._agents[who] = (is_dead, is_paused)
+        return steps
+
+    def _targets(self, going: _Going) -> tuple[str, ...]:
+        if isinstance(going.fault, Kill | Pause):
+            return (going.fault.who,)
+        everywhere = isinstance(going.fault, Redraw)
+        return () if everywhere else tuple(f"{src} -> {dst}" for src, dst in going.touches)
+
+    # -- when ----------------------------------------------------------------------------------
+
+    def _later(self, at_ns: int, due: _Due) -> None:
+        heapq.heappush(self._queue, (at_ns, self._order, due))
+        self._order += 1
+
+    def _later_random(self, going: _Going, kind: str, now_ns: int) -> None:
+        mean_s = getattr(going.fault, kind)
+        after_ns = max(1, round(going.draw.expovariate(1 / mean_s) * 1e9))
+        self._later(now_ns + after_ns, _Due(ticks=going.number, detail=kind))
+
+
+def _drawn(redraw: Redraw, draw: random.Random) -> dict[str, float]:
+    return {name: draw.uniform(*limits) for name, limits in redraw.ranges().items()}

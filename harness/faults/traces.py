@@ -1,0 +1,152 @@
+"""Traces of a link's rate: CSV and mahimahi files, and one word that holds all steps (pure).
+
+CSV has a row `time,rate` or `time,rate,delay` or `time,rate,delay,loss` per change: in seconds,
+Mbit/s, milliseconds and percent where there is no unit (`0.5 s,20 Mbit/s` has them). A first row of
+names may say which columns there are, in any order. Lines that start with `#` are skipped.
+
+mahimahi's format has one line per opportunity to deliver a packet of 1500 bytes: the millisecond
+at which it comes. Opportunities are counted over windows of `WINDOW_MS`, of which the last one is
+as much longer as the file is; a window with none gets the rate of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from trunkline.harness.config import units
+from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, QuantityError
+from trunkline.harness.faults.fault_types import FaultError, Step
+from trunkline.topologies.model import Link, TopologyError, check_values
+
+WINDOW_MS = 100
+OPPORTUNITY_BYTES = 1500
+LONGEST_MS = 24 * 3600 * 1000
+
+_COLUMNS = {
+    "time": (TIME_S, "s"),
+    "rate": (RATE_MBPS, "Mbit/s"),
+    "delay": (TIME_MS, "ms"),
+    "loss": (SHARE_PERCENT, "%"),
+}
+_NEEDED = ("time", "rate")
+_ALLOWED = "time,rate[,delay[,loss]]"
+
+_Lines = Sequence[tuple[str, str]]
+"""(where it is, what it says) of every line that says something."""
+
+
+def read(text: str, name: str) -> tuple[Step, ...]:
+    """The steps in a file's text; `name` is what errors call it.
+
+    Raises FaultError with the line at fault.
+    """
+    numbered = enumerate(map(str.strip, text.splitlines()), 1)
+    lines = [(f"{name}:{number}", line) for number, line in numbered if line and line[0] != "#"]
+    if not lines:
+        raise FaultError(f"{name}: empty: allowed is CSV ({_ALLOWED}) or mahimahi")
+    return _csv(lines) if "," in lines[0][1] else _mahimahi(lines)
+
+
+def inline(word: str) -> tuple[Step, ...] | None:
+    """The steps in a word as `write` gives it; None if it is none, but the name of a file."""
+    if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
+        return None
+    rows = [("steps", row.split(":")) for row in word.split(",")]
+    return _steps(rows, tuple(_COLUMNS))
+
+
+def write(steps: tuple[Step, ...]) -> str:
+    """One word: `0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1%`."""
+    rows = []
+    for step in steps:
+        values = (step.at_s, step.rate_mbps, step.delay_ms, step.loss_percent)
+        cells = [
+            "" if value is None else units.render(value, dimension).replace(" ", "")
+            for value, (dimension, _) in zip(values, _COLUMNS.values(), strict=True)
+        ]
+        rows.append(":".join(cells).rstrip(":"))
+    return ",".join(rows)
+
+
+def _csv(lines: _Lines) -> tuple[Step, ...]:
+    rows = [(where, [cell.strip() for cell in line.split(",")]) for where, line in lines]
+    where, first = rows[0]
+    if not re.match(r"[A-Za-z]", first[0]):
+        return _steps(rows, tuple(_COLUMNS))
+    names = tuple(map(str.lower, first))
+    if len({*names}) < len(names) or not {*_NEEDED} <= {*names} <= {*_COLUMNS}:
+        allowed = "time and rate, and if wanted delay and loss, each once"
+        raise FaultError(f"{where}: columns {','.join(first)}: allowed are {allowed}")
+    if not rows[1:]:
+        raise FaultError(f"{where}: no rows: allowed is one or more")
+    return _steps(rows[1:], names)
+
+
+def _steps(rows: Sequence[tuple[str, list[str]]], names: tuple[str, ...]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for where, cells in rows:
+        step = _step(cells, names, where)
+        if steps and step.at_s <= steps[-1].at_s:
+            times = f"{step.at_s:g} s after {steps[-1].at_s:g} s"
+            raise FaultError(f"{where}: {times}: allowed are times that grow")
+        steps.append(step)
+    return tuple(steps)
+
+
+def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
+    if len(cells) > len(names):
+        raise FaultError(f"{where}: {len(cells)} columns: allowed are {','.join(names)}")
+    values: dict[str, float] = {}
+    for name, text in zip(names, cells, strict=False):
+        dimension, unit = _COLUMNS[name]
+        bare = re.fullmatch(r"-?[0-9.]+([eE][+-]?[0-9]+)?", text)
+        try:
+            if text:
+                values[name] = units.parse(f"{text} {unit}" if bare else text, dimension)
+        except QuantityError as error:
+            raise FaultError(f"{where}: {text}: {error}") from None
+    for name in _NEEDED:
+        if name not in values:
+            raise FaultError(f"{where}: no {name}: allowed are {_ALLOWED}")
+    step = Step(values["time"], values["rate"], values.get("delay"), values.get("loss"))
+    try:
+        possible = Link("", "", step.rate_mbps, step.delay_ms or 0.0, 0.0, step.loss_percent or 0.0)
+        check_values(where, possible)
+    except TopologyError as error:
+        raise FaultError(str(error)) from None
+    return step
+
+
+def _mahimahi(lines: _Lines) -> tuple[Step, ...]:
+    """The rate of every window, where it changes."""
+    times_ms = [_opportunity_ms(line, where) for where, line in lines]
+    for (one_ms, next_ms), (where, _) in zip(pairwise(times_ms), lines[1:], strict=True):
+        if next_ms < one_ms:
+            raise FaultError(
+                f"{where}: {next_ms} after {one_ms}: allowed are times that do not fall"
+            )
+    end_ms = times_ms[-1]
+    if not end_ms:
+        raise FaultError(f"{lines[-1][0]}: 0: allowed is a last time of 1 ms or more")
+    last = max(0, end_ms // WINDOW_MS - 1)
+    counts = Counter(min(last, max(0, time_ms - 1) // WINDOW_MS) for time_ms in times_ms)
+    steps: list[Step] = []
+    for window in range(last + 1):
+        width_ms = WINDOW_MS if window < last else end_ms - last * WINDOW_MS
+        rate_mbps = max(1, counts[window]) * OPPORTUNITY_BYTES * 8 / width_ms / 1000
+        if not steps or rate_mbps != steps[-1].rate_mbps:
+            steps.append(Step(window * WINDOW_MS / 1000, rate_mbps))
+    return tuple(steps)
+
+
+def _opportunity_ms(line: str, where: str) -> int:
+    if not re.fullmatch("[0-9]{1,12}", line):
+        raise FaultError(
+            f"{where}: {line[:40]}: allowed is {_ALLOWED}, or mahimahi's whole milliseconds"
+        )
+    if int(line) > LONGEST_MS:
+        raise FaultError(f"{where}: {line}: allowed is up to {LONGEST_MS} ms, a day")
+    return int(line)

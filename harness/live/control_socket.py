@@ -1,0 +1,234 @@
+"""Where people talk to a run while it goes on: a socket for its owner, relayed to the session.
+
+Every run has a desk. Its socket lies in a folder that only its owner can enter, and whoever
+connects has to be the same user; the run's folder points to it (`control`). The shell's front end
+has a connection of its own from the start. Clients send one JSON object per line, `{"line": what to
+do, "cwd": their folder}` or `{"interrupt": true}`, and get what the session says about their line,
+at last an object with `done`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import struct
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from trunkline.harness.kernel.process import Program
+from trunkline.harness.live.request_queue import FOLDER, Outbox
+from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
+
+LINK = "control"
+"""The name of the symbolic link in a run's folder to the folder of its socket."""
+
+SOCKET = "socket"
+MOST_CLIENTS = 16
+MOST_BYTES = 1 << 16
+SLOW_S = 5.0
+"""How long a client other than the front end may leave unread what it is told, in seconds."""
+
+OVER = "the run is over"
+
+Said = dict[str, Any]
+
+
+def reach(run_dir: Path) -> socket.socket:
+    """A connection to the desk of a run that goes on. Raises OSError."""
+    with _entered(run_dir / LINK) as way:
+        client = socket.socket(socket.AF_UNIX)
+        try:
+            client.connect(f"{way}/{SOCKET}")
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """Somebody who is connected, and what came of a line so far."""
+
+    sock: socket.socket
+    rest: bytes = b""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The desk of one run; `front` is the connection of the shell's front end."""
+
+    run_dir: Path
+    front: socket.socket | None = None
+    _program: Program | None = None
+    _clients: list[Client] = field(default_factory=list)
+    _asked: dict[int, Client] = field(default_factory=dict)
+    _waiting: list[tuple[Client | None, Said]] = field(default_factory=list)
+    _open: bool = False
+    _paused: bool = False
+    _ways: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _listener: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
+    _outbox: Outbox = field(init=False)
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as made:
+            self._outbox = Outbox(self.run_dir / FOLDER)
+            self._outbox.folder.mkdir(mode=0o700)
+            made.callback(shutil.rmtree, self._outbox.folder, ignore_errors=True)
+            prefix = f"{FOLDER_PREFIX}{Owner.me().tag}-"
+            folder = Path(made.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+            made.enter_context(self._listener)
+            with _entered(folder) as way:
+                self._listener.bind(f"{way}/{SOCKET}")
+            self._listener.listen(MOST_CLIENTS)
+            self._listener.setblocking(False)
+            link = self.run_dir / LINK
+            link.symlink_to(folder)
+            made.callback(link.unlink, missing_ok=True)
+            if self.front is not None:
+                self._clients.append(Client(self.front))
+            self._ways = made.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in [*self._asked.values(), *(client for client, _ in self._waiting)]:
+            self._tell(client, {"done": False, "text": OVER})
+        for client in self._clients:
+            client.sock.close()
+        self._ways.close()
+
+    # -- as the companion of the program --------------------------------------------------------
+
+    def began(self, program: Program) -> None:
+        """See `harness.kernel.process.Companion`."""
+        self._program = program
+
+    def handles(self) -> Mapping[int, Callable[[], None]]:
+        """See `harness.kernel.process.Companion`."""
+        clients = {client.sock.fileno(): self._reader(client) for client in self._clients}
+        return {self._listener.fileno(): self._accept, **clients}
+
+    def interrupted(self) -> None:
+        """See `harness.kernel.process.Companion`: a world that stands still has to hear it too."""
+        self._put(None, {"end": True})
+
+    # -- what the session says ------------------------------------------------------------------
+
+    def hear(self, said: Said) -> None:
+        """The session says something for one of the clients, or for the front end."""
+        if "answer" in said:
+            number = said.pop("answer")
+            self._tell(self._asked.get(number), said)
+            if "done" in said:
+                self._asked.pop(number, None)
+        elif "open" in said:
+            self._open = True
+            waiting, self._waiting = self._waiting, []
+            for client, request in waiting:
+                self._put(client, request)
+            self._tell_front(said)
+        elif "prompt" in said:
+            if said["taken"] == self._outbox.sent and self._program is not None:
+                self._paused = True
+                self._program.pause()
+            self._tell_front(said)
+        else:
+            self._tell_front(said)
+
+    # -- clients --------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # who called has gone
+            return
+        if _user(sock) != os.geteuid() or len(self._clients) > MOST_CLIENTS:
+            sock.close()
+            return
+        sock.settimeout(SLOW_S)
+        self._clients.append(Client(sock))
+
+    def _reader(self, client: Client) -> Callable[[], None]:
+        return lambda: self._read(client)
+
+    def _read(self, client: Client) -> None:
+        try:
+            data = client.sock.recv(MOST_BYTES)
+        except OSError:
+            data = b""
+        *lines, client.rest = (client.rest + data).split(b"\n")
+        if not data or len(client.rest) > MOST_BYTES:
+            self._leave(client)
+            return
+        for line in lines:
+            try:
+                request = json.loads(line)
+            except ValueError:
+                request = None
+            if isinstance(request, dict):
+                self._put(client, request)
+            else:
+                self._tell(client, {"done": False, "text": "allowed is a JSON object per line"})
+
+    def _leave(self, client: Client) -> None:
+        """A client is gone: with it goes what it waits for, and with the front end the run."""
+        client.sock.close()
+        self._clients.remove(client)
+        self._waiting = [(who, what) for who, what in self._waiting if who is not client]
+        for number in [number for number, who in self._asked.items() if who is client]:
+            del self._asked[number]
+            self._put(None, {"interrupt": number})
+        if client.sock is self.front:
+            self._put(None, {"line": "exit"})
+
+    def _put(self, client: Client | None, request: Said) -> None:
+        """Hand a request to the session, as soon as it takes any; wake it up where it sleeps."""
+        if not self._open or self._program is None:
+            self._waiting.append((client, request))
+            return
+        if request.get("interrupt") is True:
+            mine = [number for number, who in self._asked.items() if who is client]
+            request = {"interrupt": mine[-1] if mine else 0}
+            client = None
+        number = self._outbox.put(request)
+        if client is not None:
+            self._asked[number] = client
+        if self._paused:
+            self._paused = False
+            self._program.resume()
+        else:
+            self._program.nudge()
+
+    def _tell_front(self, said: Said) -> None:
+        front = next((each for each in self._clients if each.sock is self.front), None)
+        self._tell(front, said)
+
+    def _tell(self, client: Client | None, said: Said) -> None:
+        if client is None or client not in self._clients:
+            return
+        try:
+            client.sock.sendall(json.dumps(said).encode() + b"\n")
+        except OSError:  # it is gone, or too slow
+            self._leave(client)
+
+
+@contextlib.contextmanager
+def _entered(folder: Path) -> Any:
+    """A short way to a folder: a socket's path may have 107 letters only."""
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+
+
+def _user(sock: socket.socket) -> int:
+    """The user id of who is connected."""
+    about = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    user: int = struct.unpack("3i", about)[1]
+    return user

@@ -1,0 +1,188 @@
+"""What a run looks like on a terminal: one line while it goes on, one table when it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+from rich.table import Column, Table
+
+from trunkline.harness.config import units
+from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.scenario.settings import Stop
+
+Show = Callable[[float, str], None]
+"""Shows how much is done (0 to 1) and what is going on, in a few words."""
+
+PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
+"""Least real time between two lines where there is no terminal: so much, and such a share of the
+time so far, for a log that hours do not fill."""
+
+STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come: `rounds` and `tasks` of all workers, `bytes_moved` as payload.
+
+    With a `message` the run is doing something else than running: building its network, say.
+    """
+
+    virtual_s: float = 0.0
+    rounds: int = 0
+    tasks: int = 0
+    bytes_moved: int = 0
+    accuracy_percent: float | None = None
+    message: str | None = None
+
+
+def fraction(progress: Progress, stop: Stop, sites: int) -> float:
+    """How much of the run is done, 0 to 1: the share of the stop condition that is nearest."""
+    shares = [0.0]
+    if stop.rounds is not None:
+        shares.append(progress.rounds / (stop.rounds * sites))
+    if stop.tasks is not None:
+        shares.append(progress.tasks / stop.tasks)
+    if stop.time_s is not None:
+        shares.append(progress.virtual_s / stop.time_s)
+    if stop.accuracy_percent is not None and progress.accuracy_percent is not None:
+        shares.append(progress.accuracy_percent / stop.accuracy_percent)
+    return min(1.0, max(shares))
+
+
+def describe(progress: Progress, stop: Stop, sites: int) -> str:
+    """Progress in words, each number with the stop condition that it runs towards."""
+    if progress.message:
+        return progress.message
+    time_of = f" of {short(stop.time_s, TIME_S)}" if stop.time_s is not None else ""
+    rounds_of = f" of {stop.rounds * sites}" if stop.rounds is not None else ""
+    tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
+    parts = [
+        f"{progress.virtual_s:.1f} s{time_of}",
+        f"rounds {progress.rounds}{rounds_of}",
+        f"tasks {progress.tasks}{tasks_of}",
+        short(progress.bytes_moved, SIZE_BYTES),
+    ]
+    if progress.accuracy_percent is not None:
+        goal = stop.accuracy_percent
+        goal_of = f" of {short(goal, units.SHARE_PERCENT)}" if goal is not None else ""
+        parts.append(f"accuracy {progress.accuracy_percent:.1f} %{goal_of}")
+    return ", ".join(parts)
+
+
+@contextlib.contextmanager
+def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Show]:
+    """A bar that moves on a terminal; elsewhere a line now and then."""
+    if not console.is_interactive:  # no terminal, or one that cannot move its cursor
+        yield _plain(console, clock)
+        return
+    one_line = Column(no_wrap=True, overflow="ellipsis")
+    text = TextColumn("{task.percentage:3.0f} % {task.description}", table_column=one_line)
+    columns = (BarColumn(bar_width=16), text)
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("", total=1.0)
+        yield lambda share, text: bars.update(task, completed=share, description=text)
+
+
+def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
+    """What came out of a run, from its tables."""
+    rows = list(_summary(run_dir))
+    rows.append(("verdict", f"[bold {STYLES[verdict]}]{verdict}[/]"))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(name, text)
+    for problem in problems:
+        table.add_row("", _escaped(problem))
+    table.add_row("results", _escaped(str(run_dir)))
+    if (run_dir / "report.html").exists():
+        table.add_row("report", _escaped(str(run_dir / "report.html")))
+    return table
+
+
+def about(time_s: float) -> str:
+    """A time to come, no more exactly than it can be known."""
+    return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
+
+
+def _plain(console: Console, clock: Callable[[], float]) -> Show:
+    begun_s, last_s, last_text = math.inf, -math.inf, ""
+
+    def show(share: float, text: str) -> None:
+        nonlocal begun_s, last_s, last_text
+        now_s = clock()
+        begun_s = min(begun_s, now_s)
+        period_s = max(PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE * (now_s - begun_s))
+        if now_s - last_s >= period_s and text != last_text:
+            last_s, last_text = now_s, text
+            console.print(f"{share:4.0%} {text}", markup=False, highlight=False, soft_wrap=True)
+
+    return show
+
+
+def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
+    tasks = _rows(run_dir / "tables" / "tasks.csv")
+    done = [row for row in tasks if row["outcome"] == "completed"]
+    others = len(tasks) - len(done)
+    yield "tasks", f"{len(done)} completed" + (f", {others} not" if others else "")
+    if done:
+        took_s = _numbers(done, "duration_s")
+        spread = f"{short(min(took_s), TIME_S)} to {short(max(took_s), TIME_S)}"
+        yield "task time", f"{short(fmean(took_s), TIME_S)} on average ({spread})"
+        yield from _against(done, "estimate", "latency_s" in done[0])
+        yield from _against(done, "bound", False)
+    for run in _rows(run_dir / "tables" / "run.csv"):
+        if run["by_hand"]:
+            yield "by hand", _escaped(run["by_hand"])
+    accuracy = _rows(run_dir / "tables" / "accuracy.csv")
+    if accuracy:
+        best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
+        after = short(float(best["t_s"]), TIME_S)
+        yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
+
+
+def _against(
+    done: Sequence[Mapping[str, str]], what: str, with_latency: bool
+) -> Iterator[tuple[str, str]]:
+    """How the measured task times compare with a forecast: ratios task by task."""
+    done = [row for row in done if row[f"{what}_s"]]  # programs may have none
+    if not done:
+        return
+    forecast_s = _numbers(done, f"{what}_s")
+    note = ""
+    if with_latency:
+        latency_s = _numbers(done, "latency_s")
+        forecast_s = [a + b for a, b in zip(forecast_s, latency_s, strict=True)]
+        note = f" with {short(fmean(latency_s), TIME_S)} latency"
+    took_s = _numbers(done, "duration_s")
+    ratios = [took / told for took, told in zip(took_s, forecast_s, strict=True) if told > 0]
+    text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
+    if ratios:
+        text += f"; measured / it: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
+    yield what, text
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():  # the log was not readable, and the verdict says so
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _numbers(rows: Sequence[Mapping[str, str]], column: str) -> list[float]:
+    return [float(row[column]) for row in rows]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

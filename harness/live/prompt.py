@@ -1,0 +1,401 @@
+"""The shell's front end: reads lines, has the run's session do them, prints the answers.
+
+It is a process of its own, forked from `trunkline shell`, so that reading keys and carrying out the
+run do not wait for each other; the two have a pair of sockets (see `desk`). On a terminal it knows
+history and completes words; from a pipe it reads lines until they end.
+"""
+
+from __future__ import annotations
+
+import cmd
+import contextlib
+import fcntl
+import json
+import os
+import readline
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from trunkline.harness.config import units
+from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults.fault_types import VERBS
+from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.live.live_view import View
+from trunkline.harness.live.watch import Follower, Glance
+from trunkline.harness.network import mininet_cli
+from trunkline.harness.scenario.loading import Scenario, resolve
+
+HISTORY = Path("~/.trunkline_history")
+MOST_LINES = 1000
+
+Said = dict[str, Any]
+
+OWN = {
+    "step": "Lets a virtual clock run, which stands still otherwise.\nUsage: step TIME",
+    "status": "Says what goes on: tasks, sites, faults, links out of order, rates.",
+    "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
+    "real clock by default until Enter or Ctrl-C.\nUsage: watch [TIME]",
+    "save": "Writes the session so far as a scenario, whose timeline repeats it.\nUsage: save FILE",
+    "link": "Takes a link's carrier away, or mends it.\nUsage: link SITE SITE up|down",
+    "source": "Does what the lines of a file say.\nUsage: source FILE",
+    "exit": "Ends the run: mends everything, lets the agents finish, judges. So does Ctrl-D.",
+    "help": "Says what can be done, and how.\nUsage: help [VERB]",
+}
+"""The shell's own verbs and their help."""
+
+
+class RunOverError(Exception):
+    """The run ends, and with it the shell."""
+
+
+@dataclass(slots=True)
+class Channel:
+    """The connection to a run's desk."""
+
+    sock: socket.socket
+    rest: bytes = b""
+
+    def send(self, request: Said) -> None:
+        """Ask for something. Raises RunOverError."""
+        try:
+            self.sock.sendall(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise RunOverError from None
+
+    def hear(self) -> Said:
+        """The next thing that is said. Raises RunOverError when there will be no more."""
+        while b"\n" not in self.rest:
+            try:
+                data = self.sock.recv(1 << 16)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise RunOverError
+            self.rest += data
+        line, self.rest = self.rest.split(b"\n", 1)
+        said: Said = json.loads(line)
+        return said
+
+    def waits(self) -> bool:
+        """Whether `hear` would return at once."""
+        return b"\n" in self.rest or bool(select.select([self.sock], [], [], 0)[0])
+
+    def ask(self, line: str, show: Callable[[str], None]) -> Said:
+        """Have a line done; returns the last thing that is said about it. Ctrl-C interrupts it."""
+        self.send({"line": line, "cwd": str(Path.cwd())})
+        while True:
+            try:
+                said = self.hear()
+            except KeyboardInterrupt:
+                self.send({"interrupt": True})
+                continue
+            if "output" in said:
+                show(said["output"])
+            elif "done" in said:
+                return said
+            elif "ending" in said:
+                show(f"the run is ending: {said['ending']}\n")
+
+
+def saved(scenario: Scenario, name: str, session: Said) -> str:
+    """A session as a scenario: what was typed, when it was; it ends when it was saved."""
+    topology = scenario.topology
+    entries = tuple(
+        Entry(
+            float(units.parse(line["at"], units.TIME_S)), fault_syntax.parse(line["do"], topology)
+        )
+        for line in session["timeline"]
+    )
+    times = [time for time in (scenario.stop.time_s, session["end_s"]) if time]
+    stop = replace(scenario.stop, time_s=min(times, default=None))
+    notes = "".join(f"# not repeated: {note}\n" for note in session["notes"])
+    return notes + resolve(replace(scenario, name=name, timeline=entries, stop=stop))
+
+
+def save(scenario: Scenario, path: Path, session: Said) -> str | None:
+    """Write a session as a scenario; returns why not, None if it was written."""
+    try:
+        path.write_text(saved(scenario, path.stem, session), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return f"{path}: cannot be written: {reason}"
+    return None
+
+
+@contextlib.contextmanager
+def front_end(scenario: Scenario) -> Iterator[socket.socket]:
+    """A front end that runs beside us; yields the run's side of its connection.
+
+    Ctrl-C is then for the front end alone. Leaving waits until it has ended, which it does when
+    the run's side is closed.
+    """
+    ours, theirs = socket.socketpair()
+    sys.stdout.flush()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _be(scenario, theirs)
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        os.waitpid(pid, 0)
+        signal.signal(signal.SIGINT, before)
+
+
+class Shell(cmd.Cmd):
+    """Reads lines and has them done."""
+
+    def __init__(self, scenario: Scenario, channel: Channel) -> None:
+        super().__init__()
+        self.scenario = scenario
+        self.channel = channel
+        self.interactive = sys.stdin.isatty()
+        self.use_rawinput = self.interactive
+        self.holds = False
+        self.glance: Glance | None = None
+        self.reading = False
+        self.prompt = ""
+        self.others = mininet_cli.verbs()
+
+    def run(self) -> None:
+        """Read and do lines until they end, or the run does."""
+        try:
+            while "open" not in (said := self.channel.hear()):
+                pass
+            self.holds = said["hold"]
+            view = View(self.scenario, time.monotonic, self.holds)
+            log = Follower(Path(said["run_dir"]) / "events.jsonl")
+            self.glance = Glance(view, log, Console(highlight=False))
+            self._listen()
+            if self.interactive:
+                self._settle_in()
+            self._wait_for_prompt()
+            while self._one_line():
+                pass
+            while True:
+                said = self.channel.hear()
+                if "ending" in said:
+                    self._show(f"the run is ending: {said['ending']}\n")
+        except RunOverError:
+            self._complain_of_the_rest()
+        finally:
+            if self.interactive:
+                with contextlib.suppress(OSError):
+                    readline.write_history_file(HISTORY.expanduser())
+
+    def onecmd(self, line: str) -> bool:
+        """Do one line; True when it was the last one."""
+        verb, _, rest = line.partition("#")[0].strip().partition(" ")
+        match verb:
+            case "":
+                return False
+            case "help" | "?":
+                self.do_help(rest.strip())
+            case "source":
+                return self._source(rest.strip())
+            case "EOF" | "exit" | "quit":
+                self._ask("exit")
+                return True
+            case "watch":
+                self._watch(rest.strip())
+            case "save" if not rest.strip():
+                self._complain("save: allowed is save FILE")
+            case "save":
+                self._save(Path(rest.strip()))
+            case _:
+                self._ask(line.partition("#")[0].strip())
+                self._wait_for_prompt()
+        return False
+
+    def do_help(self, arg: str) -> None:
+        """What can be done, or how one thing is."""
+        if arg in VERBS:
+            self._show(f"{fault_syntax.usage(arg)}\n{fault_syntax.summary(arg)}\n")
+        elif arg in (known := {**self.others, **OWN}):
+            self._show("\n".join(line.strip() for line in known[arg].splitlines()) + "\n")
+        elif arg:
+            self._complain(f"{arg}: there is no such verb")
+        else:
+            for title, names in (
+                ("faults", VERBS),
+                ("the session", OWN),
+                ("Mininet", self.others),
+            ):
+                self._show(f"{title}: {' '.join(sorted(names))}\n")
+            self._show("SITE COMMAND does a command at a site; names of sites become addresses\n")
+
+    def completenames(self, text: str, *_: Any) -> list[str]:
+        """The verbs and sites that begin so."""
+        sites = self.scenario.topology.site_names
+        names = sorted({*VERBS, *OWN, *self.others}) + list(sites)
+        return [f"{name} " for name in names if name.startswith(text)]
+
+    def completedefault(self, text: str, line: str, begidx: int, endidx: int) -> list[str]:
+        """What may follow in a fault; elsewhere names of sites, or verbs after `help`."""
+        verb = line.split()[0]
+        if verb in VERBS:
+            words: tuple[str, ...] = fault_syntax.complete(line[:endidx], self.scenario.topology)
+        elif verb == "help":
+            return self.completenames(text)
+        else:
+            sites = self.scenario.topology.site_names
+            words = tuple(site for site in sites if site.startswith(text))
+        return [word if word.endswith("=") else f"{word} " for word in words]
+
+    # -- lines ----------------------------------------------------------------------------------
+
+    def _one_line(self) -> bool:
+        """Read and do one line; False when it was the last one."""
+        try:
+            line = self._read()
+            return not self.onecmd(line)
+        except KeyboardInterrupt:
+            if not self.interactive:
+                return not self.onecmd("exit")
+            self._show("\n(exit ends the run)\n")
+            return True
+
+    def _read(self) -> str:
+        self.reading = True
+        try:
+            self._look()
+            if self.interactive:
+                return input(self.prompt)
+            return sys.stdin.buffer.readline().decode(errors="replace") or "EOF"
+        except EOFError:
+            self._show("\n")
+            return "EOF"
+        finally:
+            self.reading = False
+
+    def _complain_of_the_rest(self) -> None:
+        """The run is over: say which lines were not done, of those that are there already."""
+        if self.interactive or not select.select([0], [], [], 0)[0]:
+            return
+        os.set_blocking(0, False)
+        rest = (sys.stdin.buffer.read() or b"").decode(errors="replace")
+        os.set_blocking(0, True)
+        for line in filter(None, (line.partition("#")[0].strip() for line in rest.splitlines())):
+            if line not in ("exit", "quit"):
+                self._complain(f"{line}: not done: the run is over")
+
+    def _look(self, *_: Any) -> None:
+        """While a line is read: hear what is said without being asked, such as the run's end."""
+        while self.reading and self.channel.waits():
+            said = self.channel.hear()
+            if "ending" in said:
+                self._show(f"\nthe run is ending: {said['ending']}\n")
+                raise RunOverError
+
+    def _ask(self, line: str) -> Said:
+        said = self.channel.ask(line, self._show)
+        if said["done"]:
+            self._show(said["text"])
+        elif said["text"]:
+            self._complain(said["text"])
+        return said
+
+    def _wait_for_prompt(self) -> None:
+        """Until the world stands still again, where it does."""
+        while self.holds:
+            said = self.channel.hear()
+            if "prompt" in said:
+                self.prompt = f"{said['prompt']:g} s> "
+                if self.glance is not None:
+                    self.glance.at_s = said["prompt"]
+                return
+            if "ending" in said:
+                self._show(f"the run is ending: {said['ending']}\n")
+        self.prompt = "trunkline> "
+
+    def _save(self, path: Path) -> None:
+        session = self.channel.ask("save", self._show)
+        self._wait_for_prompt()
+        if not session["done"]:
+            self._complain(session["text"])
+        elif refusal := save(self.scenario, path, session["saved"]):
+            self._complain(refusal)
+
+    def _watch(self, text: str) -> None:
+        """Show the run: as it goes on for some time, or where that has none as it is."""
+        assert self.glance is not None
+        try:
+            time_s = float(units.parse(text, units.TIME_S)) if text else None
+        except units.QuantityError as error:
+            self._complain(f"watch: {text}: {error}")
+            return
+        if time_s is None and (self.holds or not self.interactive):
+            self.glance.print()
+            return
+        heard: list[str] = []
+        keys = [0] if self.interactive else []
+        with self.glance.live(), contextlib.suppress(KeyboardInterrupt):
+            if self.holds:
+                self.channel.ask(f"step {text}", heard.append)
+            elif 0 in select.select([self.channel.sock.fileno(), *keys], [], [], time_s)[0]:
+                os.read(0, 1 << 16)  # the line that ends it
+        if self.holds:
+            self._wait_for_prompt()
+        self.glance.print()
+        self._show("".join(heard))
+
+    def _source(self, name: str) -> bool:
+        try:
+            lines = Path(name).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            self._complain(f"{name}: cannot be read: {error}")
+            return False
+        return any(self.onecmd(line) for line in lines)
+
+    def _settle_in(self) -> None:
+        with contextlib.suppress(OSError):
+            readline.read_history_file(HISTORY.expanduser())
+        readline.set_history_length(MOST_LINES)
+        readline.set_completer_delims(" \t\n")
+        readline.set_completer(self.complete)  # type: ignore[arg-type]
+        readline.parse_and_bind("tab: complete")
+
+    def _listen(self) -> None:
+        """Have a signal come with whatever is said while a line is read."""
+        signal.signal(signal.SIGIO, self._look)
+        handle = self.channel.sock.fileno()
+        fcntl.fcntl(handle, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_ASYNC)
+
+    @staticmethod
+    def _show(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    @staticmethod
+    def _complain(text: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+def _be(scenario: Scenario, sock: socket.socket) -> NoReturn:
+    """Be the front end; never returns."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        Shell(scenario, Channel(sock)).run()
+        code = 0
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    finally:
+        os._exit(code)

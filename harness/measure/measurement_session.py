@@ -1,0 +1,60 @@
+"""Carries measurements out where the network is, as a process of its own: `main` FOLDER.
+
+Builds the network of the folder's `resolved.yaml`, measures every pair, and prints one JSON object
+per line: `{"progress": [done, all]}`, `{"observed": {...}}` for each directed link, and where the
+network could not be built or an instrument failed, `{"refused": text}`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.measure import pair
+from trunkline.harness.measure.measurement_plan import EFFORTS, plan
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.scenario.loading import load
+
+
+def main(folder: Path, with_foreign: bool) -> int:
+    """Measure the folder's network; 0 when that could be done."""
+    signal.signal(signal.SIGTERM, _terminated)
+    scenario = load(folder / "resolved.yaml")
+    plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
+    network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
+    planned = None
+    try:
+        network.start()
+        for number, planned in enumerate(plans):
+            _print({"progress": [number, len(plans)]})
+            for observed in pair.measure(
+                network,
+                planned,
+                real_clock=scenario.clock == "real",
+                with_foreign=with_foreign,
+            ):
+                _print({"observed": observed.to_json()})
+    except (NetworkError, OSError) as error:
+        where = f"the links between {planned.a} and {planned.b}: " if planned else ""
+        _print({"refused": f"{where}{error}"})
+        return 1
+    finally:
+        network.stop()
+    return 0
+
+
+def _print(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2] == "foreign"))

@@ -1,0 +1,113 @@
+"""The fidelity self-check, from outside: a folder, the kernel that carries it, its results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.measure import figure, judge
+from trunkline.harness.measure.judge import Reading
+from trunkline.harness.measure.measurement_plan import EFFORTS, plan
+from trunkline.harness.measure.observation import Observation
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.report import plots
+from trunkline.harness.runs.runner import carry, environment_of
+from trunkline.harness.scenario.loading import Scenario, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """What was measured, and the verdict on it."""
+
+    readings: tuple[Reading, ...]
+    verdict: Verdict
+
+
+def check(
+    scenario: Scenario,
+    folder: RunFolder,
+    on_progress: Callable[[float, str], None],
+    with_foreign: bool,
+) -> Fidelity:
+    """Measures the scenario's network and leaves `fidelity.csv`, figures and verdict in the folder.
+
+    Raises StoreError, KernelError, NetworkError.
+    """
+    folder.write_text("resolved.yaml", resolve(scenario))
+    folder.write_json("environment.json", environment_of(scenario))
+    heard = _Heard(on_progress)
+    programs = "foreign" if with_foreign else "own"
+    command = [
+        sys.executable,
+        "-m",
+        "trunkline.harness.measure.measurement_session",
+        str(folder.path),
+        programs,
+    ]
+    code = carry(scenario, command, folder, heard.hear)
+    if heard.refused or code:
+        what = heard.refused or f"the measurements ended with code {code}"
+        said = "\n".join(heard.others[-20:])
+        raise NetworkError(what + (f"; they said:\n{said}" if said and not heard.refused else ""))
+    plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
+    readings = judge.judge(
+        scenario.topology, scenario.network, plans, heard.observations, scenario.clock
+    )
+    verdict = judge.verdict(readings)
+    folder.write_table("fidelity", table(scenario, readings))
+    folder.write_json("verdict.json", verdict.to_json())
+    plots.write(folder, "fidelity", figure.draw(scenario.topology, readings))
+    return Fidelity(readings, verdict)
+
+
+def table(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:
+    """A row for each quantity of each link, with what was set for the link."""
+    rows = []
+    for reading in readings:
+        link = scenario.topology.link(reading.src, reading.dst)
+        setting = {
+            "rate_mbps": link.rate_mbps,
+            "delay_ms": link.delay_ms,
+            "jitter_ms": link.jitter_ms,
+            "loss_percent": link.loss_percent,
+            "queue_bytes": scenario.topology.queue_bytes(link),
+        }
+        found = asdict(reading)
+        ends = {"src": found.pop("src"), "dst": found.pop("dst")}
+        rows.append({**ends, **setting, **found})
+    return pd.DataFrame(rows)
+
+
+class _Heard:
+    """What the session in the network's kernel prints."""
+
+    def __init__(self, on_progress: Callable[[float, str], None]) -> None:
+        self.observations: list[Observation] = []
+        self.refused = ""
+        self.others: list[str] = []
+        self._on_progress = on_progress
+        self._rest = b""
+
+    def hear(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            try:
+                self._line(json.loads(line))
+            except ValueError:
+                self.others.append(line.decode(errors="replace"))
+
+    def _line(self, said: Any) -> None:
+        if "progress" in said:
+            done, of = said["progress"]
+            self._on_progress(done / of, f"{done} of {of} pairs of links")
+        elif "observed" in said:
+            self.observations.append(Observation.from_json(said["observed"]))
+        elif "refused" in said:
+            self.refused = said["refused"]

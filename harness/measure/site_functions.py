@@ -1,0 +1,128 @@
+"""Functions that run at a site: each in a forked process of its own, which never outlives us."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from trunkline.harness.network.interface import Network, NetworkError
+from trunkline.harness.processes.ownership import die_with, signals_held
+
+_libc = ctypes.CDLL(None)
+_PR_SET_TIMERSLACK = 29
+
+
+class Remote:
+    """A function at a site: what it says, what it is told, and in the end what it returns.
+
+    The function gets a `Line` to whoever started it. Leaving the context ends its process.
+    """
+
+    def __init__(
+        self, network: Network, site: str | None, function: Callable[[Line], object]
+    ) -> None:
+        """Starts it. Without a site it stays in the namespace of this process."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        with signals_held() as held:
+            self._process = os.fork()
+            if self._process == 0:
+                ours.close()
+                _be(network, site, function, Line(theirs), parent, held)
+            theirs.close()
+            self._site = site
+            self._line = Line(ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._line.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+
+    def tell(self, value: object) -> None:
+        """Says something to the function."""
+        self._line.tell(value)
+
+    def hear(self) -> Any:
+        """The next thing that the function says or, at its end, returns.
+
+        Raises:
+            NetworkError: it failed, or was killed.
+        """
+        said = self._line.hear()
+        if "error" in said:
+            raise NetworkError(f"a measurement failed: {said['error']}", f"site {self._site}")
+        return said["value"]
+
+
+class Line:
+    """One end of a connection that carries a JSON object per line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._file = connection.makefile("rwb")
+
+    def tell(self, value: object) -> None:
+        """Says a value."""
+        self.send({"value": value})
+
+    def send(self, message: dict[str, object]) -> None:
+        """Sends a whole message."""
+        self._file.write(json.dumps(message).encode() + b"\n")
+        self._file.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """The next message; an error where there will be none."""
+        said = self._file.readline()
+        return dict(json.loads(said)) if said else {"error": "its process was ended"}
+
+    def close(self) -> None:
+        """Frees the connection."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self.connection.close()
+
+
+def _be(
+    network: Network,
+    site: str | None,
+    function: Callable[[Line], object],
+    line: Line,
+    parent: int,
+    held: set[int],
+) -> None:
+    """Be the process; never returns. Its timers are exact, and it dies with its parent."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        die_with(parent)
+        _libc.prctl(_PR_SET_TIMERSLACK, 1)
+        if site is not None:
+            network.enter(site)
+        line.tell(function(line))
+        code = 0
+    except BaseException as error:
+        traceback.print_exc()
+        with contextlib.suppress(OSError):
+            kind = "" if isinstance(error, NetworkError) else f"{type(error).__name__}: "
+            line.send({"error": f"{kind}{error}"})
+    finally:
+        os._exit(code)

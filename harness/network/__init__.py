@@ -1,0 +1,1 @@
+"""Sites and links: built, shaped, changed and removed."""

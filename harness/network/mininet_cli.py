@@ -1,0 +1,191 @@
+"""Mininet's own command line in a process of its own, forked from the session for one command.
+
+The session goes on hearing its agents meanwhile. The shells of the sites belong to the session, so
+what is started in one with `&` lives on after the command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mininet.cli import CLI  # type: ignore[import-untyped]
+from mininet.log import output  # type: ignore[import-untyped]
+from mininet.net import Mininet  # type: ignore[import-untyped]
+
+from trunkline.harness.processes.ownership import die_with, signals_held
+
+EVERYWHERE = frozenset({"pingall", "pingallfull"})
+"""Verbs that use the shells of all sites."""
+
+NO_SWITCHES = "there are no switches: sites are linked to one another"
+REFUSED = {
+    "ports": NO_SWITCHES,
+    "dpctl": NO_SWITCHES,
+    "switch": NO_SWITCHES,
+    "px": "statements are lost with the process that carries out a command: use py",
+    "x": "X11 is not tunnelled: use xterm",
+}
+"""Mininet's verbs that make no sense here, and why."""
+
+WINDOWS = frozenset({"xterm", "gterm"})
+
+
+def verbs() -> dict[str, str]:
+    """Mininet's verbs that are carried out, with their help."""
+    names = (name.removeprefix("do_") for name in dir(_Cli) if name.startswith("do_"))
+    ours = {"EOF", "exit", "quit", "help", "link", "source"}
+    texts = {name: str(getattr(_Cli, f"do_{name}").__doc__) for name in names}
+    return {name: text for name, text in texts.items() if name not in REFUSED.keys() | ours}
+
+
+def refusal(verb: str) -> str | None:
+    """Why a verb of Mininet's cannot be carried out, None if it can."""
+    if verb in WINDOWS and "DISPLAY" not in os.environ:
+        return "there is no DISPLAY here: windows need backend: host and a graphical session"
+    return REFUSED.get(verb)
+
+
+class _Cli(CLI):  # type: ignore[misc]
+    """Mininet's, whose own iperf would end every iperf of the machine, and needs telnet."""
+
+    def do_iperf(self, line: str) -> None:
+        """`iperf [SITE SITE]`: TCP for 5 s; without sites, from the first to the last one."""
+        self._measure(line.split())
+
+    def do_iperfudp(self, line: str) -> None:
+        """`iperfudp [RATE [SITE SITE]]`: as `iperf`, with UDP; RATE is such as 10M."""
+        rate, *sites = line.split() or ["10M"]
+        self._measure(sites, "--udp", "--bitrate", rate)
+
+    def _measure(self, names: list[str], *options: str) -> None:
+        unknown = [name for name in names if name not in self.mn]
+        if unknown or len(names) not in (0, 2):
+            output(f"allowed are two sites: {' '.join(unknown or names)}\n")
+            return
+        client, server = [self.mn[name] for name in names] or [self.mn.hosts[0], self.mn.hosts[-1]]
+        server.open_shell()
+        server.sendCmd("iperf3 --server --one-off")
+        heard = ""
+        while server.waiting and "listening" not in heard:
+            heard += server.monitor()
+        said = client.cmd("iperf3 --client", server.IP(), "--time 5", *options)
+        if "iperf Done" not in said:
+            server.sendInt()
+        server.waitOutput()
+        output(said)
+
+
+@dataclass(slots=True)
+class Command:
+    """A command that runs: its process, its output."""
+
+    pid: int
+    pidfd: int
+    output: int
+    interrupts: int = 0
+
+    @classmethod
+    def start(cls, net: Mininet, line: str) -> Command:
+        """Carry out a line as Mininet's command line does; shells of sites it names are started."""
+        words = line.split()
+        named = [net[word] for word in words if word in net]
+        for site in net.hosts if words[0] in EVERYWHERE else named:
+            site.open_shell()
+        reader, writer = os.pipe()
+        parent = os.getpid()
+        with signals_held() as held:
+            pid = os.fork()
+            if pid == 0:
+                _be(net, line, parent, writer, held)
+        os.close(writer)
+        os.set_blocking(reader, False)
+        return cls(pid, os.pidfd_open(pid), reader)
+
+    def read(self) -> str:
+        """What it has printed since the last time."""
+        data = b""
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(self.output, 1 << 16):
+                data += part
+        return data.decode(errors="replace").replace("\r\n", "\n")
+
+    def interrupt(self) -> None:
+        """Interrupt what it runs, as Ctrl-C does; the second time, end it."""
+        self.interrupts += 1
+        number = signal.SIGINT if self.interrupts == 1 else signal.SIGKILL
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.interrupts += 1
+        self.interrupt()
+
+    def finish(self) -> bool:
+        """It has ended: let go of it; whether it ended well."""
+        status = os.waitpid(self.pid, 0)[1]
+        os.close(self.pidfd)
+        os.close(self.output)
+        return os.waitstatus_to_exitcode(status) == 0
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was ended in the middle, which leaves the sites' shells busy."""
+        return self.interrupts > 1
+
+
+def end_orphans() -> None:
+    """End every child of this process, and what they leave behind."""
+    deadline_s = time.monotonic() + 5
+    while (children := _children()) and time.monotonic() < deadline_s:
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _children() -> list[int]:
+    me, found = os.getpid(), []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = (process / "stat").read_text()
+            if int(stat[stat.rindex(")") + 2 :].split()[1]) == me:
+                found.append(int(process.name))
+    return found
+
+
+def _be(net: Mininet, line: str, parent: int, writer: int, held: set[int]) -> None:
+    """Be the process of a command; never returns."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        die_with(parent)
+        never, _ = os.pipe()  # Mininet wants to wait for keys
+        for place, handle in enumerate((never, writer, writer)):
+            os.dup2(handle, place)
+        sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
+        cli: Any = _Cli(net, stdin=open(0), script=os.devnull)  # noqa: SIM115
+        try:
+            cli.onecmd(line)
+            code = 0
+        except KeyboardInterrupt:
+            for site in net.hosts:
+                while site.waiting:
+                    site.sendInt()
+                    site.waitOutput()
+            sys.stdout.write("interrupted\n")
+    except BaseException as error:
+        sys.stdout.write(f"{error}\n")
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+        os._exit(code)

@@ -1,0 +1,426 @@
+"""The network out of Mininet's hosts, with links of our own.
+
+Only this file and `mininet_cli` know Mininet.
+
+`Topo`, `Mininet` and `Host` are Mininet's, so its CLI, `net["tokyo"].cmd("ping ...")`, `pingall`
+and `iperf` work on it. What Mininet does link by link through a shell, we do for all links at once
+over netlink: see `wiring` for how they are made and `shaping` for how they are shaped.
+"""
+
+# ruff: noqa: N802, N815 (Mininet's names)
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mininet.link import Intf  # type: ignore[import-untyped]
+from mininet.link import Link as MininetLink
+from mininet.net import Mininet  # type: ignore[import-untyped]
+from mininet.node import Host  # type: ignore[import-untyped]
+from mininet.topo import Topo  # type: ignore[import-untyped]
+
+from trunkline.harness.network import shaping, wiring
+from trunkline.harness.network.interface import (
+    Cut,
+    Directed,
+    LinkCounters,
+    NetworkError,
+    NetworkOptions,
+    changed_link,
+    device_index,
+    device_name,
+    hardware_address,
+    site_address,
+)
+from trunkline.harness.network.namespace import Namespace, check_rights
+from trunkline.harness.network.netlink import RefusedError, Request
+from trunkline.harness.processes import ownership
+from trunkline.topologies.model import Link, Topology
+
+_SOCKET_BUFFER_BYTES = 256 << 20
+"""Most that TCP may buffer at one end: at least 112 MB of payload in flight, 3 Gbit/s x 300 ms."""
+
+
+class MininetNetwork:
+    """A `Network` in the kernel that this process runs in, under that kernel's clock."""
+
+    def __init__(
+        self, topology: Topology, options: NetworkOptions | None = None, seed: int = 0
+    ) -> None:
+        self.topology = topology
+        self.mininet: Mininet | None = None
+        self._options = options or NetworkOptions()
+        self._seed = seed
+        self._namespaces: dict[str, Namespace] = {}
+        self._shaper: shaping.Shaper = shaping.RouterAndWire()
+        self._routed_algorithm: str | None = None
+        self._links: dict[Directed, Link] = {
+            (link.src, link.dst): replace(link, queue_bytes=topology.queue_bytes(link))
+            for link in topology.links
+        }
+        self._cuts: set[tuple[Directed, Cut]] = set()
+
+    def start(self) -> None:
+        """Builds everything; leaves nothing behind if it fails halfway."""
+        check_rights()
+        try:
+            self._start_hosts()
+            self._configure_sites()
+            self._make_links()
+            tag = ownership.Owner.me().tag
+            for site, namespace in self._namespaces.items():
+                namespace.channel.perform(wiring.raise_links(self.topology.rank(site), tag))
+            # Giving a raised interface its shape also opens it for traffic at once. The kernel
+            # by itself opens some 100 interfaces a second.
+            self._shape_links()
+            for site, namespace in self._namespaces.items():
+                namespace.channel.perform(self._connections(site))
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Removes every interface, shell and namespace that `start` made; again, it does nothing.
+
+        A namespace that somebody else's process is still in lives on, without its links.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._stop_hosts)
+            if self._namespaces:
+                # Whoever removes links waits for the kernel to forget them, some 25 ms however many
+                # they are. All sites wait at once.
+                pool = stack.enter_context(ThreadPoolExecutor(len(self._namespaces)))
+                list(pool.map(_remove_links, self._namespaces.values()))
+
+    def enter(self, site: str) -> None:
+        """Moves the calling process, which has one thread, into the site."""
+        self._namespace(site).enter()
+
+    def address(self, site: str) -> str:
+        """The site's one IPv4 address, reachable from every site."""
+        return site_address(self.topology.rank(site))
+
+    def device(self, src: str, dst: str) -> str:
+        """The interface at `src` towards `dst`; a socket bound to it uses that link."""
+        self.topology.link(src, dst)
+        return device_name(self.topology.rank(src), self.topology.rank(dst))
+
+    def set_link(
+        self,
+        src: str,
+        dst: str,
+        *,
+        rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        jitter_ms: float | None = None,
+        loss_percent: float | None = None,
+    ) -> None:
+        """Changes one direction in place; None keeps a value, the queue stays as built."""
+        self.topology.link(src, dst)
+        old = self._links[src, dst]
+        new = changed_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
+        index = device_index(self.topology.rank(dst))
+        channel = self._namespace(src).channel
+        channel.perform(self._shaper.change(old, new, index))
+        self._links[src, dst] = new
+
+    def cut(self, src: str, dst: str, how: Cut) -> None:
+        """Stops the direction src -> dst, or both (`carrier`); again, it does nothing."""
+        ends = self._ends(src, dst, how)
+        if (ends, how) in self._cuts:
+            return
+        if how == "blackhole":
+            requests = self._shaper.swallow(
+                self._links[ends], device_index(self.topology.rank(src))
+            )
+            self._namespace(dst).channel.perform(requests)
+        else:
+            for here, there in (ends, ends[::-1]):
+                down = wiring.lower_link(self.topology.rank(here), self.topology.rank(there))
+                self._namespace(here).channel.perform([down])
+        self._cuts.add((ends, how))
+
+    def mend(self, src: str, dst: str, how: Cut) -> None:
+        """Undoes `cut` of the same kind; where there was none, it does nothing."""
+        ends = self._ends(src, dst, how)
+        if (ends, how) not in self._cuts:
+            return
+        if how == "blackhole":
+            requests = self._shaper.deliver(
+                self._links[ends], device_index(self.topology.rank(src))
+            )
+            self._namespace(dst).channel.perform(requests)
+        else:
+            self._raise_link(*ends)
+        self._cuts.remove((ends, how))
+
+    def counters(self) -> dict[Directed, LinkCounters]:
+        """What every directed link has carried and dropped so far."""
+        channels = {site: self._namespace(site).channel for site in self.topology.site_names}
+        carried = {site: self._shaper.counters(channel) for site, channel in channels.items()}
+        lost = {site: self._shaper.swallowed(channel) for site, channel in channels.items()}
+        index = {site: device_index(self.topology.rank(site)) for site in channels}
+        return {
+            (src, dst): replace(carried[src][index[dst]], swallowed=lost[dst].get(index[src], 0))
+            for src in channels
+            for dst in self.topology.neighbours(src)
+        }
+
+    def short_of_memory(self) -> list[str]:
+        """The sites at which TCP met the limit of its memory."""
+        sites = self.topology.site_names
+        return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
+
+    def _ends(self, src: str, dst: str, how: Cut) -> Directed:
+        """What `how` cuts: one name for both directions of a carrier."""
+        self.topology.link(src, dst)
+        return (dst, src) if how == "carrier" and dst < src else (src, dst)
+
+    def _raise_link(self, src: str, dst: str) -> None:
+        """Sets both ends up and tells them again what they forgot when they went down."""
+        directions = ((src, dst), (dst, src))
+        for here, there in directions:
+            up = wiring.raise_link(self.topology.rank(here), self.topology.rank(there))
+            self._namespace(here).channel.perform([up])
+        for here, there in directions:
+            opened = wiring.open_link(self.topology.rank(here), self.topology.rank(there))
+            self._namespace(here).channel.perform([*opened, *self._connections(here, there)])
+
+    def _connections(self, site: str, through: str | None = None) -> Iterator[Request]:
+        return wiring.connect(
+            self.topology, site, self._options.initial_window, self._routed_algorithm, through
+        )
+
+    def _namespace(self, site: str) -> Namespace:
+        self.topology.rank(site)
+        if site not in self._namespaces:
+            raise NetworkError("the network is not running", f"site {site}")
+        return self._namespaces[site]
+
+    def _start_hosts(self) -> None:
+        """One Mininet host per site, each with a network namespace of its own."""
+        Mininet.inited = True  # its own set-up changes limits and parameters of the whole machine
+        self.mininet = _Mininet(
+            topo=_Sites(self.topology), build=False, controller=None, host=_SiteHost, link=_Veth
+        )
+        self.mininet.start()
+        self._namespaces = {host.name: host.namespace for host in self.mininet.hosts}
+
+    def _stop_hosts(self) -> None:
+        self._namespaces = {}
+        if self.mininet is not None:
+            self.mininet.stop()
+            self.mininet = None
+
+    def _configure_sites(self) -> None:
+        settings = _settings(self._options)
+        for namespace in self._namespaces.values():
+            wanted = self._options.congestion_control
+            self._routed_algorithm = _choose_congestion_control(namespace, wanted)
+            namespace.write_settings(settings)
+
+    def _make_links(self) -> None:
+        for site, namespace in self._namespaces.items():
+            src = self.topology.rank(site)
+            ends = [(self.topology.rank(end), end) for end in self.topology.neighbours(site)]
+            namespace.channel.perform(
+                wiring.make_pair(src, dst, self._namespaces[end].handle, self._options)
+                for dst, end in ends
+                if src < dst
+            )
+        if not self._options.offloads:
+            for site, namespace in self._namespaces.items():
+                with namespace.inside():
+                    wiring.stop_merging(
+                        self.device(site, end) for end in self.topology.neighbours(site)
+                    )
+
+    def _shape_links(self) -> None:
+        first = next(iter(self._namespaces.values()))
+        links = tuple(self._links.values())
+        self._shaper = shaping.choose(first.channel, links, self._options.mtu)
+        for src, namespace in self._namespaces.items():
+            namespace.channel.perform(
+                request
+                for dst in self.topology.neighbours(src)
+                for request in self._shaper.install(
+                    self._links[src, dst],
+                    device_index(self.topology.rank(dst)),
+                    shaping.link_seed(self._seed, self.topology.rank(src), self.topology.rank(dst)),
+                )
+            )
+
+
+def _remove_links(namespace: Namespace) -> None:
+    try:
+        namespace.channel.perform([wiring.remove_links()])
+    except RefusedError as refused:
+        if refused.code != errno.ENODEV:  # the sites at the other ends removed them all
+            raise
+
+
+class _Sites(Topo):  # type: ignore[misc]
+    """The topology as Mininet's: a host per site, a link per pair of directed links."""
+
+    def build(self, topology: Topology) -> None:
+        for rank, site in enumerate(topology.site_names):
+            self.addHost(site, ip=f"{site_address(rank)}/32")
+        for link in topology.links:
+            src, dst = topology.rank(link.src), topology.rank(link.dst)
+            if src < dst:
+                self.addLink(link.src, link.dst, ranks=(src, dst))
+
+
+class _Mininet(Mininet):  # type: ignore[misc]
+    """Mininet, less what it would do to every host and link through a shell."""
+
+    def configHosts(self) -> None:
+        """Nothing: see `MininetNetwork.start`."""
+
+    @staticmethod
+    def randMac() -> str:
+        """No random address, which would use up everybody's random numbers: links have theirs."""
+        return ""
+
+
+class _SiteHost(Host):  # type: ignore[misc]
+    """A Mininet host that starts its shell when it is first used.
+
+    A shell takes some 10 ms to start, and 100 ms in the embedded kernel; most runs need none.
+    """
+
+    isSetup = True  # Mininet would look for ifconfig, which nobody needs here
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Makes the namespace, all that has to be there before the first command."""
+        self.namespace = Namespace(self.name)
+
+    def cmd(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.cmd`."""
+        self.open_shell()
+        return super().cmd(*args, **kwargs)
+
+    def sendCmd(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.sendCmd`."""
+        self.open_shell()
+        return super().sendCmd(*args, **kwargs)
+
+    def popen(self, *args: Any, **kwargs: Any) -> Any:
+        """See `mininet.node.Node.popen`."""
+        self.open_shell()
+        return super().popen(*args, **kwargs)
+
+    def terminate(self) -> None:
+        """Ends the shell, if there is one, and lets go of the namespace."""
+        self.close_shell()
+        self.namespace.close()
+
+    def close_shell(self) -> None:
+        """Ends the site's shell, if there is one, and what runs in it."""
+        super().terminate()
+
+    def IP(self, intf: object = None) -> str:
+        """The site's address, whichever interface is meant."""
+        return str(self.params["ip"]).partition("/")[0]
+
+    def _popen(self, cmd: list[str], **params: Any) -> Any:
+        """Starts a process of the site, which carries the run's tag."""
+        tagged = {ownership.VARIABLE: ownership.Owner.me().tag, **os.environ}
+        return super()._popen(cmd, **{"env": tagged, **params})
+
+    def open_shell(self) -> None:
+        """Starts the site's shell, unless there is one."""
+        if self.shell is not None:
+            return
+        if shutil.which("mnexec") is None:
+            raise NetworkError("a shell needs mnexec", self.name, "apt-get install mininet")
+        with self.namespace.inside():
+            self.inNamespace = False  # Mininet need not make another one
+            try:
+                super().startShell()
+            except BaseException:
+                super().terminate()
+                raise
+            finally:
+                self.inNamespace = True
+
+
+class _Interface(Intf):  # type: ignore[misc]
+    """Mininet's view of one end of a link; it exists as soon as all links are made."""
+
+    def config(self, **_: object) -> dict[str, Any]:
+        """Nothing is left to configure."""
+        return {}
+
+    def updateIP(self) -> str:
+        """The address, which does not change and needs no looking up."""
+        return str(self.ip)
+
+
+class _Veth(MininetLink):  # type: ignore[misc]
+    """Mininet's view of a link. Making and removing it is done for all links at once."""
+
+    def __init__(self, node1: Host, node2: Host, *, ranks: tuple[int, int], **_: object) -> None:
+        self.intf1, self.intf2 = (
+            self._end(node, here, there)
+            for node, here, there in ((node1, *ranks), (node2, *reversed(ranks)))
+        )
+
+    def _end(self, node: Host, here: int, there: int) -> _Interface:
+        end = _Interface(
+            device_name(here, there),
+            node=node,
+            link=self,
+            mac=hardware_address(here, there).hex(":"),
+            moveIntfFn=lambda *_: None,
+        )
+        end.ip, end.prefixLen = node.IP(), 32
+        return end
+
+    def stop(self) -> None:
+        """Nothing: see `MininetNetwork.stop`."""
+
+
+def _settings(options: NetworkOptions) -> Mapping[str, str]:
+    """Parameters of a site's namespace; those of the machine are never touched."""
+    buffer = str(_SOCKET_BUFFER_BYTES)
+    settings = {
+        "ipv4/ip_forward": "1",
+        "ipv4/tcp_slow_start_after_idle": str(int(options.slow_start_after_idle)),
+        "ipv4/tcp_no_metrics_save": "1",
+        "ipv4/tcp_rmem": f"4096 131072 {buffer}",
+        "ipv4/tcp_wmem": f"4096 16384 {buffer}",
+    }
+    for scope in ("all", "default"):
+        settings[f"ipv4/conf/{scope}/rp_filter"] = "0"
+        settings[f"ipv4/conf/{scope}/send_redirects"] = "0"
+        settings[f"ipv4/conf/{scope}/accept_redirects"] = "0"
+        if Path("/proc/sys/net/ipv6").exists():
+            settings[f"ipv6/conf/{scope}/disable_ipv6"] = "1"
+    return settings
+
+
+def _choose_congestion_control(namespace: Namespace, algorithm: str) -> str | None:
+    """Makes the algorithm the site's default; returns it if that has to be said in every route.
+
+    Of what a kernel has, it lets namespaces choose only what its administrator allowed, but routes
+    may name any. A route's algorithm also overrides what a socket asked for before connecting, so
+    that is second choice.
+    """
+    try:
+        namespace.write_settings({"ipv4/tcp_congestion_control": algorithm})
+    except NetworkError as error:
+        known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+        if algorithm in known:
+            return algorithm
+        what = f"congestion_control {algorithm}: this kernel has {', '.join(known)}"
+        raise NetworkError(what, error.where, f"modprobe tcp_{algorithm}") from error
+    return None

@@ -1,0 +1,128 @@
+"""A site's network namespace: make it, enter it, talk to its kernel objects, set its parameters.
+
+It is held by a file handle alone. No process has to live in it, and however we end, the kernel
+removes it and everything inside with the last handle and the last process that entered it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.network.netlink import Channel
+
+_CLONE_NEWNET = 0x40000000
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+_SETTINGS = Path("/proc/sys/net")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    """A new network namespace for a site, with a netlink channel into it."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self._handles = contextlib.ExitStack()
+        with contextlib.ExitStack() as made, _returning():
+            try:
+                _call(_libc.unshare, _CLONE_NEWNET)
+                self.handle = _here()
+                made.callback(os.close, self.handle)
+                self.channel = Channel()
+                made.callback(self.channel.close)
+            except OSError as error:
+                what = f"cannot make a network namespace: {error.strerror}"
+                raise NetworkError(what, f"site {site}") from error
+            self._handles = made.pop_all()
+
+    def close(self) -> None:
+        """Lets go of the namespace; it ends with the last process inside."""
+        self._handles.close()
+
+    def enter(self) -> None:
+        """Moves the calling thread into the namespace for good."""
+        _call(_libc.setns, self.handle, _CLONE_NEWNET)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """The calling thread is in the namespace while the context lasts."""
+        with _returning():
+            self.enter()
+            yield
+
+    def write_settings(self, settings: Mapping[str, str]) -> None:
+        """Sets kernel parameters by their path below `net` (`ipv4/ip_forward`).
+
+        Raises:
+            NetworkError: the kernel has no such parameter or refuses the value.
+        """
+        with self.inside():
+            for name, value in settings.items():
+                try:
+                    (_SETTINGS / name).write_text(value)
+                except OSError as error:
+                    what = f"net/{name} = {value}: {error.strerror}"
+                    raise NetworkError(what, f"site {self.site}") from error
+
+    def statistic(self, name: str) -> int:
+        """A counter of the namespace's TCP, by its name in /proc/net/netstat."""
+        with self.inside():
+            lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            found = dict(zip(names.split(), values.split(), strict=True))
+            if name in found:
+                return int(found[name])
+        raise KeyError(name)
+
+
+def check_rights() -> None:
+    """Raises NetworkError if this process may not build networks."""
+    status = Path("/proc/self/status").read_text()
+    held = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    if lacking:
+        what = f"building a network needs {' and '.join(lacking)}; this process (user id "
+        raise NetworkError(
+            f"{what}{os.geteuid()}) has not", "this machine", "backend: embedded, or run as root"
+        )
+
+
+@contextlib.contextmanager
+def inside_of(pid: int) -> Iterator[None]:
+    """The calling thread is in another process's network namespace while the context lasts.
+
+    Raises:
+        OSError: there is no such process, or we may not.
+    """
+    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with _returning():
+            _call(_libc.setns, handle, _CLONE_NEWNET)
+            yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _returning() -> Iterator[None]:
+    """Brings the calling thread back to the namespace it is in now."""
+    outside = _here()
+    try:
+        yield
+    finally:
+        _call(_libc.setns, outside, _CLONE_NEWNET)
+        os.close(outside)
+
+
+def _here() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _call(function: Callable[..., int], *arguments: int) -> None:
+    if function(*arguments) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

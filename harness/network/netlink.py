@@ -1,0 +1,158 @@
+"""Netlink, just as much as building a network fast takes: encode requests, send many at once.
+
+A network of 60 sites is some 20 000 requests. General libraries spend 0.1 to 0.3 ms on each before
+the kernel sees it, ten times what the kernel itself does; here a request is a few `struct.pack`
+and a hundred of them travel in one system call. Message layouts: linux/netlink.h, rtnetlink.h.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from trunkline.harness.network.interface import NetworkError
+
+CHANGE, REPLACE, EXCLUSIVE, CREATE = 0, 0x100, 0x200, 0x400
+"""What a request may do: change what exists, put itself in its place, or make something new."""
+
+_REQUEST, _ACKNOWLEDGE, _DUMP = 0x1, 0x4, 0x300
+_ERROR, _DONE = 2, 3
+_CAPPED, _HAS_ATTRIBUTES, _ERROR_TEXT = 0x100, 0x200, 1
+_SOL_NETLINK, _CAP_ACK, _EXT_ACK = 270, 10, 11
+_ATTRIBUTE_KIND = 0x3FFF
+
+_HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+
+_BATCH = 128
+"""Requests per system call: even if all of them fail, the answers fit the receive buffer."""
+_RECEIVE_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing for the kernel to do; `what` names it in an error message."""
+
+    what: str
+    kind: int
+    flags: int
+    body: bytes
+
+
+class RefusedError(NetworkError):
+    """The kernel did not carry out a request; `code` is the errno."""
+
+    def __init__(self, request: Request, code: int, text: str) -> None:
+        super().__init__(f"the kernel refused: {text or os.strerror(code)}", request.what)
+        self.code = code
+
+
+class Channel:
+    """A netlink socket into the network namespace that the process is in when it opens it."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self._socket.bind((0, 0))
+        self._socket.setsockopt(_SOL_NETLINK, _CAP_ACK, 1)
+        self._socket.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Frees the socket, and with it this hold on the namespace."""
+        self._socket.close()
+
+    def perform(self, requests: Iterable[Request]) -> None:
+        """Carries out the requests in order; raises `RefusedError` for the first that failed.
+
+        Those that share a system call with the failed one are carried out nevertheless.
+        """
+        iterator = iter(requests)
+        while batch := list(islice(iterator, _BATCH)):
+            first = self._sequence + 1
+            self._sequence += len(batch)
+            last = self._sequence
+            self._socket.send(
+                b"".join(
+                    _message(request, number, _ACKNOWLEDGE if number == last else 0)
+                    for number, request in enumerate(batch, first)
+                )
+            )
+            refused: RefusedError | None = None
+            acknowledged = False
+            while not acknowledged:
+                for number, _, flags, body in self._answers():
+                    if first <= number <= last:
+                        refused = refused or _refusal(batch[number - first], flags, body)
+                        acknowledged = number == last
+            if refused:
+                raise refused
+
+    def dump(self, request: Request) -> Iterator[bytes]:
+        """Yields the bodies of the answers to a question about all objects of a kind."""
+        self._sequence += 1
+        self._socket.send(_message(request, self._sequence, _DUMP))
+        while True:
+            for number, kind, flags, body in self._answers():
+                if number != self._sequence:
+                    continue
+                if kind == _DONE:
+                    return
+                if kind == _ERROR and (refused := _refusal(request, flags, body)):
+                    raise refused
+                yield body
+
+    def _answers(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """(sequence number, kind, flags, body) of every message in the next datagram."""
+        data = self._socket.recv(_RECEIVE_BYTES)
+        offset = 0
+        while offset < len(data):
+            size, kind, flags, number, _ = _HEADER.unpack_from(data, offset)
+            yield number, kind, flags, data[offset + _HEADER.size : offset + size]
+            offset += _aligned(size)
+
+
+def attribute(kind: int, *values: bytes) -> bytes:
+    """An attribute around a value, or around other attributes."""
+    value = b"".join(values)
+    size = _ATTRIBUTE.size + len(value)
+    return _ATTRIBUTE.pack(size, kind) + value + b"\0" * (_aligned(size) - size)
+
+
+def number(kind: int, value: int) -> bytes:
+    """An attribute that holds an unsigned 32-bit number."""
+    return struct.pack("=HHI", 8, kind, value)
+
+
+def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
+    """The attributes in `data` from `offset` on: kind -> value."""
+    found = {}
+    while offset + _ATTRIBUTE.size <= len(data):
+        size, kind = _ATTRIBUTE.unpack_from(data, offset)
+        found[kind & _ATTRIBUTE_KIND] = data[offset + _ATTRIBUTE.size : offset + size]
+        offset += max(_aligned(size), _ATTRIBUTE.size)
+    return found
+
+
+def _message(request: Request, sequence: int, flags: int) -> bytes:
+    size = _HEADER.size + len(request.body)
+    header = _HEADER.pack(size, request.kind, _REQUEST | request.flags | flags, sequence, 0)
+    return header + request.body + b"\0" * (_aligned(size) - size)
+
+
+def _refusal(request: Request, flags: int, body: bytes) -> RefusedError | None:
+    """The error that an answer of kind `_ERROR` stands for; code 0 is an acknowledgement."""
+    (code,) = struct.unpack_from("=i", body)
+    if code == 0:
+        return None
+    (quoted,) = struct.unpack_from("=I", body, 4)
+    end = 4 + (_HEADER.size if flags & _CAPPED else _aligned(quoted))
+    texts = attributes(body, end) if flags & _HAS_ATTRIBUTES else {}
+    return RefusedError(request, -code, texts.get(_ERROR_TEXT, b"").rstrip(b"\0").decode())
+
+
+def _aligned(size: int) -> int:
+    return (size + 3) & ~3

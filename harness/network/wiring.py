@@ -1,0 +1,227 @@
+"""Veth pairs, addresses, neighbours and routes of the sites, as netlink requests.
+
+Every pair is made directly inside its two sites and never seen outside, so runs side by side cannot
+collide. A site has one address, on its loopback interface; the links have none ("unnumbered"), and
+routes and neighbours are static: no packet is ever spent on finding out what is known.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+
+from trunkline.harness.network.interface import (
+    NetworkOptions,
+    device_index,
+    device_name,
+    hardware_address,
+    site_address,
+)
+from trunkline.harness.network.netlink import (
+    CHANGE,
+    CREATE,
+    EXCLUSIVE,
+    Channel,
+    Request,
+    attribute,
+    attributes,
+    number,
+)
+from trunkline.topologies.model import Topology
+
+_NEW_LINK, _DELETE_LINK, _GET_LINK = 16, 17, 18
+_NEW_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = 20, 24, 28
+_LOOPBACK, _UP, _ALIAS, _GROUP = 1, 1, 20, 27
+_LINK_BYTES = 16
+_OUR_GROUP = 0x7472
+"""All links of a run carry this group number, so that one request can raise or remove them."""
+
+_MAIN_TABLE, _STATIC, _UNICAST, _ON_LINK = 254, 4, 1, 4
+_EVERYWHERE, _LINK_LOCAL = 0, 253
+_PERMANENT = 0x80
+_QUEUE_LENGTH = 1000  # every interface's, unless somebody changes it
+
+_ETHTOOL, _GET_STRINGS, _GET_SET_SIZES, _SET_FEATURES, _FEATURES = 0x8946, 0x1B, 0x37, 0x3B, 4
+_STRING_BYTES = 32
+_MERGING_FEATURES = (
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+    "tx-tcp-mangleid-segmentation",
+    "tx-tcp6-segmentation",
+    "tx-udp-segmentation",
+    "tx-generic-segmentation",
+    "rx-gro",
+)
+
+
+def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> Request:
+    """Makes both ends of a link, asked of site `src`; `dst_handle` is the other's namespace."""
+    peer = _link_message(device_index(src)) + _end(dst, src, options) + number(28, dst_handle)
+    data = attribute(18, attribute(1, b"veth"), attribute(2, attribute(1, peer)))
+    body = _link_message(device_index(dst)) + _end(src, dst, options) + data
+    return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CREATE | EXCLUSIVE, body)
+
+
+def raise_links(rank: int, tag: str) -> Iterator[Request]:
+    """Gives the site its address and its owner's tag, and sets its interfaces up."""
+    up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
+    yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
+    address = _address(rank)
+    body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, _EVERYWHERE, _LOOPBACK)
+    body += attribute(1, address) + attribute(2, address)
+    yield Request(f"address of site {rank}", _NEW_ADDRESS, CREATE | EXCLUSIVE, body)
+    body = _link_message(0, _UP) + number(_GROUP, _OUR_GROUP)
+    yield Request(f"interfaces of site {rank}", _NEW_LINK, CHANGE, body)
+
+
+def lower_link(src: int, dst: int) -> Request:
+    """Sets the interface at `src` towards `dst` down; its routes and neighbours are forgotten."""
+    body = _link_message(device_index(dst), changed=_UP)
+    return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
+def raise_link(src: int, dst: int) -> Request:
+    """Sets it up again, without what it has forgotten."""
+    body = _link_message(device_index(dst), _UP)
+    return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
+def open_link(src: int, dst: int) -> Iterator[Request]:
+    """Lets traffic through an interface whose both ends are up, at once.
+
+    The kernel by itself may take a second to notice. It also does so when the length of the
+    interface's queue changes, which nothing here uses.
+    """
+    for length in (_QUEUE_LENGTH + 1, _QUEUE_LENGTH):
+        body = _link_message(device_index(dst)) + number(13, length)
+        yield Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
+
+
+def remove_links() -> Request:
+    """Removes all links of the site, both ends of each, in one go."""
+    body = _link_message(0) + number(_GROUP, _OUR_GROUP)
+    return Request("interfaces", _DELETE_LINK, CHANGE, body)
+
+
+def read_tag(channel: Channel) -> str:
+    """The tag of the site that the channel leads into; empty where there is none."""
+    for link in channel.dump(Request("interfaces", _GET_LINK, CHANGE, _link_message(0))):
+        if struct.unpack_from("=i", link, 4) == (_LOOPBACK,):
+            return attributes(link, _LINK_BYTES).get(_ALIAS, b"").rstrip(b"\0").decode()
+    return ""
+
+
+def remove_tag() -> Request:
+    """Makes the site one like any other."""
+    body = _link_message(_LOOPBACK) + attribute(_ALIAS)
+    return Request("tag of a site", _NEW_LINK, CHANGE, body)
+
+
+def connect(
+    topology: Topology,
+    site: str,
+    initial_window: int,
+    congestion_control: str | None = None,
+    through: str | None = None,
+) -> Iterator[Request]:
+    """Tells the site its neighbours' hardware addresses and its way to every other site.
+
+    `initial_window` (packets) and, if given, the congestion control hold for every connection.
+    With `through`, only what concerns the link to that neighbour.
+    """
+    here = topology.rank(site)
+    for name in topology.neighbours(site):
+        if through not in (None, name):
+            continue
+        neighbour = topology.rank(name)
+        body = struct.pack(
+            "=BxxxiHBB", socket.AF_INET, device_index(neighbour), _PERMANENT, 0, _UNICAST
+        )
+        body += attribute(1, _address(neighbour)) + attribute(2, hardware_address(neighbour, here))
+        what = f"neighbour {name} of {site}"
+        yield Request(what, _NEW_NEIGHBOUR, CREATE | EXCLUSIVE, body)
+    algorithm = attribute(16, congestion_control.encode() + b"\0") if congestion_control else b""
+    metrics = attribute(8, number(11, initial_window), algorithm)
+    source = attribute(7, _address(here))
+    for dst, hop in topology.next_hops(site).items():
+        if through not in (None, hop):
+            continue
+        direct = dst == hop
+        body = struct.pack(
+            "=BBBBBBBBI",
+            *(socket.AF_INET, 32, 0, 0, _MAIN_TABLE, _STATIC),
+            *(_LINK_LOCAL if direct else _EVERYWHERE, _UNICAST, 0 if direct else _ON_LINK),
+        )
+        body += attribute(1, _address(topology.rank(dst))) + source + metrics
+        body += number(4, device_index(topology.rank(hop)))
+        body += b"" if direct else attribute(5, _address(topology.rank(hop)))
+        yield Request(f"route {site} -> {dst}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
+
+
+def stop_merging(devices: Iterable[str]) -> None:
+    """Switches TSO, GSO and GRO of the current namespace's `devices` off."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        command: array.array[int] | None = None
+        for device in devices:
+            command = command or _features_off(control, device)
+            _ethtool(control, device, command)
+
+
+def _features_off(control: socket.socket, device: str) -> array.array[int]:
+    """The command (struct ethtool_sfeatures) that switches the features off.
+
+    Which bit is which feature depends on the kernel, so it is asked once.
+    """
+    sizes = array.array("I", (_GET_SET_SIZES, 0, 1 << _FEATURES, 0, 0))
+    _ethtool(control, device, sizes)
+    count = sizes[4]
+    strings = array.array("B", struct.pack("=III", _GET_STRINGS, _FEATURES, count))
+    strings.extend(bytes(count * _STRING_BYTES))
+    _ethtool(control, device, strings)
+    text = strings.tobytes()[12:]
+    names = [
+        text[at : at + _STRING_BYTES].rstrip(b"\0").decode()
+        for at in range(0, len(text), _STRING_BYTES)
+    ]
+    words = -(-count // 32)
+    command = array.array("I", (_SET_FEATURES, words, *(0 for _ in range(2 * words))))
+    for name in _MERGING_FEATURES:
+        bit = names.index(name)
+        command[2 + 2 * (bit // 32)] |= 1 << bit % 32
+    return command
+
+
+def _ethtool(control: socket.socket, device: str, command: array.array[int]) -> None:
+    where, _ = command.buffer_info()
+    fcntl.ioctl(control, _ETHTOOL, struct.pack("16sP", device.encode(), where))
+
+
+def _end(here: int, there: int, options: NetworkOptions) -> bytes:
+    """The attributes of one end of a pair.
+
+    TCP builds packets as large as the interface allows whatever its offloads are, so without them
+    the interface has to allow one segment.
+    """
+    return b"".join(
+        (
+            attribute(3, device_name(here, there).encode() + b"\0"),
+            attribute(1, hardware_address(here, there)),
+            number(4, options.mtu),
+            number(_GROUP, _OUR_GROUP),
+            number(31, 1),  # one queue in each direction, however many processors there are
+            number(32, 1),
+            b"" if options.offloads else number(40, 1),
+        )
+    )
+
+
+def _link_message(index: int, flags: int = 0, changed: int = 0) -> bytes:
+    """Sets `flags`, and clears those of `changed` that are not among them."""
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags | changed)
+
+
+def _address(rank: int) -> bytes:
+    return socket.inet_aton(site_address(rank))

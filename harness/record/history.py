@@ -1,0 +1,357 @@
+"""What happened in a run, read out of its events (pure).
+
+Checks, tables and figures all ask the same things of a log: which events belong to a task, what
+each site was doing when, when a link was busy. They are answered once, here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from trunkline.harness.record.events import (
+    ComputeFinished,
+    ComputeStarted,
+    Contributed,
+    Discarded,
+    Evaluated,
+    Event,
+    Ready,
+    Received,
+    RoundAlone,
+    RoundFinished,
+    Routed,
+    RunStarted,
+    Sent,
+    SyncFinished,
+    SyncStarted,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskDropped,
+    TaskFinished,
+    TaskHalted,
+    TaskJoined,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+    WorkerFinished,
+)
+from trunkline.harness.record.fault_events import AgentChanged, FaultEnded, FaultStarted
+
+E = TypeVar("E", bound=Event)
+Interval = tuple[int, int]
+"""(start, end) in nanoseconds since the run's start."""
+
+Outcome = Literal["completed", "abandoned", "unfinished"]
+Doing = Literal["compute", "wait", "sync"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task: how the controller started it and everything said about it, in order of time."""
+
+    started: TaskStarted
+    joined: tuple[TaskJoined, ...] = ()
+    rearranged: tuple[TaskRearranged, ...] = ()
+    halted: tuple[TaskHalted, ...] = ()
+    replanned: tuple[TaskReplanned, ...] = ()
+    contributed: tuple[Contributed, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    received: tuple[Received, ...] = ()
+    discarded: tuple[Discarded, ...] = ()
+    routed: tuple[Routed, ...] = ()
+    finished: tuple[TaskFinished, ...] = ()
+    dropped: tuple[TaskDropped, ...] = ()
+    evaluated: tuple[Evaluated, ...] = ()
+    completed: tuple[TaskCompleted, ...] = ()
+    abandoned: tuple[TaskAbandoned, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The task's id."""
+        return self.started.task
+
+    @property
+    def inputs(self) -> tuple[Contributed, ...]:
+        """What went into the sum; a mere receiver states its model too, with weight 0."""
+        return tuple(
+            event
+            for event in self.contributed
+            if event.weight != 0 or event.site in self.started.weights
+        )
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the controller said last of it."""
+        if self.abandoned:
+            return "abandoned"
+        return "completed" if self.completed else "unfinished"
+
+    @property
+    def end_ns(self) -> int | None:
+        """When its last member finished, or the controller gave it up; None if neither."""
+        ends: Mapping[Outcome, tuple[Event, ...]] = {
+            "completed": self.finished or self.completed,
+            "abandoned": self.abandoned,
+            "unfinished": (),
+        }
+        return max((event.t_ns for event in ends[self.outcome]), default=None)
+
+    @property
+    def duration_s(self) -> float | None:
+        """From its start at the controller to `end_ns`, in seconds."""
+        return None if self.end_ns is None else (self.end_ns - self.started.t_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One synchronization as a scenario's own programs report it: who began and ended it when."""
+
+    number: int
+    operation: str
+    bytes: int
+    begun_ns: Mapping[str, int]
+    ended_ns: Mapping[str, int]
+
+    @property
+    def start_ns(self) -> int:
+        """When the first site began."""
+        return min(self.begun_ns.values())
+
+    @property
+    def end_ns(self) -> int | None:
+        """When the last site had ended; None if one never did."""
+        whole = self.begun_ns.keys() == self.ended_ns.keys()
+        return max(self.ended_ns.values()) if whole else None
+
+    @property
+    def duration_s(self) -> float | None:
+        """From the first site's start to the last one's end, in seconds."""
+        return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A fault as it came to be: `end_ns` is None where nothing undid it."""
+
+    started: FaultStarted
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a worker did from `start_ns` to `end_ns`; `task` is set while it synchronizes."""
+
+    doing: Doing
+    start_ns: int
+    end_ns: int
+    task: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One task's payload of one phase on one directed link.
+
+    From the first byte handed to the link to the last byte off it: the later of the sender's
+    last hand-over, which a socket's buffer may take long before the wire does, and the last
+    arrival less the link's delay.
+    """
+
+    task: int
+    src: str
+    dst: str
+    phase: str
+    bytes: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All events of a run and its tasks in the order of their start.
+
+    `strays` are events of tasks that nobody started, and second starts of one task.
+    """
+
+    events: tuple[Event, ...]
+    tasks: tuple[Task, ...]
+    strays: tuple[Event, ...]
+    _by_kind: Mapping[type[Event], list[Event]] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> History:
+        """Sort the events of a whole log, given in its order, by task and by kind."""
+        log = tuple(events)
+        by_kind: defaultdict[type[Event], list[Event]] = defaultdict(list)
+        for event in log:
+            by_kind[type(event)].append(event)
+        tasks, strays = _tasks(log)
+        return cls(log, tasks, strays, dict(by_kind))
+
+    def all(self, kind: type[E]) -> tuple[E, ...]:
+        """Every event of a kind, in order of time."""
+        return tuple(event for event in self._by_kind.get(kind, ()) if isinstance(event, kind))
+
+    @property
+    def completed(self) -> tuple[Task, ...]:
+        """The tasks that the controller completed."""
+        return tuple(task for task in self.tasks if task.outcome == "completed")
+
+    @property
+    def run(self) -> RunStarted | None:
+        """How the run started; None in a log that does not say."""
+        return next(iter(self.all(RunStarted)), None)
+
+    @property
+    def syncs(self) -> tuple[Sync, ...]:
+        """What programs reported of their synchronizations, in the order of their start."""
+        begun: defaultdict[int, list[SyncStarted]] = defaultdict(list)
+        ended: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        for start in self.all(SyncStarted):
+            begun[start.task].append(start)
+        for end in self.all(SyncFinished):
+            ended[end.task][end.site] = end.t_ns
+        return tuple(
+            Sync(
+                number,
+                starts[0].operation,
+                max(start.bytes for start in starts),
+                {start.site: start.t_ns for start in starts},
+                ended[number],
+            )
+            for number, starts in begun.items()
+        )
+
+    @property
+    def faults(self) -> tuple[Disturbance, ...]:
+        """Everything that disturbed the run, in the order of its start."""
+        ended_ns = {event.fault: event.t_ns for event in self.all(FaultEnded)}
+        started = self.all(FaultStarted)
+        return tuple(Disturbance(event, ended_ns.get(event.fault)) for event in started)
+
+    @property
+    def end_ns(self) -> int:
+        """The time of the last event, 0 in an empty log."""
+        return self.events[-1].t_ns if self.events else 0
+
+
+def phases(history: History) -> dict[str, tuple[Phase, ...]]:
+    """What every worker did, site by site, in order of time; what never ended ends with the log.
+
+    Whoever is killed does nothing until it is started again.
+    """
+    found: defaultdict[str, list[Phase]] = defaultdict(list)
+    doing: dict[str, Phase] = {}
+    for event in history.events:
+        site = event.site
+        match event:
+            case ComputeStarted():
+                begun: Phase | None = Phase("compute", event.t_ns, event.t_ns)
+            case Ready():
+                begun = Phase("wait", event.t_ns, event.t_ns)
+            case Contributed(task=task) | SyncStarted(task=task):
+                begun = Phase("sync", event.t_ns, event.t_ns, task)
+            case (
+                ComputeFinished()
+                | SyncFinished()
+                | TaskFinished()
+                | TaskDropped()
+                | RoundFinished()
+                | RoundAlone()
+                | WorkerFinished()
+            ):
+                begun = None
+            case AgentChanged(who=who, do="kill"):
+                site, begun = who, None
+            case _:
+                continue
+        _end(doing.pop(site, None), event.t_ns, found[site])
+        if begun is not None:
+            doing[site] = begun
+    for site, phase in doing.items():
+        _end(phase, history.end_ns, found[site])
+    return {site: tuple(spans) for site, spans in found.items()}
+
+
+def transfers(
+    tasks: Iterable[Task], delays_ms: Mapping[tuple[str, str], float]
+) -> tuple[Transfer, ...]:
+    """Every payload that a site sent, with the time that it occupied the link."""
+    return tuple(transfer for task in tasks for transfer in _task_transfers(task, delays_ms))
+
+
+def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same time as ascending intervals that neither overlap nor touch."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+_KINDS: Mapping[type[Event], str] = {
+    TaskJoined: "joined",
+    TaskRearranged: "rearranged",
+    TaskHalted: "halted",
+    TaskReplanned: "replanned",
+    Contributed: "contributed",
+    Sent: "sent",
+    Received: "received",
+    Discarded: "discarded",
+    Routed: "routed",
+    TaskFinished: "finished",
+    TaskDropped: "dropped",
+    Evaluated: "evaluated",
+    TaskCompleted: "completed",
+    TaskAbandoned: "abandoned",
+}
+
+
+def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]:
+    """Two passes: an event at another site may carry its task's start's own timestamp."""
+    started: dict[int, TaskStarted] = {}
+    strays: list[Event] = []
+    for event in log:
+        if isinstance(event, TaskStarted) and started.setdefault(event.task, event) is not event:
+            strays.append(event)
+    said: dict[int, defaultdict[str, list[Event]]] = {
+        number: defaultdict(list) for number in started
+    }
+    reported = {event.task for event in log if isinstance(event, SyncStarted)}
+    for event in log:
+        part = _KINDS.get(type(event))
+        if part is None:
+            continue
+        number: int = getattr(event, "task")  # noqa: B009  every kind of _KINDS has a task
+        if number in said:
+            said[number][part].append(event)
+        elif number not in reported:
+            strays.append(event)
+    return tuple(_task(start, said[number]) for number, start in started.items()), tuple(strays)
+
+
+def _task(started: TaskStarted, said: Mapping[str, list[Event]]) -> Task:
+    parts = {part: tuple(events) for part, events in said.items()}
+    return Task(started, **parts)  # type: ignore[arg-type]  # _KINDS gives each part its type
+
+
+def _end(phase: Phase | None, now_ns: int, into: list[Phase]) -> None:
+    if phase is not None:
+        into.append(Phase(phase.doing, phase.start_ns, now_ns, phase.task))
+
+
+def _task_transfers(task: Task, delays_ms: Mapping[tuple[str, str], float]) -> Iterable[Transfer]:
+    arrived: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for into in task.received:
+        arrived[into.src, into.site][into.phase] = into.end_ns
+    for event in task.sent:
+        link = (event.site, event.dst)
+        last = arrived[link].get(event.phase)
+        if last is None:  # relayed bytes arrive as the phase that they belong to
+            last = max(arrived[link].values(), default=0)
+        end_ns = max(event.end_ns, last - round(delays_ms.get(link, 0.0) * 1e6))
+        yield Transfer(task.number, *link, event.phase, event.bytes, event.start_ns, end_ns)

@@ -1,0 +1,107 @@
+"""What every link was set to, when: the scenario's values and every change in the log (pure).
+
+Rates, delays and cuts may change during a run. Whoever judges or explains a transfer asks here
+what its link could do at that time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from trunkline.harness.record.fault_events import LinkChanged
+from trunkline.harness.record.history import History, Interval
+from trunkline.topologies.model import Link, Topology
+
+Directed = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """The values of a link from `start_ns` on; a cut link carries nothing."""
+
+    start_ns: int
+    link: Link
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The spells of every directed link, in order of time; the first one starts at 0."""
+
+    spells: Mapping[Directed, tuple[Spell, ...]]
+
+    @classmethod
+    def of(cls, history: History, topology: Topology) -> Conditions:
+        """As the topology says, and then as the events say."""
+        found: defaultdict[Directed, list[Spell]] = defaultdict(list)
+        for link in topology.links:
+            found[link.src, link.dst].append(Spell(0, link))
+        for event in history.all(LinkChanged):
+            ends = (event.src, event.dst)
+            new = replace(
+                topology.link(*ends),
+                rate_mbps=event.rate_mbps,
+                delay_ms=event.delay_ms,
+                jitter_ms=event.jitter_ms,
+                loss_percent=event.loss_percent,
+            )
+            found[ends].append(Spell(event.t_ns, new, bool(event.cuts)))
+        return cls({ends: tuple(spells) for ends, spells in found.items()})
+
+    def at(self, ends: Directed, t_ns: int) -> Link:
+        """What the link was set to at a time."""
+        spells = self.spells[ends]
+        return spells[max(0, bisect_right(spells, t_ns, key=lambda s: s.start_ns) - 1)].link
+
+    def rates_mbps(self, t_ns: int = 0) -> dict[Directed, float]:
+        """Every link's rate at a time."""
+        return {ends: self.at(ends, t_ns).rate_mbps for ends in self.spells}
+
+    def delays_ms(self, t_ns: int = 0) -> dict[Directed, float]:
+        """Every link's delay at a time."""
+        return {ends: self.at(ends, t_ns).delay_ms for ends in self.spells}
+
+    def least_delays_ms(self) -> dict[Directed, float]:
+        """The smallest delay that every link ever had."""
+        return {
+            ends: min(spell.link.delay_ms for spell in spells)
+            for ends, spells in self.spells.items()
+        }
+
+    def capacity_bytes(self, ends: Directed, spans: Iterable[Interval]) -> float:
+        """What the link's rate lets pass in these spans of time, cut or not."""
+        return sum(
+            spell.link.rate_mbps * 1e6 / 8 * (end_ns - start_ns) / 1e9
+            for span in spans
+            for spell, start_ns, end_ns in self._within(ends, *span)
+        )
+
+    def mean_rate_mbps(self, ends: Directed, end_ns: int) -> float:
+        """The link's rate, averaged from the start to that time."""
+        if len(self.spells[ends]) == 1 or not end_ns:
+            return self.spells[ends][0].link.rate_mbps
+        return self.capacity_bytes(ends, [(0, end_ns)]) * 8e3 / end_ns
+
+    def slowdowns(self, ends: Directed, start_ns: int, end_ns: int) -> int:
+        """How often the link's rate fell in that time."""
+        rates = [spell.link.rate_mbps for spell, _, _ in self._within(ends, start_ns, end_ns)]
+        return sum(after < before for before, after in pairwise(rates))
+
+    def _within(
+        self, ends: Directed, start_ns: int, end_ns: int
+    ) -> Iterable[tuple[Spell, int, int]]:
+        """The spells that overlap a time, and from when to when."""
+        spells = self.spells[ends]
+        first = max(0, bisect_right(spells, start_ns, key=lambda s: s.start_ns) - 1)
+        for index in range(first, len(spells)):
+            last = index + 1 == len(spells)
+            until_ns = end_ns if last else min(end_ns, spells[index + 1].start_ns)
+            from_ns = max(start_ns, spells[index].start_ns)
+            if from_ns < until_ns:
+                yield spells[index], from_ns, until_ns
+            if until_ns == end_ns:
+                return

@@ -1,0 +1,238 @@
+"""The run folder: the one place that writes what a run leaves behind.
+
+    runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
+        scenario.yaml resolved.yaml environment.json events.jsonl log/
+        tables/*.csv plots/*.png plots/*.svg verdict.json report.html
+    runs/<scenario>/latest -> the one that was finished last
+
+A file is written whole under another name and then renamed, so a full disk or a crash leaves the
+old file or the new one, never half of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.config.paths import ROOT
+from trunkline.harness.processes.ownership import Owner
+
+PACKAGES = (
+    "matplotlib",
+    "mininet",
+    "numpy",
+    "pandas",
+    "pydantic",
+    "scipy",
+    "torch",
+)
+"""Whose versions can change a result."""
+
+LATEST = "latest"
+
+
+class StoreError(Exception):
+    """Something could not be read or written: what, where, why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one run; every `write_` replaces a file of it."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, scenario: str, now: datetime) -> RunFolder:
+        """Make a new folder under `root`, named after the time. Raises StoreError."""
+        home = root / scenario
+        name = f"{now:%Y%m%d-%H%M%S}"
+        with _writing(home):
+            home.mkdir(parents=True, exist_ok=True)
+        with _writing(home / LATEST):
+            if (home / LATEST).is_dir() and not (home / LATEST).is_symlink():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        for number in itertools.count(1):
+            path = home / (name if number == 1 else f"{name}-{number}")
+            with _writing(path), contextlib.suppress(FileExistsError):
+                path.mkdir()
+                break
+        folder = cls(path)
+        folder.prepare("log", "tables", "plots")
+        return folder
+
+    def be_latest(self) -> None:
+        """Let `latest` point to this run, which is complete. Raises StoreError."""
+        _point(self.path.with_name(LATEST), self.path.name)
+
+    def remove(self) -> None:
+        """Delete the run, and `latest` if it points here."""
+        latest = self.path.with_name(LATEST)
+        if latest.is_symlink() and latest.readlink() == Path(self.path.name):
+            latest.unlink()
+        shutil.rmtree(self.path)
+
+    def prepare(self, *parts: str) -> None:
+        """Make these subfolders where they are missing. Raises StoreError."""
+        for part in parts:
+            with _writing(self.path / part):
+                (self.path / part).mkdir(parents=True, exist_ok=True)
+
+    @property
+    def events(self) -> Path:
+        """The event log."""
+        return self.path / "events.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """Where the agents' own output goes."""
+        return self.path / "log"
+
+    def read_text(self, name: str, missing: str | None = None) -> str:
+        """A file of the folder, or what stands for one that is missing.
+
+        StoreError says which is missing or cannot be read.
+        """
+        path = self.path / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            if missing is not None:
+                return missing
+            raise StoreError(f"{path}: is missing, so {self.path} is no complete run") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"{path}: cannot be read: {error}") from None
+
+    def read_json(self, name: str, missing: dict[str, Any]) -> dict[str, Any]:
+        """A file that holds a JSON object, or what stands for one that is missing.
+
+        StoreError says that it is none.
+        """
+        if not (self.path / name).exists():
+            return missing
+        try:
+            value = json.loads(self.read_text(name))
+        except ValueError as error:
+            raise StoreError(f"{self.path / name}: is no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise StoreError(f"{self.path / name}: allowed is a JSON object")
+        return value
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text file; what no UTF-8 can hold, such as half a character, becomes `?`."""
+        self.write_bytes(name, text.encode(errors="replace"))
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a value as readable JSON."""
+        self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        """Write `tables/<name>.csv`, numbers to the microsecond, the byte, the bit per second."""
+        self.write_text(f"tables/{name}.csv", table.to_csv(index=False, float_format="%.6f"))
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file, all or nothing. Raises StoreError."""
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with _writing(path):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                draft.write_bytes(content)
+                draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)
+
+
+def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None) -> dict[str, Any]:
+    """The content of `environment.json`: what, besides the scenario, a result may depend on.
+
+    And `owner`, the process that carries out the run (see `ownership`).
+
+    `guest_kernel` is the release of the kernel that the network ran in, where that is not the
+    host's. `commit` is null outside a git checkout; it ends in `-dirty` where files were changed.
+    """
+    return {
+        "version": version("trunkline"),
+        "commit": _commit(ROOT),
+        "backend": backend,
+        "clock": clock,
+        "seed": seed,
+        "kernel": guest_kernel or platform.release(),
+        "host": {
+            "system": platform.system(),
+            "kernel": platform.release(),
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+        },
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "owner": Owner.me().tag,
+    }
+
+
+def _point(link: Path, target: str) -> None:
+    """Let the symbolic link point to its new target, with no moment without one."""
+    draft = link.with_name(f".{link.name}.{os.getpid()}")
+    with _writing(link):
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(target)
+        try:
+            draft.replace(link)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+_REMEDIES: Mapping[int, str] = {
+    errno.ENOSPC: "free some space, or choose another folder for runs",
+    errno.EDQUOT: "free some of your quota, or choose another folder for runs",
+    errno.EACCES: "make it writable for you, or choose another folder for runs",
+    errno.EPERM: "make it writable for you, or choose another folder for runs",
+    errno.EROFS: "choose a folder for runs that is not on a read-only file system",
+    errno.ENOTDIR: "move the file that is where a folder should be",
+    errno.EEXIST: "move the file that is where a folder should be",
+    errno.EISDIR: "move the folder that is where a file should be",
+}
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        remedy = _REMEDIES.get(error.errno or 0, "choose another folder for runs")
+        raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
+
+
+def version(package: str) -> str | None:
+    """The version of an installed package; None if it is not."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit(root: Path) -> str | None:
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        found = subprocess.run(
+            [*command, "--exclude=*"], capture_output=True, text=True, check=False, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

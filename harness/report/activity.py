@@ -1,0 +1,68 @@
+"""What every site did when, as the bars of a Gantt chart (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from trunkline.harness.record.events import Received, Sent
+from trunkline.harness.record.history import History, Interval, Task, phases, union
+
+Bar = tuple[float, float, float, float]
+"""(start_s, end_s, y, height) in a chart whose rows are one high and count downwards."""
+
+KINDS = (
+    "compute",
+    "wait for a group",
+    "in a task",
+    "scatter and reduce",
+    "multicast",
+    "help with other tasks",
+)
+"""What a bar shows, in the order of drawing."""
+
+
+def bars(
+    history: History, rows: Mapping[str, int], window_s: tuple[float, float]
+) -> dict[str, list[Bar]]:
+    """The bars of each of KINDS, each in its site's row.
+
+    Of a synchronization, the upper half shows when contributions moved and were added, the lower
+    half when results moved; where they overlap in time, chunks were pipelined. Work for tasks
+    that the site is no member of is the line under its row.
+    """
+    found: dict[str, list[Bar]] = {kind: [] for kind in KINDS}
+
+    def add(name: str, site: str, spans: Iterable[Interval], y: float, height: float) -> None:
+        for start_ns, end_ns in spans:
+            start_s, end_s = max(start_ns / 1e9, window_s[0]), min(end_ns / 1e9, window_s[1])
+            if site in rows and start_s < end_s:
+                found[name].append((start_s, end_s, rows[site] + y, height))
+
+    names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
+    for site, done in phases(history).items():
+        for phase in done:
+            add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
+    helped: defaultdict[str, list[Interval]] = defaultdict(list)
+    for task in history.tasks:
+        for (site, flow), span in _task_spans(task).items():
+            if site not in task.started.group:
+                helped[site].append(span)
+            elif flow == "in":
+                add("scatter and reduce", site, [span], -0.32, 0.29)
+            elif flow == "out":
+                add("multicast", site, [span], -0.03, 0.29)
+    for site, intervals in helped.items():
+        add("help with other tasks", site, union(intervals), 0.31, 0.09)
+    return found
+
+
+def _task_spans(task: Task) -> dict[tuple[str, str], Interval]:
+    """(site, phase) -> from the first byte that the site sent or received to the last."""
+    spans: dict[tuple[str, str], Interval] = {}
+    moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)
+    for event in moved:
+        key = (event.site, event.phase)
+        start_ns, end_ns = spans.get(key, (event.start_ns, event.end_ns))
+        spans[key] = min(start_ns, event.start_ns), max(end_ns, event.end_ns)
+    return spans

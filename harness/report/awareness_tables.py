@@ -1,0 +1,109 @@
+"""What sites measured of their links, and how right their clocks were, beside the truth (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record.awareness_events import ClockSynchronized, RateMeasured
+from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.scenario import awareness_section
+from trunkline.harness.scenario.loading import Scenario
+
+PROBES = {
+    "t_s": "float64",
+    "src": "str",
+    "dst": "str",
+    "rate_mbps": "float64",
+    "estimate_mbps": "float64",
+    "error_percent": "float64",
+    "formula_mbps": "float64",
+    "chunks": "int64",
+    "bytes": "int64",
+    "least_delay_ms": "float64",
+}
+CLOCKS = {
+    "t_s": "float64",
+    "site": "str",
+    "server": "str",
+    "ahead_ms": "float64",
+    "before_ms": "float64",
+    "error_ms": "float64",
+    "delay_ms": "float64",
+}
+
+
+def tables(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:
+    """All of them by name."""
+    return {"probes": probes(history, scenario), "clocks": clocks(history, scenario)}
+
+
+def probes(history: History, scenario: Scenario) -> pd.DataFrame:
+    """One row per measurement, in order of time.
+
+    `rate_mbps` is what the link was set to then. `formula_mbps` is what the estimator would have
+    said of chunks of that size that meet no queue, on a link that TCP fills, with clocks that are
+    right: less than the rate by the propagation that is left in it.
+    """
+    conditions = Conditions.of(history, scenario.topology)
+    share = payload_share(scenario.network.mtu)
+    awareness = scenario.scheme.awareness
+    estimator = awareness.estimator if awareness else ""
+    rows = []
+    for event in history.all(RateMeasured):
+        ends: Directed = (event.src, event.dst)
+        link, back = (conditions.at(each, event.t_ns) for each in (ends, ends[::-1]))
+        both_ms = link.delay_ms + back.delay_ms
+        extra_ms = {"one_way": link.delay_ms, "round_trip": 0.75 * both_ms}
+        size_mbit = event.bytes / event.chunks * 8e-6 / share
+        took_s = size_mbit / link.rate_mbps + extra_ms.get(estimator, 0.0) / 1e3
+        rows.append(
+            {
+                "t_s": event.t_ns / 1e9,
+                "src": event.src,
+                "dst": event.dst,
+                "rate_mbps": link.rate_mbps,
+                "estimate_mbps": event.rate_mbps,
+                "error_percent": 100 * (event.rate_mbps / link.rate_mbps - 1),
+                "formula_mbps": size_mbit / took_s,
+                "chunks": event.chunks,
+                "bytes": event.bytes,
+                "least_delay_ms": event.least_delay_ms,
+            }
+        )
+    return _table(PROBES, rows)
+
+
+def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
+    """One row whenever a site was told the time, in order of time.
+
+    Its clock was `ahead_ms` of that of the site of the controller whose time it was told; with its
+    correction it was still ahead by `before_ms` until then, and by `error_ms` since.
+    """
+    rows = []
+    for event in history.all(ClockSynchronized):
+        backup = scenario.failover.backup if event.controller else None
+        right = awareness_section.clock(scenario, backup or scenario.controller_site)
+        own_ns = awareness_section.clock(scenario, event.site).read_ns(event.t_ns)
+        ahead_ns = own_ns - right.read_ns(event.t_ns)
+        before_ns = event.before_ns
+        rows.append(
+            {
+                "t_s": event.t_ns / 1e9,
+                "site": event.site,
+                "server": event.server,
+                "ahead_ms": ahead_ns / 1e6,
+                "before_ms": None if before_ns is None else (ahead_ns + before_ns) / 1e6,
+                "error_ms": (ahead_ns + event.correction_ns) / 1e6,
+                "delay_ms": event.delay_ms,
+            }
+        )
+    return _table(CLOCKS, rows)
+
+
+def _table(columns: Mapping[str, str], rows: list[dict[str, object]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(columns)).astype(dict(columns))

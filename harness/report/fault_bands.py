@@ -1,0 +1,101 @@
+"""A run's faults in its figures: named in a strip, marked where and when they hold (pure).
+
+Whatever a fault is aimed at, its band is pale behind everything. In a chart with a row per site,
+an agent that is dead or stopped is hatched, and a link has a line over the rows of both its ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.fault_layout import Lane, lanes, span_s
+
+COLOUR = "#d55e00"
+LANE_IN = 0.15
+"""The height of one lane of the strip, in inches."""
+
+BEHIND = 0.10
+"""Opacity of a band: where several overlap it is darker."""
+
+HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
+
+
+def below_a_strip(
+    size_in: tuple[float, float], faults: Sequence[Disturbance], window_s: tuple[float, float]
+) -> tuple[Figure, Axes]:
+    """A chart of this width and height, with a strip above it if there are any faults."""
+    width_in, height_in = size_in
+    shown = lanes(faults, window_s, width_in)
+    if not shown:
+        figure = Figure(figsize=size_in, layout="constrained")
+        return figure, figure.add_subplot()
+    strip_in = LANE_IN * (2 + max(lane.number for lane in shown))
+    figure = Figure(figsize=(width_in, height_in + strip_in), layout="constrained")
+    strip, axes = figure.subplots(2, sharex=True, height_ratios=(strip_in, height_in))
+    _fill(strip, shown)
+    return figure, axes
+
+
+def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
+    """A band over the whole height for every fault with a target; x is seconds."""
+    for fault in faults:
+        if fault.started.targets:
+            axes.axvspan(
+                *span_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
+            )
+
+
+def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
+    """A band for every task that ran while a fault with a target went on; x is the row.
+
+    The first one has a label for a legend.
+    """
+    end_s = tasks["end_s"].fillna(math.inf)
+    label = "while a fault went on"
+    for fault in faults:
+        from_s, until_s = span_s(fault, (0.0, math.inf))
+        during = (tasks["start_s"] < until_s) & (end_s > from_s)
+        for row in np.flatnonzero(during) if fault.started.targets else ():
+            span = (row - 0.5, row + 0.5)
+            axes.axvspan(*span, color=COLOUR, alpha=BEHIND, lw=0, zorder=0, label=label)
+            label = "_"  # in no legend
+
+
+def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
+    """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
+    for fault in faults:
+        start_s, end_s = span_s(fault, axes.get_xlim())
+        names = {name for target in fault.started.targets for name in target.split(" -> ")}
+        for site in sorted(names & rows.keys()):
+            if hatch := HATCHES.get(fault.started.verb):
+                _hatched(axes, start_s, end_s, rows[site], hatch)
+            else:
+                axes.hlines(rows[site] - 0.39, start_s, end_s, color=COLOUR, lw=1.6)
+
+
+def _fill(axes: Axes, shown: Sequence[Lane]) -> None:
+    """One bar per fault, with its text."""
+    for lane in shown:
+        size = (lane.end_s - lane.start_s, 0.84)
+        corner = (lane.start_s, lane.number - 0.42)
+        axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
+        place, side = (lane.end_s, "right") if lane.left_of_end else (lane.start_s, "left")
+        text = f" {lane.text} "
+        axes.text(place, lane.number, text, size=6, va="center_baseline", ha=side)
+    axes.set_ylim(max((lane.number for lane in shown), default=0) + 0.6, -0.6)
+    axes.set_yticks([0], ["faults"])
+    axes.tick_params(length=0, labelbottom=False)
+    axes.spines[:].set_visible(False)
+
+
+def _hatched(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
+    corner, size = (start_s, row - 0.4), (end_s - start_s, 0.84)
+    axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))

@@ -1,0 +1,75 @@
+"""Where a run's faults go in a picture that is as wide as its time, and in which words (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trunkline.harness.record.history import Disturbance
+
+CHARACTERS = 44
+"""More of a fault's text is not shown."""
+
+LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
+"""A drawn time has up to 17 digits; figures show four."""
+
+WIDTH_IN = 7.16
+"""How wide figures are if nothing else is asked for: both columns of a paper's page."""
+
+WIDTH_CHARACTERS = 160
+"""About so many characters of a strip's font fit beside each other in a chart of that width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A fault's place in the strip, in seconds; its text is right of `start_s` or left of `end_s`.
+
+    `end_s` is the window's where nothing ended the fault before.
+    """
+
+    number: int
+    text: str
+    start_s: float
+    end_s: float
+    left_of_end: bool
+
+
+def lanes(
+    faults: Sequence[Disturbance], window_s: tuple[float, float], width_in: float = WIDTH_IN
+) -> tuple[Lane, ...]:
+    """Where the faults that can be seen in a window go, so that no two overlap."""
+    taken_s: list[float] = []
+    found = []
+    character_s = (window_s[1] - window_s[0]) / (WIDTH_CHARACTERS * width_in / WIDTH_IN)
+    for fault in faults:
+        start_s, end_s = (
+            min(max(time_s, window_s[0]), window_s[1]) for time_s in span_s(fault, window_s)
+        )
+        if start_s == end_s and start_s in window_s:
+            continue
+        text = shown(fault.started.text)
+        text_s = (len(text) + 2) * character_s
+        left_of_end = start_s + text_s > window_s[1]
+        from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)
+        free = (n for n, until_s in enumerate(taken_s) if until_s <= from_s)
+        number = next(free, len(taken_s))
+        taken_s[number : number + 1] = [window_s[1] if left_of_end else to_s]
+        found.append(Lane(number, text, start_s, end_s, left_of_end))
+    return tuple(found)
+
+
+def span_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
+    """When it went on; what nothing ended goes on to the window's end."""
+    start_s = fault.started.t_ns / 1e9
+    return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
+
+
+def shown(text: str) -> str:
+    """A fault's text as figures have room for it."""
+    text = LONG_NUMBER.sub(lambda number: _rounded(float(number[0])), text)
+    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"

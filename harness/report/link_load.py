@@ -1,0 +1,74 @@
+"""How busy every link was over time, in equal steps (pure).
+
+The log says of each payload when its first and last byte used a link; in between it is taken to
+have moved evenly. So a step shows what the links carried, not every pause of TCP's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.record.history import History, transfers
+from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.topologies.model import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Per step (row) and link (column): payload over what the rate lets pass, and if it was cut.
+
+    `share` may be above 1 by rounding only; a link whose rate was 0 all the step has none.
+    """
+
+    step_s: float
+    links: tuple[Directed, ...]
+    share: NDArray[np.float64]
+    cut: NDArray[np.bool_]
+
+    @property
+    def steps(self) -> int:
+        """How many."""
+        return len(self.share)
+
+
+def loads(history: History, topology: Topology, steps: int) -> Loads:
+    """The loads of a run's links, in the topology's order."""
+    conditions = Conditions.of(history, topology)
+    links = tuple((link.src, link.dst) for link in topology.links)
+    column = {ends: number for number, ends in enumerate(links)}
+    edges_ns = np.linspace(0.0, max(history.end_ns, 1), steps + 1)
+    moved = np.zeros((steps, len(links)))
+    for transfer in transfers(history.tasks, conditions.least_delays_ms()):
+        start_ns, end_ns = transfer.start_ns, max(transfer.end_ns, transfer.start_ns + 1)
+        first = max(0, int(np.searchsorted(edges_ns, start_ns, "right")) - 1)
+        last = min(steps, int(np.searchsorted(edges_ns, end_ns, "left")))
+        here = np.clip(edges_ns[first : last + 1], start_ns, end_ns)
+        moved[first:last, column[transfer.src, transfer.dst]] += (
+            np.diff(here) * transfer.bytes / (end_ns - start_ns)
+        )
+    room = np.empty_like(moved)
+    cut = np.zeros(moved.shape, dtype=bool)
+    for number, ends in enumerate(links):
+        spells = conditions.spells[ends]
+        rates = [spell.link.rate_mbps / 8e3 for spell in spells]  # bytes per nanosecond
+        room[:, number] = _per_step(spells, rates, edges_ns)
+        if any(spell.is_cut for spell in spells):
+            cuts = [float(spell.is_cut) for spell in spells]
+            cut[:, number] = _per_step(spells, cuts, edges_ns) > 0
+    share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
+    return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
+
+
+def _per_step(
+    spells: Sequence[Spell], values: Sequence[float], edges_ns: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The integral over each step of what has one value per spell."""
+    starts_ns = np.array([*(spell.start_ns for spell in spells), edges_ns[-1]], dtype=np.float64)
+    starts_ns = np.maximum.accumulate(np.minimum(starts_ns, edges_ns[-1]))
+    whole = np.concatenate(([0.0], np.cumsum(np.diff(starts_ns) * np.array(values))))
+    return np.diff(np.interp(edges_ns, starts_ns, whole))

@@ -1,0 +1,77 @@
+"""How a run ended, and what somebody did to it while it went on, in words (pure).
+
+Whoever compares runs has to know of both: a run that was cut short, or had an outage that its
+scenario does not tell of, is no equal of the others.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from trunkline.agents.control.termination import ASKED
+from trunkline.harness.faults.fault_types import Heal
+from trunkline.harness.record.events import RunFinished, Stopping
+from trunkline.harness.record.fault_events import CommandTyped, FaultStarted
+from trunkline.harness.record.history import History
+
+INTERRUPTED = "interrupted"
+"""Why a run ended that Ctrl-C, or a signal, ended."""
+
+LETTERS = 200
+"""Of what is told, the first so many are."""
+
+SHOWN = 5
+"""Things done by hand that are told; the rest are counted."""
+
+
+def ended(history: History) -> str:
+    """Why the run ended, in the words of its log."""
+    finished = history.all(RunFinished)
+    if not finished:
+        return f"the log breaks off at {_s(history.end_ns)}"
+    return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "nothing is said"
+
+
+def done(history: History) -> tuple[str, ...]:
+    """What was done to the run by hand, in order of time; the last may be that it was ended."""
+    end_ns = _end_ns(history)
+    return (*_done(history), *([] if end_ns is None else [f"ended at {_s(end_ns)}"]))
+
+
+def told(history: History) -> str:
+    """`done` in one line, of bounded length; empty where nothing was done."""
+    every = list(done(history))
+    if len(every) > SHOWN:
+        every[SHOWN - 1 : -1] = [f"{len(every) - SHOWN} more"]
+    return "; ".join(every)
+
+
+def account(history: History) -> str:
+    """How the run ended and what was done to it by hand, in one line; empty for an empty log."""
+    hand = f"; by hand: {told(history)}" if done(history) else ""
+    return f"{ended(history)}{hand}" if history.events else ""
+
+
+def _done(history: History) -> Iterator[str]:
+    """All but the end, and the heal that asking for the end brings with it."""
+    faults = [fault for fault in history.all(FaultStarted) if fault.asked]
+    asked = any(event.reason == ASKED for event in history.all(Stopping))
+    if asked and faults and faults[-1].verb == Heal.VERB:
+        faults.pop()
+    deeds = [(fault.t_ns, fault.text) for fault in faults]
+    deeds += [(command.t_ns, command.line) for command in history.all(CommandTyped)]
+    for t_ns, text in sorted(deeds):
+        yield f"{textwrap.shorten(text, LETTERS, placeholder='…')} at {_s(t_ns)}"
+
+
+def _end_ns(history: History) -> int | None:
+    """When somebody ended the run; None where nobody did."""
+    asked = (event.t_ns for event in history.all(Stopping) if event.reason == ASKED)
+    finished = history.all(RunFinished)
+    cut = (event.t_ns for event in finished if INTERRUPTED in event.reason.split("; "))
+    return min((*asked, *cut), default=None)
+
+
+def _s(time_ns: int) -> str:
+    return f"{time_ns / 1e9:.3f} s"

@@ -1,0 +1,263 @@
+"""From a finished run's folder to its tables, figures and verdict.
+
+Tables, figures and verdict come of `events.jsonl` and `resolved.yaml` alone, so they can be made
+again at any time, by a later version, and a verdict never depends on what the run's own processes
+believed. The page also shows `environment.json`, and `scenario.yaml` as it was given.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trunkline.agents.planning.bound import bound
+from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.checks import summation_order, task_checks
+from trunkline.harness.checks.verdict import Check, Rules, Verdict
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record import event_reading
+from trunkline.harness.record.event_reading import EventError
+from trunkline.harness.record.events import Event, TaskStarted
+from trunkline.harness.record.history import History, Sync, Task
+from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.report import awareness_tables, tables
+from trunkline.harness.report.pages import comparison_page
+from trunkline.harness.report.pages.run_page import Story, page
+from trunkline.harness.report.tables import Forecast
+from trunkline.harness.scenario import user_code
+from trunkline.harness.scenario.failover_timeouts import patience
+from trunkline.harness.scenario.loading import Scenario, load
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
+
+CLOSE_UP_TASKS = 24
+"""A run of more tasks than twice these gets a second Gantt chart, of its first so many tasks."""
+
+
+def build(run_dir: Path, width_in: float | None = None) -> Verdict:
+    """Make all that a run folder says of its run again, and return the verdict.
+
+    That is `tables/`, `plots/`, `verdict.json` and `report.html`. Figures are drawn `width_in`
+    inches wide, or as wide as they usually are. Raises what `read` does.
+    """
+    folder = RunFolder(run_dir)
+    story = read(run_dir)
+    for name, table in story.tables.items():
+        folder.write_table(name, table)
+    if story.scenario.outputs.plots or width_in is not None:
+        _draw(folder, story, {} if width_in is None else {"width_in": width_in})
+    folder.write_json("verdict.json", story.verdict.to_json())
+    folder.write_text("report.html", page(story, _files(run_dir)))
+    return story.verdict
+
+
+def read(run_dir: Path) -> Story:
+    """What a run folder says of its run; nothing is written.
+
+    A log with a line that is no event makes the verdict `fail`, and the run ends there.
+    Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
+    """
+    folder = RunFolder(run_dir)
+    text = folder.read_text("events.jsonl")
+    resolved = folder.read_text("resolved.yaml")
+    scenario = load(run_dir / "resolved.yaml")
+    history, unreadable = _history(text)
+    if unreadable is None:
+        verdict = task_checks.judge(history, rules(scenario))
+    else:
+        verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable))])
+    return Story(
+        scenario=scenario,
+        verdict=verdict,
+        history=history,
+        tables=_tables(scenario, history),
+        environment=folder.read_json("environment.json", missing={}),
+        given=folder.read_text("scenario.yaml", missing=""),
+        resolved=resolved,
+    )
+
+
+def compare(
+    run_dirs: Sequence[Path], page_file: Path, cells: comparison_page.Cells | None = None
+) -> None:
+    """Write the page that shows runs beside each other, the first as the baseline.
+
+    With `cells` they are the first trials of those. Raises what `read` does, and StoreError where
+    the page cannot be written.
+    """
+    folders = [each.resolve() for each in run_dirs]
+    text = comparison_page.page(folders, list(map(read, run_dirs)), cells)
+    RunFolder(page_file.parent).write_text(page_file.name, text)
+
+
+def rules(scenario: Scenario) -> Rules:
+    """What the scenario promises, as the checks want it."""
+    return Rules(
+        topology=scenario.topology,
+        task_s=scenario.limits.task_s,
+        accuracy_percent=scenario.stop.accuracy_percent,
+        expected_digest=_expected_digest(scenario),
+        programs=_programs(scenario),
+        patience_s=patience(scenario).patience_s,
+        has_backup=scenario.failover.backup is not None,
+    )
+
+
+def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
+    """What a task should take on the scenario's overlay, by its plan; equal plans are one job.
+
+    Estimate and bound count payload, so links have the rate that TCP's payload can get.
+    """
+    topology, share = scenario.topology, payload_share(scenario.network.mtu)
+    discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
+    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
+    delays_ms = topology.delays_ms()
+
+    def control_s(site: str) -> float:
+        path = topology.path(scenario.controller_site, site)
+        return sum(delays_ms[hop] for hop in pairwise(path)) / 1e3
+
+    @functools.lru_cache(maxsize=4096)
+    def of_plan(
+        forest: str, chunk_bytes: int, model_bytes: int, tensor_bytes: tuple[int, ...]
+    ) -> Forecast:
+        plan = Plan.from_json(json.loads(forest))
+        sizes = chunk_bytes, model_bytes
+        fluid_s = estimate(plan, rates_mbps, *sizes, None, discipline, bounds, tensor_bytes)
+        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline, bounds, tensor_bytes)
+        told_s = max(map(control_s, plan.participants()))
+        return Forecast(
+            estimate_s=fluid_s,
+            bound_s=bound(plan, rates_mbps, model_bytes),
+            latency_s=delayed_s - fluid_s + told_s,
+        )
+
+    def forecast(started: TaskStarted) -> Forecast:
+        sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
+        return of_plan(json.dumps(started.forest), *sizes)
+
+    return forecast
+
+
+def sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
+    """What no all-reduce of a program's could beat, in seconds; None for other operations."""
+    share = payload_share(scenario.network.mtu)
+    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
+
+    @functools.cache
+    def of_group(group: frozenset[str], size: int) -> float:
+        sites = tuple(sorted(group))
+        return bound(Plan(sites, sites, 1, ()), rates_mbps, size)
+
+    def of_sync(sync: Sync) -> float | None:
+        if sync.operation != "allreduce" or not sync.bytes:
+            return None
+        return of_group(frozenset(sync.begun_ns), sync.bytes)
+
+    return of_sync
+
+
+def _history(text: str) -> tuple[History, EventError | None]:
+    """What a log tells up to the first line that is wrong, and what is wrong with it."""
+    finished = '"run_finished"' in text  # before that nobody has put the lines in order
+    events: list[Event] = []
+    unreadable = None
+    try:
+        for event in event_reading.events(io.StringIO(text), ordered=finished):
+            events.append(event)
+    except EventError as error:
+        unreadable = error
+    return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
+
+
+def _programs(scenario: Scenario) -> tuple[str, ...] | None:
+    """The sites that run the scenario's own programs, None where agents run."""
+    if not scenario.runs_programs:
+        return None
+    kind = user_code.workload(scenario)
+    return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
+
+
+def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
+    """For a workload whose contributions have a closed form (`expected`), its exact results."""
+    kind = user_code.workload(scenario)
+    if not hasattr(kind, "expected"):
+        return None
+
+    def of_task(task: Task) -> str | None:
+        started = task.started
+        terms = {
+            event.site: Term(
+                scenario.topology.rank(event.site),
+                event.iteration,
+                started.weights[event.site],
+            )
+            for event in task.inputs
+        }
+        elements = started.bytes // ELEMENT_BYTES
+        parts: list[tuple[summation_order.Ranges, Order]] = [
+            (((0, elements),), tuple(terms.values()))
+        ]
+        if not kind.is_exact(started.weights.values()):
+            parts = summation_order.parts(task, terms, elements)
+        return (
+            digest(kind.expected(scenario.seed, parts, started.scale, elements)) if parts else None
+        )
+
+    return of_task
+
+
+def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
+    sites = scenario.topology.site_names
+    tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
+    paths = {"paths": tables.paths(history)} if scenario.scheme.auxiliary else {}
+    return {
+        "tasks": tasks,
+        "workers": tables.workers(history, sites),
+        "links": tables.links(history, scenario.topology),
+        "accuracy": tables.accuracy(history),
+        "run": tables.run(history, tasks, sites),
+        "faults": tables.faults(history),
+        **paths,
+        **(awareness_tables.tables(history, scenario) if scenario.scheme.awareness else {}),
+    }
+
+
+def _files(run_dir: Path) -> list[str]:
+    """The tables and figures of a run folder."""
+    folders = (run_dir / "tables", run_dir / "plots")
+    return sorted(
+        str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")
+    )
+
+
+def _draw(folder: RunFolder, story: Story, width: Mapping[str, Any]) -> None:
+    from trunkline.harness.report import awareness_plots, plots  # matplotlib takes a second to load
+
+    scenario, history = story.scenario, story.history
+    sites = scenario.topology.site_names
+    tasks, accuracy = story.tables["tasks"], story.tables["accuracy"]
+    plots.write(folder, "gantt", plots.gantt(history, sites, **width))
+    if len(tasks) > 2 * CLOSE_UP_TASKS:
+        until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
+        plots.write(folder, "gantt-start", plots.gantt(history, sites, (0.0, until_s), **width))
+    plots.write(folder, "tasks", plots.task_times(tasks, history.faults, **width))
+    figure = plots.link_utilisation(story.links, sites, scenario.runs_programs, **width)
+    plots.write(folder, "links", figure)
+    if len(accuracy):
+        target = scenario.stop.accuracy_percent
+        figure = plots.accuracy(accuracy, target, scenario.clock, history.faults, **width)
+        plots.write(folder, "accuracy", figure)
+    probes = story.tables.get("probes")
+    if probes is not None and len(probes):
+        conditions = Conditions.of(history, scenario.topology)
+        figure = awareness_plots.estimates(probes, conditions, history.end_ns / 1e9, **width)
+        plots.write(folder, "probes", figure)

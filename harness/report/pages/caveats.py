@@ -1,0 +1,55 @@
+"""What keeps a run from being the equal of those beside it: how it ended, what was done (pure).
+
+The page of a comparison says so above its pictures, in its table and in their legends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from trunkline.harness.report import manual_actions
+from trunkline.harness.report.pages.differences import Givens
+from trunkline.harness.report.pages.markup import Html, tag
+from trunkline.harness.report.pages.run_page import Story
+
+MOST = 40
+"""Lines of the warning, what tells most first; the rest are counted."""
+
+
+def warning(
+    stories: Mapping[str, Story], givens: Mapping[str, Givens], varied: Collection[str]
+) -> Html | None:
+    """Why not all of these runs are equals, None if they are; `varied` are keys that may differ."""
+    items = list(_lines(stories, givens, {key.partition(".")[0] for key in varied}))
+    if not items:
+        return None
+    if len(items) > MOST:
+        items[MOST:] = [f"and {len(items) - MOST} more"]
+    return tag(
+        "div",
+        tag("strong", "These runs are not equals"),
+        tag("ul", [tag("li", item) for item in items]),
+        class_="verdict is-unknown",
+    )
+
+
+def marks(story: Story, clocks: Collection[str]) -> str:
+    """What stands behind a run's name; `clocks` are those of all runs."""
+    found: list[str] = [story.verdict.outcome] * (story.verdict.outcome != "pass")
+    found += ["by hand"] * bool(manual_actions.done(story.history))
+    found += ["real clock"] * (story.scenario.clock == "real" and len(clocks) > 1)
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _lines(
+    stories: Mapping[str, Story], givens: Mapping[str, Givens], varied: Collection[str]
+) -> Iterator[str]:
+    first, *_ = givens.values()
+    for number, story in enumerate(stories.values(), 1):
+        if hand := manual_actions.told(story.history):
+            yield f"Run {number}: by hand: {hand}"
+        for problem in story.verdict.problems:
+            yield f"Run {number}: {story.verdict.outcome}: {problem}"
+    for number, name in enumerate(stories, 1):
+        if others := [part for part in givens[name].unlike(first) if part not in varied]:
+            yield f"Run {number}: not as in the first: {', '.join(others)}"

@@ -1,0 +1,192 @@
+"""The parts that pictures share: scales, axes, bars, legends (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from trunkline.harness.report.pages.markup import Child, Html, number, scrolled, tag
+
+WIDTH = 960.0
+"""Of every picture, in units of its view box; the page scales it to the window."""
+
+LETTER = 7.0
+"""About the width of a letter of a label."""
+
+LOG_RATIO = 20.0
+"""Values further apart than this factor are shown on a logarithmic axis."""
+
+Bar = tuple[float, float, float, float]
+"""x, y, width, height."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to places in the picture."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Where a value is."""
+        low, high = self.low, self.high
+        if self.log:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
+        share = (value - low) / (high - low) if high > low else 0.0
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, about: int = 6) -> tuple[float, ...]:
+        """Round values, about so many of them."""
+        if self.log:
+            found = [
+                digit * 10.0**power
+                for power in range(math.floor(math.log10(self.low)), 20)
+                for digit in (1, 2, 5)
+            ]
+            inside = [value for value in found if self.low <= value <= self.high]
+            return tuple(inside[:: -(-len(inside) // (about + 2)) or 1])
+        step = _round_step((self.high - self.low) / max(about, 1))
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return tuple(index * step for index in range(first, last + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The area of a picture in which values are shown."""
+
+    x: Scale
+    y: Scale
+
+    def axes(self, x_label: str, y_label: str = "", whole_x: bool = False) -> Html:
+        """Grid lines, numbers, labels with their units; an axis without a label has no numbers."""
+        left, right = self.x.start, self.x.end
+        bottom, top = self.y.start, self.y.end
+        y_ticks = self.y.ticks(max(2, round((bottom - top) / 40))) if y_label else ()
+        lines = [Html(f"M{number(left)} {number(self.y(v))}H{number(right)}") for v in y_ticks]
+        names = [
+            tag("text", short(v), x=left - 8, y=self.y(v) + 4, class_="tick end") for v in y_ticks
+        ]
+        x_ticks = [v for v in self.x.ticks(10) if not whole_x or v == round(v)]
+        lines += [Html(f"M{number(self.x(v))} {number(bottom)}V{number(top)}") for v in x_ticks]
+        names += [
+            tag("text", short(v), x=self.x(v), y=bottom + 18, class_="tick middle")
+            for v in x_ticks
+            if x_label
+        ]
+        title = tag("text", x_label, x=(left + right) / 2, y=bottom + 38, class_="label middle")
+        return tag(
+            "g",
+            tag("path", d="".join(lines), class_="grid"),
+            names,
+            title,
+            tag("text", y_label, x=4, y=top - 10, class_="label") if y_label else None,
+        )
+
+
+def scale(values: Iterable[float], start: float, end: float, zero: bool = True) -> Scale:
+    """A scale for values, with some room: from zero where that shows them, else logarithmic."""
+    known = [value for value in values if math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    if zero and low > 0 and high > LOG_RATIO * low:
+        return Scale(low / 1.15, high * 1.15, start, end, log=True)
+    if zero and low >= 0:
+        return Scale(0.0, high * 1.06 or 1.0, start, end)
+    room = (high - low) * 0.06 or 1.0
+    return Scale(low - room, high + room, start, end)
+
+
+def picture(height: float, label: str, *children: Child | Iterable[Child]) -> Html:
+    """An SVG picture; the label is what a reader who does not see it is told."""
+    box = f"0 0 {number(WIDTH)} {number(height)}"
+    return tag("svg", *children, viewBox=box, role="img", aria_label=label)
+
+
+def figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
+    """A picture with what belongs above it and a caption below."""
+    parts = caption if isinstance(caption, list | tuple) else [caption]
+    return tag(
+        "figure", *above, scrolled(image, "picture, can be scrolled"), tag("figcaption", *parts)
+    )
+
+
+def legend(
+    entries: Iterable[tuple[str, str]], shape: str = "bar", lines: Container[str] = ()
+) -> Html:
+    """What colours and shapes mean: (class, meaning) of each; shapes are `bar`, `dot`, `line`.
+
+    Classes among `lines` are drawn as lines, whatever the shape of the others.
+    """
+    made = [
+        tag("li", _key(kind, "line" if kind in lines else shape), text) for kind, text in entries
+    ]
+    return tag("ul", made, class_="legend")
+
+
+def bars(shown: Iterable[Bar], class_: str) -> Html:
+    """Many bars as one element."""
+    path = "".join(
+        f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
+        for x, y, width, height in shown
+    )
+    return tag("path", d=path, class_=class_)
+
+
+def line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:
+    """A line through points, or one that keeps each value until the next."""
+    shown = [(number(x), number(y)) for x, y in points]
+    begin = f"M{shown[0][0]} {shown[0][1]}" if shown else ""
+    path = "".join(f"H{x}V{y}" if steps else f"L{x} {y}" for x, y in shown[1:])
+    return tag("path", d=begin + path, class_=class_)
+
+
+def dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
+    """Many dots as one element: lines of no length with round ends."""
+    path = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
+    return tag("path", d=path, class_=f"dots {class_}")
+
+
+def short(value: float) -> str:
+    """A number to four digits."""
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def fitted(text: str, width: float) -> str:
+    """A text that is no wider."""
+    letters = max(2, int(width / LETTER))
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def merged(
+    spans: Iterable[tuple[float, float]], gap: float, least: float
+) -> list[tuple[float, float]]:
+    """The spans in order, those less than `gap` apart as one, none shorter than `least`."""
+    found: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        end = max(end, start + least)
+        if found and gap > 0 and start - found[-1][1] < gap:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _key(class_: str, shape: str) -> Html:
+    shapes: dict[str, Callable[[], Html]] = {
+        "bar": lambda: tag("rect", x=1, y=1, width=16, height=10, class_=class_),
+        "dot": lambda: tag("path", d="M9 6h0", class_=f"dots {class_}"),
+        "line": lambda: tag("path", d="M1 6h16", class_=class_),
+    }
+    return tag("svg", shapes[shape](), viewBox="0 0 18 12", class_="key", aria_hidden="true")
+
+
+def _round_step(least: float) -> float:
+    """The next of 1, 2, 5, 10, ... times a power of ten."""
+    if least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-9))

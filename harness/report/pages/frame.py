@@ -1,0 +1,78 @@
+"""What every page has: head, title, contents, sections, and no way to reach out (pure)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trunkline.harness.report.pages.markup import Child, Html, join, tag
+from trunkline.harness.report.pages.overlay_section import SCRIPT
+
+STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+
+MARKS = {"pass": "✓", "unknown": "?", "fail": "✗"}
+"""Beside each verdict: no colour alone says which it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page with a heading of its own; `name` is its anchor."""
+
+    name: str
+    title: str
+    content: Sequence[Child]
+
+
+def page(title: str, lead: Iterable[Child], sections: Iterable[Section], end: Child) -> str:
+    """A whole page. It may load nothing, and run no script but the one that it carries."""
+    shown = [section for section in sections if any(part is not None for part in section.content)]
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{title} - Trunkline"),
+        tag("style", Html(STYLE)),
+    )
+    links = [tag("li", tag("a", part.title, href=f"#{part.name}")) for part in shown]
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", tag("h1", title), lead),
+        tag("nav", tag("ul", links), aria_label="contents"),
+        tag(
+            "main",
+            [tag("section", tag("h2", part.title), part.content, id=part.name) for part in shown],
+            id="content",
+        ),
+        tag("footer", end),
+        tag("script", Html(SCRIPT)),
+    )
+    return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en"), "\n"])
+
+
+def mark(outcome: str) -> Html:
+    """A verdict in a word, with its mark and colour."""
+    return tag("span", f"{MARKS.get(outcome, '')} {outcome}".strip(), class_=f"is-{outcome}")
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
+    """Numbers that matter most: (what, value, remark) of each."""
+    return tag(
+        "dl",
+        [
+            tag("div", tag("dt", what), tag("dd", value, tag("small", remark) if remark else None))
+            for what, value, remark in entries
+        ],
+        class_="tiles",
+    )
+
+
+def folded(summary: str, *content: Child, file: str | None = None) -> Html:
+    """What most readers do not need; with a `file` that has it, paper names that instead."""
+    return tag("details", tag("summary", summary, data_file=file), *content)

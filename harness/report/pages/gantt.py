@@ -1,0 +1,218 @@
+"""What every site did over time, with the faults: a row per site (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from trunkline.harness.record.history import Disturbance, History, phases
+from trunkline.harness.report import activity
+from trunkline.harness.report.fault_layout import Lane, lanes, span_s
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Html, tag
+
+CLASSES: Mapping[str, str] = dict(
+    zip(
+        activity.KINDS,
+        ("fill-compute", "fill-wait", "fill-task", "fill-reduce", "fill-multicast", "fill-ink"),
+        strict=True,
+    )
+)
+
+MOST_BARS = 12_000
+"""Of more bars, those near each other become one: a page has to stay small."""
+
+MOST_TITLES = 600
+"""Tasks at sites up to which each says its number and times where the mouse is."""
+
+MOST_LANES, MOST_NAMED = 12, 80
+"""Lanes of faults with their names; where there are more faults, none is named."""
+
+LANE = 15.0
+HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
+
+PATTERNS = tag(
+    "defs",
+    *(
+        tag(
+            "pattern",
+            tag("path", d=path, class_="line-fault"),
+            id=name,
+            width=6,
+            height=6,
+            patternUnits="userSpaceOnUse",
+        )
+        for name, path in (("dead", "M0 0L6 6M6 0L0 6"), ("paused", "M0 6L6 0"))
+    ),
+)
+
+
+def gantt(history: History, sites: Sequence[str], clock: str) -> Html:
+    """The whole run, as a figure."""
+    window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
+    shown = lanes(history.faults, window_s)
+    many = len(shown) > MOST_NAMED
+    named = [lane for lane in shown if lane.number < MOST_LANES and not many]
+    strip = LANE * (2 + max((lane.number for lane in named), default=-2))
+    row = 26.0 if len(sites) <= 20 else 15.0
+    left = 14 + LETTER * max(6, *map(len, sites))
+    top = strip + 4
+    bottom = top + row * len(sites)
+    x = Scale(*window_s, left, WIDTH - 8)
+    frame = Frame(x, Scale(0, 1, bottom, top))
+    bars, gap_s = _bars(history, sites, window_s, x, top, row)
+    picture = charts.picture(
+        bottom + 46,
+        f"A row for each of {len(sites)} sites: what it did from 0 to {window_s[1]:.1f} s. "
+        "The tables of sites and tasks below say the same in numbers.",
+        PATTERNS,
+        frame.axes(f"{clock} time (s)"),
+        _bands(history.faults, x, top, bottom),
+        [
+            tag("text", site, x=left - 8, y=top + (rank + 0.5) * row + 4, class_="tick end")
+            for rank, site in enumerate(sites)
+        ],
+        [charts.bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
+        _in_rows(history.faults, sites, x, top, row),
+        _numbers(history, sites, x, top, row),
+        _strip(named, x),
+    )
+    used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
+    return charts.figure(picture, _caption(history, shown, named, gap_s), charts.legend(used))
+
+
+def _bars(
+    history: History,
+    sites: Sequence[str],
+    window_s: tuple[float, float],
+    x: Scale,
+    top: float,
+    row: float,
+) -> tuple[dict[str, list[charts.Bar]], float]:
+    """The bars on the page, and how near each other those are that were made one, in seconds."""
+    ranks = {site: rank for rank, site in enumerate(sites)}
+    found = activity.bars(history, ranks, window_s)
+    gap = 0.0
+    while True:
+        drawn = {kind: list(_drawn(bars, x, top, row, gap)) for kind, bars in found.items()}
+        if sum(map(len, drawn.values())) <= MOST_BARS or gap > x.end - x.start:
+            return drawn, gap * (window_s[1] - window_s[0]) / (x.end - x.start)
+        gap = gap * 2 or 0.25
+
+
+def _drawn(
+    bars: Sequence[activity.Bar], x: Scale, top: float, row: float, gap: float
+) -> Iterator[charts.Bar]:
+    spans: defaultdict[tuple[float, float], list[tuple[float, float]]] = defaultdict(list)
+    for start_s, end_s, y, height in bars:
+        spans[y, height].append((x(start_s), x(end_s)))
+    for (y, height), of_row in sorted(spans.items()):
+        for start, end in charts.merged(of_row, gap, 0.3):
+            yield start, top + (y + 0.5) * row, end - start, height * row
+
+
+def _bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:
+    """Behind everything, while anything was disturbed."""
+    spans = [
+        (x(min(start_s, x.high)), x(min(end_s, x.high)))
+        for fault in faults
+        if fault.started.targets
+        for start_s, end_s in [span_s(fault, (x.low, x.high))]
+    ]
+    shown = charts.merged(spans, 0.01, 0.5)
+    return charts.bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
+
+
+def _in_rows(
+    faults: Sequence[Disturbance], sites: Sequence[str], x: Scale, top: float, row: float
+) -> list[Html]:
+    """An agent that is dead or stopped is hatched; a link has a line over both its ends' rows."""
+    spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    ranks = {site: rank for rank, site in enumerate(sites)}
+    for fault in faults:
+        start_s, end_s = span_s(fault, (x.low, x.high))
+        names = {name for target in fault.started.targets for name in target.split(" -> ")}
+        kind = fault.started.verb if fault.started.verb in HATCHES else "link"
+        for site in sorted(names & ranks.keys(), key=ranks.__getitem__):
+            spans[kind, ranks[site]].append((x(min(start_s, x.high)), x(min(end_s, x.high))))
+    lines, found = [], []
+    for (kind, rank), of_row in sorted(spans.items()):
+        y = top + (rank + 0.08) * row
+        for start, end in charts.merged(of_row, 0.5, 0.5):
+            if kind == "link":
+                lines.append((start, y, end - start, 1.8))
+            else:
+                size = {"width": end - start, "height": row * 0.84}
+                found.append(tag("rect", x=start, y=y, fill=HATCHES[kind], **size))
+    return [charts.bars(lines, "fill-fault"), *found]
+
+
+def _numbers(
+    history: History, sites: Sequence[str], x: Scale, top: float, row: float
+) -> list[Html]:
+    """Each task's number on its members' bars where there is room, and its times for the mouse."""
+    ranks = {site: rank for rank, site in enumerate(sites)}
+    spans = [
+        (phase, ranks[site])
+        for site, done in phases(history).items()
+        for phase in done
+        if phase.task is not None and site in ranks
+    ]
+    found = []
+    for phase, rank in spans if len(spans) <= MOST_TITLES else ():
+        start, end = x(phase.start_ns / 1e9), x(phase.end_ns / 1e9)
+        y, text = top + rank * row, str(phase.task)
+        times = f"{phase.start_ns / 1e9:.3f} to {phase.end_ns / 1e9:.3f} s"
+        shape = tag("rect", x=start, y=y + row * 0.18, width=end - start, height=row * 0.58)
+        found.append(tag("g", tag("title", f"task {text}, {times}"), shape, class_="touch"))
+        if end - start > LETTER * len(text) + 3 and row > 20:
+            place = {"x": (start + end) / 2, "y": y + row / 2 + 3}
+            found.append(tag("text", text, class_="number-on middle", **place))
+    return found
+
+
+def _strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
+    """One bar per fault, with its text."""
+    if not shown:
+        return []
+    bars = [
+        (x(lane.start_s), lane.number * LANE + 2, max(1.0, x(lane.end_s) - x(lane.start_s)), 12.0)
+        for lane in shown
+    ]
+    texts = [
+        tag(
+            "text",
+            lane.text,
+            x=x(lane.end_s if lane.left_of_end else lane.start_s) + (-3 if lane.left_of_end else 3),
+            y=lane.number * LANE + 11.5,
+            class_="lane end" if lane.left_of_end else "lane",
+        )
+        for lane in shown
+    ]
+    return [
+        tag("text", "faults", x=x.start - 8, y=12, class_="tick end"),
+        charts.bars(bars, "fill-lane"),
+        *texts,
+    ]
+
+
+def _caption(
+    history: History, shown: Sequence[Lane], named: Sequence[Lane], gap_s: float
+) -> list[str]:
+    words = [
+        "Of a synchronization, the upper half shows when contributions moved and were added, the "
+        "lower half when results moved; the thin line below a row is help with tasks of others."
+    ]
+    if history.syncs and not history.tasks:
+        words = ["What programs reported of their own synchronizations."]
+    if shown:
+        words.append(
+            " Bands behind the rows: while a fault went on. A line above a row: a link of that "
+            "site; hatched: its agent was stopped (one way) or dead (both ways)."
+        )
+    if len(named) < len(shown):
+        words.append(f" Not named here: {len(shown) - len(named)} of {len(shown)} faults.")
+    if gap_s:
+        words.append(f" Bars less than {charts.short(gap_s)} s apart are drawn as one.")
+    return words

@@ -1,0 +1,116 @@
+"""Where the sites of an overlay go on a page (pure).
+
+On a plane where distance stands for delay, as well as a plane allows (classical scaling: Torgerson
+1952), or on a circle where delays tell nothing: there they are all alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trunkline.topologies.model import Topology
+
+ALIKE = 0.05
+"""Delays that differ by less than this share of the largest are no map."""
+
+FLAT = 0.02
+"""A map whose second axis has less than this share of the first's spread is a line."""
+
+ROUNDS = 200
+"""How often sites that are too near each other are pushed apart."""
+
+Place = tuple[float, float]
+
+
+def places(
+    topology: Topology, width: float, height: float, least: float
+) -> tuple[list[Place], bool]:
+    """Every site's place within a width and a height, at least about `least` apart.
+
+    And whether distances stand for delays.
+    """
+    delays_ms = _delays_ms(topology)
+    apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
+    if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
+        found, spreads = _scaled(delays_ms)
+        if spreads[1] > FLAT * spreads[0]:
+            return _rounded(
+                _fitted(_parted(_fitted(found, width, height), least), width, height)
+            ), True
+    return _rounded(_circle(len(delays_ms), width, height)), False
+
+
+def _delays_ms(topology: Topology) -> NDArray[np.float64]:
+    """Between all sites along the shortest paths, the same both ways."""
+    rank = {name: number for number, name in enumerate(topology.site_names)}
+    found = np.full((len(rank), len(rank)), np.inf)
+    np.fill_diagonal(found, 0.0)
+    for link in topology.links:
+        found[rank[link.src], rank[link.dst]] = link.delay_ms
+    for via in range(len(rank)):
+        found = np.minimum(found, found[:, via, None] + found[None, via, :])
+    both: NDArray[np.float64] = (found + found.T) / 2
+    return both
+
+
+def _scaled(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequence[float]]:
+    """Points on a plane with about these distances, the widest axis first, and both spreads."""
+    count = len(distances)
+    centre = np.eye(count) - 1.0 / count
+    values, vectors = np.linalg.eigh(-centre @ distances**2 @ centre / 2)
+    order = np.argsort(values)[::-1][:2]
+    points = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))
+    for axis in range(2):  # an eigenvector's sign means nothing: the first site is left and above
+        if points[0, axis] > 0:
+            points[:, axis] *= -1
+    return points, [float(value) for value in values[order]]
+
+
+def _fitted(points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float64]:
+    """As large as fits, its middle in the middle."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = np.maximum(high - low, 1e-9)
+    factor = min(width / size[0], height / size[1])
+    fitted: NDArray[np.float64] = (points - (low + high) / 2) * factor
+    fitted += np.array([width / 2, height / 2])
+    return fitted
+
+
+def _parted(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Push apart what is too near, in the order of the sites."""
+    points = points.copy()
+    for _ in range(ROUNDS):
+        moved = False
+        for one in range(len(points)):
+            for other in range(one):
+                between = points[one] - points[other]
+                distance = float(np.hypot(*between))
+                if distance < least:
+                    angle = one * 2.4
+                    way = (
+                        between / distance
+                        if distance > 1e-6
+                        else (math.cos(angle), math.sin(angle))
+                    )
+                    push = np.array(way) * (least - distance) / 2 * 1.02
+                    points[one] += push
+                    points[other] -= push
+                    moved = True
+        if not moved:
+            break
+    return points
+
+
+def _circle(count: int, width: float, height: float) -> NDArray[np.float64]:
+    turns = [2 * math.pi * number / count - math.pi / 2 for number in range(count)]
+    points = [(math.cos(turn) * width / 2, math.sin(turn) * height / 2) for turn in turns]
+    centred: NDArray[np.float64] = np.array(points) + np.array([width / 2, height / 2])
+    return centred
+
+
+def _rounded(points: NDArray[np.float64]) -> list[Place]:
+    return [(round(float(x), 1), round(float(y), 1)) for x, y in points]

@@ -1,0 +1,296 @@
+"""The overlay: a map or a matrix of its links by load, and every link's load over time (pure).
+
+Both are drawn with the loads of the whole run. `scrub.js` gives them the loads of a moment, which
+the page carries as letters: one per step and link.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trunkline.harness.record.history import History, phases
+from trunkline.harness.report.link_load import Loads
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.layout import Place, places
+from trunkline.harness.report.pages.markup import Child, Html, number, tag
+from trunkline.topologies.model import Link, Site, Topology
+
+SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
+
+MOST_LETTERS = 300_000
+"""Loads that a page carries, one letter each."""
+
+MOST_STEPS, LEAST_STEPS = 120, 20
+
+MAP_LINKS = 150
+"""Directed links up to which the overlay is a map; above it is a matrix."""
+
+MATRIX_SITES = 100
+"""Above, the matrix would have more cells than a page can hold."""
+
+MOST_TITLES = 1000
+"""Links up to which each says its name and load where the mouse is."""
+
+STRIP_LINKS = 40
+"""Links, the busiest ones, that are shown over time."""
+
+LEVELS = (0.005, 0.2, 0.4, 0.6, 0.8)
+"""Loads from which on a link has the next of six colours and widths."""
+
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
+"""A load in steps of 2 %: `0` is none, the last letter is 100 %. `-` is a link that is cut."""
+
+DOING = {"compute": "c", "wait": "w", "sync": "s"}
+"""What a site mostly does in a step; `-` is nothing, as when its agent is dead."""
+
+SITE_KEYS = (
+    ("fill-compute", "the site mostly computes"),
+    ("fill-wait", "waits"),
+    ("fill-reduce", "synchronizes"),
+    ("fill-ink", "does nothing"),
+)
+
+LEVEL_NAMES = ("idle", "up to 20 %", "up to 40 %", "up to 60 %", "up to 80 %", "up to 100 %")
+
+
+def steps(links: int) -> int:
+    """How many steps of time a page has room for."""
+    return int(np.clip(MOST_LETTERS // max(links, 1), LEAST_STEPS, MOST_STEPS))
+
+
+def overlay(
+    topology: Topology, shares: Sequence[float], loads: Loads | None, history: History, kind: str
+) -> list[Child]:
+    """The overlay with every link's load, and with a slider through time where `loads` has them.
+
+    `kind` says in words what a load is.
+    """
+    sites = len(topology.sites)
+    if len(topology.links) > MAP_LINKS and sites > MATRIX_SITES:
+        return [tag("p", f"No map: {sites} sites and {len(topology.links)} links are too many.")]
+    is_map = len(topology.links) <= MAP_LINKS
+    image, words = _map(topology, shares) if is_map else _matrix(topology, shares)
+    words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
+    keys = _keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
+    legend = charts.legend(keys, "line" if is_map else "bar")
+    figure = charts.figure(image, words, legend, _controls(loads, is_map) if loads else None)
+    if loads is None:
+        return [figure]
+    return [tag("div", figure, id="overlay"), _data(topology, loads, history)]
+
+
+def strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
+    """The links that carried most, each a row whose colour is its load at that time."""
+    order = sorted(range(len(loads.links)), key=lambda n: (-total_bytes[n], n))
+    used = [n for n in order if total_bytes[n] or loads.cut[:, n].any()]
+    shown = used[:STRIP_LINKS]
+    names = [" → ".join(loads.links[n]) for n in shown]
+    left, row = 14 + LETTER * max(6, *map(len, names), 0), 14.0
+    bottom = 6 + row * len(shown)
+    x = Scale(0.0, loads.step_s * loads.steps, left, WIDTH - 8)
+    cells: dict[int | str, list[charts.Bar]] = {level: [] for level in (*range(1, 6), "cut")}
+    for place, link in enumerate(shown):
+        kinds = [
+            "cut" if cut else level(share)
+            for share, cut in zip(loads.share[:, link], loads.cut[:, link], strict=True)
+        ]
+        for kind, first, last in _runs(kinds):
+            if kind in cells:
+                start, end = x(first * loads.step_s), x(last * loads.step_s)
+                cells[kind].append((start, 7 + row * place, end - start, row - 2))
+    marks = [
+        tag("text", name, x=left - 8, y=6 + row * place + 11, class_="tick end")
+        for place, name in enumerate(names)
+    ]
+    unused = len(loads.links) - len(used)
+    words = [f"The mean load of each step of {charts.short(loads.step_s)} s."]
+    words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
+    words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
+    cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,
+                 data_left=left, data_right=x.end)  # fmt: skip
+    picture = charts.picture(
+        bottom + 46,
+        f"The load of {len(shown)} links over time. {''.join(words)}",
+        charts.bars([(left, 6, x.end - left, row * len(shown))], "level-0"),
+        Frame(x, Scale(0, 1, bottom, 6)).axes(f"{clock} time (s)"),
+        [charts.bars(bars, f"level-{kind}") for kind, bars in cells.items()],
+        marks,
+        cursor,
+    )
+    return charts.figure(picture, words, charts.legend(_keys("level", bool(loads.cut.any()))))
+
+
+def level(share: float) -> int:
+    """Which of the six colours a load has."""
+    return sum(share >= least for least in LEVELS)
+
+
+def _keys(kind: str, cut: bool) -> list[tuple[str, str]]:
+    """The legend of loads; cut links are in it where there are any."""
+    names = [(f"{kind}-{level}", name) for level, name in enumerate(LEVEL_NAMES)]
+    return [*names, *([(f"{kind}-cut", "cut by a fault")] if cut else ())]
+
+
+def _map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
+    """Sites as dots, links as arcs that keep to the right."""
+    height, border = 560.0, 64.0
+    found, by_delay = places(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
+    at = dict(
+        zip(topology.site_names, [(x + border + 40, y + border) for x, y in found], strict=True)
+    )
+    arcs = [
+        _arc(at[link.src], at[link.dst], _title(link, share), level(share))
+        for link, share in zip(topology.links, shares, strict=True)
+    ]
+    dots = [_dot(site, at[site.name], at[site.name][1] > height / 2) for site in topology.sites]
+    words = "Links keep to the right of their way, as cars do in most countries. "
+    words += (
+        "Distance stands for delay, as well as a plane allows."
+        if by_delay
+        else "Places mean nothing: delays are all alike."
+    )
+    label = f"Map of the overlay: {len(dots)} sites and {len(arcs)} links, coloured by load"
+    return charts.picture(
+        height, label, tag("g", arcs, id="map-links"), tag("g", dots, id="map-sites")
+    ), words
+
+
+def _dot(site: Site, place: Place, low: bool) -> Html:
+    """A site with its name, which is below it in the lower half of the map and else above."""
+    x, y = place
+    return tag(
+        "g",
+        tag("title", f"{site.name} {site.region}".strip()),
+        tag("circle", cx=x, cy=y, r=9),
+        tag("text", site.name, x=x, y=y + (24 if low else -15), class_="place middle"),
+        class_="site doing--",
+    )
+
+
+def _title(link: Link, share: float) -> Html:
+    return tag("title", f"{link.src} → {link.dst}: {share * 100:.0f} %")
+
+
+def _arc(a: Place, b: Place, title: Html, load: int) -> Html:
+    """A link, bent to the right, with an arrow head past its middle."""
+    (ax, ay), (bx, by) = a, b
+    length = math.hypot(bx - ax, by - ay)
+    ux, uy = (bx - ax) / length, (by - ay) / length
+    bend = min(0.16 * length, 60.0)
+    cx, cy = (ax + bx) / 2 - uy * bend, (ay + by) / 2 + ux * bend
+    mx, my = (ax + 2 * cx + bx) / 4 + ux * 7, (ay + 2 * cy + by) / 4 + uy * 7
+    path = f"M{ax:.1f} {ay:.1f}Q{cx:.1f} {cy:.1f} {bx:.1f} {by:.1f}"
+    head = (
+        f"M{mx:.1f} {my:.1f}L{mx - 13 * ux - 6 * uy:.1f} {my - 13 * uy + 6 * ux:.1f}"
+        f"L{mx - 13 * ux + 6 * uy:.1f} {my - 13 * uy - 6 * ux:.1f}z"
+    )
+    return tag("g", title, tag("path", d=path), tag("path", d=head, class_="head"),
+               class_=f"link load-{load}")  # fmt: skip
+
+
+def _matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
+    """A row per source, a column per destination."""
+    names = topology.site_names
+    left = 14 + LETTER * max(map(len, names))
+    side = min(22.0, (WIDTH - left - 8) / len(names))
+    top = left
+    size = 12 if side > 13 else max(6.0, side * 0.85)
+    rank = topology.rank
+    titled = len(topology.links) <= MOST_TITLES
+
+    def middle(place: int) -> float:
+        return top + (place + 0.5) * side + size / 3
+
+    cells = [
+        tag(
+            "rect",
+            _title(link, share) if titled else None,
+            x=left + rank(link.dst) * side,
+            y=top + rank(link.src) * side,
+            class_=f"link level-{level(share)}",
+        )
+        for link, share in zip(topology.links, shares, strict=True)
+    ]
+    cell_size = f"#map-links rect{{width:{number(side - 1)}px;height:{number(side - 1)}px}}"
+    style = f"font-size:{number(size)}px"
+    rows = [
+        tag("text", name, x=left - 6, y=middle(row), class_="tick end", style=style)
+        for row, name in enumerate(names)
+    ]
+    columns = [
+        tag(
+            "text",
+            name,
+            transform=f"translate({number(middle(column))} {number(top - 6)}) rotate(-90)",
+            class_="tick",
+            style=style,
+        )
+        for column, name in enumerate(names)
+    ]
+    height = top + side * len(names) + 8
+    label = f"Matrix of the overlay's {len(cells)} links, coloured by load"
+    picture = charts.picture(
+        height, label, tag("style", Html(cell_size)), tag("g", cells, id="map-links"), rows, columns
+    )
+    return picture, "Rows send, columns receive."
+
+
+def _controls(loads: Loads, is_map: bool) -> Html:
+    """Shown by the script, without which they can do nothing."""
+    slider = tag("input", type="range", id="when", min=0, max=loads.steps, value=0, step=1)
+    return tag(
+        "div",
+        tag("button", "Play", type="button", id="play"),
+        tag("label", "time", for_="when"),
+        slider,
+        tag("output", "the whole run", id="now", for_="when"),
+        charts.legend(SITE_KEYS) if is_map else None,
+        class_="controls",
+        hidden=True,
+    )
+
+
+def _data(topology: Topology, loads: Loads, history: History) -> Html:
+    """What the script needs, as JSON in which nothing can end the element."""
+    letters = np.array(list(LETTERS))
+    shown = letters[np.clip(np.rint(loads.share * 50), 0, 50).astype(int)]
+    shown = np.where(loads.cut, "-", shown)
+    data = {
+        "step": loads.step_s,
+        "levels": LEVELS,
+        "links": [" → ".join(ends) for ends in loads.links],
+        "loads": ["".join(row) for row in shown],
+        "doing": _doing(history, topology.site_names, loads),
+    }
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return tag("script", Html(text), type="application/json", id="loads")
+
+
+def _doing(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
+    """Per step a letter for each site: what it did in most of it."""
+    spent = np.zeros((len(DOING), loads.steps, len(sites)))
+    edges_ns = np.arange(loads.steps + 1) * loads.step_s * 1e9
+    found = phases(history)
+    for column, site in enumerate(sites):
+        for phase in found.get(site, ()):
+            overlap: NDArray[np.float64] = np.diff(np.clip(edges_ns, phase.start_ns, phase.end_ns))
+            spent[list(DOING).index(phase.doing), :, column] += overlap
+    most = np.where(spent.max(axis=0) > 0, spent.argmax(axis=0), len(DOING))
+    letters = np.array([*DOING.values(), "-"])
+    return ["".join(row) for row in letters[most]]
+
+
+def _runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:
+    """Equal neighbours as one: (kind, first, after the last)."""
+    first = 0
+    for place in range(1, len(kinds) + 1):
+        if place == len(kinds) or kinds[place] != kinds[first]:
+            yield kinds[first], first, place
+            first = place

@@ -1,0 +1,68 @@
+"""What sites measured of their links, beside what the links were set to (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Html, tag
+
+MOST_DOTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One link's measurements in Mbit/s: the median, and where the middle 90 % of them lie."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
+    """The measurements of every link that has any."""
+    return {
+        (str(src), str(dst)): Spread(*(float(found.quantile(share)) for share in (0.5, 0.05, 0.95)))
+        for (src, dst), found in probes.groupby(["src", "dst"])["estimate_mbps"]
+    }
+
+
+def over_time(probes: pd.DataFrame, clock: str) -> Html:
+    """Every measurement as a share of the rate that its link was set to then."""
+    shown = probes.iloc[:: -(-len(probes) // MOST_DOTS)]
+    shares = 100 * shown["estimate_mbps"] / shown["rate_mbps"]
+    expected = 100 * shown["formula_mbps"] / shown["rate_mbps"]
+    x = Scale(0.0, float(probes["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
+    frame = Frame(x, charts.scale([*shares, *expected, 100.0], 250, 24))
+    error = probes["error_percent"]
+    words = (
+        f"{len(probes)} measurements of {len(spreads(probes))} links; error: median "
+        f"{error.median():+.1f} %, the middle 90 % from {error.quantile(0.05):+.1f} % to "
+        f"{error.quantile(0.95):+.1f} %. Expected is what the formula gives without queues, which "
+        "keeps some propagation."
+    )
+    if len(shown) < len(probes):
+        words += f" Shown: one of {-(-len(probes) // MOST_DOTS)}."
+    truth = f"M{x.start:.2f} {frame.y(100.0):.2f}H{x.end:.2f}"
+
+    def dots(values: pd.Series[float], class_: str) -> Html:
+        points = zip(shown["t_s"], values, strict=True)
+        return charts.dots(((x(t), frame.y(value)) for t, value in points), class_)
+
+    picture = charts.picture(
+        296,
+        f"Measured rates over time as a share of the set rate. {words}",
+        frame.axes(f"{clock} time (s)", "measured rate (% of the set rate)"),
+        tag("path", d=truth, class_="line stroke-grey"),
+        dots(expected, "small stroke-orange"),
+        dots(shares, "small stroke-blue"),
+    )
+    entries = [
+        ("stroke-blue", "measured"),
+        ("stroke-orange", "expected of the formula"),
+        ("stroke-grey", "set rate"),
+    ]
+    return charts.figure(picture, words, charts.legend(entries, "dot"))

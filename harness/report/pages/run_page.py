@@ -1,0 +1,308 @@
+"""The page of one run (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.config.document import show
+from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.record.history import History
+from trunkline.harness.report import manual_actions
+from trunkline.harness.report.fault_layout import shown as fault_text
+from trunkline.harness.report.link_load import loads
+from trunkline.harness.report.pages import (
+    accuracy_section,
+    charts,
+    frame,
+    overlay_section,
+    rates_section,
+    tasks_section,
+)
+from trunkline.harness.report.pages.frame import Section
+from trunkline.harness.report.pages.gantt import gantt
+from trunkline.harness.report.pages.markup import Child, Html, table, tag
+from trunkline.harness.report.tables import counted
+from trunkline.harness.scenario.loading import Scenario
+
+MOST_FAULTS = 100
+"""Faults that the page lists; the table has all."""
+
+MOST_LETTERS = 100_000
+"""Of a scenario that is longer, the page says only where it is."""
+
+MOST_PRINTED_TASKS, MOST_PRINTED_LETTERS = 80, 8_000
+"""Of folded parts that are longer, paper says only where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is known of a run: `history` and `tables` are empty where its log could not be read.
+
+    `given` is the scenario as it was written, `resolved` with everything spelled out.
+    """
+
+    scenario: Scenario
+    verdict: Verdict
+    history: History
+    tables: Mapping[str, pd.DataFrame]
+    environment: Mapping[str, Any]
+    given: str
+    resolved: str
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """The table of links, of programs with what interfaces counted."""
+        links = self.tables["links"]
+        return counted(links, self.history) if self.scenario.runs_programs else links
+
+
+def page(story: Story, files: Sequence[str] = ()) -> str:
+    """The whole page, with links to files beside it: the same story gives the same text."""
+    scenario = story.scenario
+    lead = [
+        tag("p", scenario.description, class_="lead") if scenario.description else None,
+        tag("p", ", ".join(_facts(story)), class_="facts"),
+        _verdict(story.verdict, manual_actions.account(story.history)),
+    ]
+    parts = [
+        Section("summary", "Summary", [frame.tiles(_tiles(story))] if story.tables else [None]),
+        Section("tasks", "Task times", _tasks(story)),
+        Section("timeline", "Timeline", _timeline(story)),
+        Section("network", "Network", _network(story)),
+        Section("rates", "Rates", _rates(story)),
+        Section("accuracy", "Accuracy", _accuracy(story)),
+        Section("faults", "Faults", _faults(story)),
+        Section("sites", "Sites", _sites(story)),
+        Section("checks", "Checks", [_checks(story.verdict)]),
+        Section("environment", "Environment", [_environment(story.environment)]),
+        Section("scenario", "Scenario", _scenario(story)),
+        Section("files", "Files", _files(files)),
+    ]
+    end = tag(
+        "p",
+        "Made by Trunkline from this run's event log; ",
+        tag("code", "trunkline report RUN"),
+        " makes it again.",
+    )
+    return frame.page(scenario.name, lead, parts, end)
+
+
+def _facts(story: Story) -> Iterator[str]:
+    scenario = story.scenario
+    yield f"{len(scenario.topology.sites)} sites, {len(scenario.topology.links)} directed links"
+    if scenario.runs_programs:
+        yield f"workload {scenario.workload.kind}"
+    else:
+        yield f"policy {scenario.scheme.policy.kind}"
+        yield f"plan {scenario.scheme.plan.kind}"
+    yield f"{scenario.backend} kernel"
+    yield f"{scenario.clock} clock"
+    yield f"seed {scenario.seed}"
+
+
+def _verdict(verdict: Verdict, ended: str) -> Html:
+    problems = [tag("li", problem) for problem in verdict.problems]
+    passed = sum(check.outcome == "pass" for check in verdict.checks)
+    means = {
+        "pass": "every promise was kept",
+        "unknown": "the run proves nothing either way",
+        "fail": "a promise was broken",
+    }[verdict.outcome]
+    words = f": {means}. {passed} of {len(verdict.checks)} checks passed."
+    return tag(
+        "div",
+        tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
+        words,
+        tag("p", "Ended: ", ended) if ended else None,
+        tag("ul", problems) if problems else None,
+        class_=f"verdict is-{verdict.outcome}",
+    )
+
+
+def _tiles(story: Story) -> Iterator[tuple[str, str, str]]:
+    run = story.tables["run"].to_dict("records")[0]
+    found = story.tables["tasks"]
+    others = len(found) - int(run["tasks"])
+    yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
+    if pd.notna(run["task_s"]):
+        median = f"median {short(float(run['task_median_s']), TIME_S)}"
+        yield "mean task time", short(float(run["task_s"]), TIME_S), median
+    if pd.notna(run["estimate_s"]):
+        expected_s = float(run["estimate_s"] + run["latency_s"])
+        done = found[found["outcome"] == "completed"]
+        ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).median()
+        yield (
+            "measured / expected",
+            f"{ratio:.3f}",
+            f"expected {short(expected_s, TIME_S)} on average",
+        )
+    if pd.notna(run["bound_s"]) and run["task_s"] > 0:
+        share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
+        yield "lower bound", short(float(run["bound_s"]), TIME_S), share
+    if not story.scenario.runs_programs:
+        slowest = f"the slowest {run['rounds_least']}"
+        yield "rounds per site", charts.short(float(run["rounds"])), slowest
+        yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
+    reached = story.tables["accuracy"]
+    if len(reached):
+        best = reached["accuracy_percent"].max()
+        yield "best accuracy", f"{best:.1f} %", f"last {run['accuracy_percent']:.1f} %"
+    yield (
+        f"{story.scenario.clock} time",
+        short(float(run["window_s"]), TIME_S),
+        "until told to stop",
+    )
+
+
+def _tasks(story: Story) -> list[Child]:
+    found = story.tables.get("tasks")
+    if found is None or not len(found):
+        return [None]
+    words = "The bound is what no all-reduce of so many bytes could beat."
+    if not story.scenario.runs_programs:
+        words = (
+            "The estimate is the fluid time of a task's plan on the links as they were given, "
+            "the latency what propagation adds, the bound what no plan could beat."
+        )
+    many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
+    plural = "task" if len(found) == 1 else "tasks"
+    numbers = frame.folded(
+        f"In numbers: {many}{len(found)} {plural}",
+        *tasks_section.listed(found),
+        file="tables/tasks.csv" if len(found) > MOST_PRINTED_TASKS else None,
+    )
+    return [tag("p", words), tasks_section.times(found), numbers]
+
+
+def _timeline(story: Story) -> list[Child]:
+    if not story.history.events:
+        return [None]
+    return [gantt(story.history, story.scenario.topology.site_names, story.scenario.clock)]
+
+
+def _network(story: Story) -> list[Child]:
+    topology, history = story.scenario.topology, story.history
+    if not story.tables:
+        return [None]
+    links = story.links
+    shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
+    if story.scenario.runs_programs:
+        kind = "what the interface carried while any site synchronized, as a share of the rate"
+        return overlay_section.overlay(topology, shares, None, history, kind)
+    found = loads(history, topology, overlay_section.steps(len(topology.links)))
+    kind = "payload as a share of what the link's rate lets pass while the link is busy"
+    return [
+        *overlay_section.overlay(topology, shares, found, history, kind),
+        tag("h3", "Links over time"),
+        overlay_section.strip(found, links["bytes"].tolist(), story.scenario.clock),
+    ]
+
+
+def _rates(story: Story) -> list[Child]:
+    if not story.tables:
+        return [None]
+    probes, scenario = story.tables.get("probes"), story.scenario
+    return rates_section.section(story.links, probes, scenario.runs_programs, scenario.clock)
+
+
+def _accuracy(story: Story) -> list[Child]:
+    found = story.tables.get("accuracy")
+    if found is None or not len(found):
+        return [None]
+    scenario = story.scenario
+    return [accuracy_section.over_time(found, scenario.stop.accuracy_percent, scenario.clock)]
+
+
+def _faults(story: Story) -> list[Child]:
+    found = story.tables.get("faults")
+    if found is None or not len(found):
+        return [None]
+    rows = [
+        (
+            str(row["fault"]),
+            f"{fault_text(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
+            f"{row['start_s']:.3f}",
+            "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
+            charts.fitted(str(row["targets"]), 400) or "all links",
+        )
+        for row in found[:MOST_FAULTS].to_dict("records")
+    ]
+    heads = ("fault", "what", "from (s)", "until (s)", "aimed at")
+    more = len(found) - len(rows)
+    note = f"The first {MOST_FAULTS} of {len(found)}; tables/faults.csv has all."
+    return [table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
+
+
+def _sites(story: Story) -> list[Child]:
+    found = story.tables.get("workers")
+    if found is None:
+        return [None]
+    regions = {site.name: site.region for site in story.scenario.topology.sites}
+    heads = ["site", "rounds", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
+             "received (MB)"]  # fmt: skip
+    has_regions = any(regions.values())
+    rows = [
+        (
+            str(row["site"]),
+            str(row["rounds"]),
+            *(f"{row[column]:.2f}" for column in ("compute_s", "wait_s", "sync_s")),
+            *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
+            *([regions.get(str(row["site"]), "")] if has_regions else ()),
+        )
+        for row in found.to_dict("records")
+    ]
+    return [table([*heads, *(["region"] if has_regions else ())], rows, "sites", range(1, 7))]
+
+
+def _checks(verdict: Verdict) -> Html:
+    rows = [(check.name, frame.mark(check.outcome), check.detail) for check in verdict.checks]
+    return table(("check", "outcome", "what it saw"), rows, "checks")
+
+
+def _environment(environment: Mapping[str, Any]) -> Html | None:
+    """Flat, without the process that carried it out."""
+    rows = [(key, value) for key, value in flat(environment) if key != "owner"]
+    return table(("what", "value"), rows, "environment") if rows else None
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every value of nested mappings with its key path."""
+    for key, inner in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(inner, Mapping) and inner:
+            yield from flat(inner, f"{path}.")
+        else:
+            yield path, inner if isinstance(inner, str) else show(inner)
+
+
+def _scenario(story: Story) -> list[Child]:
+    summary = "With every default and every link spelled out"
+    file = "resolved.yaml" if len(story.resolved) > MOST_PRINTED_LETTERS else None
+    return [
+        *((tag("p", "As it was given:"), _text(story.given)) if story.given else ()),
+        frame.folded(summary, _text(story.resolved), file=file),
+    ]
+
+
+def _text(text: str) -> Html:
+    """A file's content, unless it is too long for a page."""
+    if len(text) > MOST_LETTERS:
+        words = (
+            f"Too long for this page ({len(text):,} characters): see the file in the run's folder."
+        )
+        return tag("p", words)
+    return tag("pre", text, tabindex="0")
+
+
+def _files(files: Sequence[str]) -> list[Child]:
+    if not files:
+        return [None]
+    words = "They lie beside this page. A table loads with "
+    code = tag("code", 'pandas.read_csv("tables/tasks.csv")')
+    links = [tag("li", tag("a", file, href=file)) for file in files]
+    return [tag("p", words, code, "."), tag("ul", links)]

@@ -1,0 +1,182 @@
+"""Task times against what the fluid model says and what no plan could beat (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Child, Html, table, tag
+
+SINGLE = 300
+"""Tasks up to which each has its own marks; more are drawn as groups of neighbours."""
+
+ROWS = 200
+"""Tasks that the table shows; the file has all."""
+
+TOLERANCE = 0.15
+"""How far a measured time may be from estimate plus latency without being explained."""
+
+ORDER = "task, in order of start"
+
+
+def times(tasks: pd.DataFrame) -> Html:
+    """Measured times with estimate and bound, and below the measured over the expected, by task."""
+    expected = tasks["estimate_s"] + tasks["latency_s"]
+    completed = (tasks["outcome"] == "completed").to_numpy()
+    known = pd.concat([tasks["duration_s"], expected, tasks["bound_s"]])
+    x = Scale(-0.5, max(len(tasks) - 0.5, 0.5), 64, WIDTH - 8)
+    upper = Frame(x, charts.scale(known.dropna(), 250, 24))
+    many = len(tasks) > SINGLE
+    draw = _grouped if many else _single
+    ratio = (tasks["duration_s"] / expected).where(completed)
+    ratios = ratio.notna().any()
+    height = 462.0 if ratios else 296.0
+    parts = [
+        upper.axes("" if ratios else ORDER, "task time (s)", whole_x=True),
+        draw(tasks, expected, completed, upper),
+        _ratios(ratio, x, many) if ratios else None,
+    ]
+    label = f"Measured, estimated and least possible times of {len(tasks)} tasks. {summary(tasks)}"
+    entries = [("stroke-blue", "measured"), ("stroke-orange", "estimate + latency")]
+    entries += [("stroke-grey", "lower bound: no plan could be faster")]
+    if not completed.all():
+        entries.append(("stroke-fault", "abandoned or unfinished"))
+    shown = [entry for entry in entries if entry[0] != "stroke-orange" or expected.notna().any()]
+    note = ""
+    if many:
+        size = -(-len(tasks) // SINGLE)
+        note = f" Lines are medians of {size} tasks in a row, areas go from fastest to slowest."
+    lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
+    legend = charts.legend(shown, "dot", lines)
+    return charts.figure(charts.picture(height, label, *parts), summary(tasks) + note, legend)
+
+
+def summary(tasks: pd.DataFrame) -> str:
+    """How the measured times compare, in words."""
+    done = tasks[tasks["outcome"] == "completed"]
+    ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).dropna()
+    if not len(ratio):
+        return f"{len(done)} of {len(tasks)} tasks were completed."
+    inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
+    return (
+        f"Measured over expected (estimate plus latency): median {ratio.median():.3f}; {inside} of "
+        f"{len(ratio)} completed tasks within ±{TOLERANCE * 100:.0f} %."
+    )
+
+
+def listed(tasks: pd.DataFrame) -> list[Child]:
+    """The first tasks in numbers, and how many more there are."""
+    heads = ("task", "group", "from (s)", "took (s)", "estimate (s)", "latency (s)", "bound (s)",
+             "sent (MB)", "outcome")  # fmt: skip
+    columns = ("start_s", "duration_s", "estimate_s", "latency_s", "bound_s")
+    rows = [
+        (
+            str(row["task"]),
+            charts.fitted(str(row["group"]), 260),
+            *(_seconds(row[column]) for column in columns),
+            "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
+            str(row["outcome"]),
+        )
+        for row in tasks[:ROWS].to_dict("records")
+    ]
+    made: list[Child] = [table(heads, rows, "tasks", (0, 2, 3, 4, 5, 6, 7))]
+    if len(tasks) > ROWS:
+        made.append(tag("p", f"The first {ROWS} of {len(tasks)}; tables/tasks.csv has all."))
+    return made
+
+
+def _single(
+    tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
+) -> list[Html]:
+    """A mark per task and value; a line from its bound to its measured time."""
+    stems = "".join(
+        f"M{frame.x(row):.2f} {frame.y(low):.2f}V{frame.y(high):.2f}"
+        for row, (low, high) in enumerate(zip(tasks["bound_s"], tasks["duration_s"], strict=True))
+        if np.isfinite(low) and np.isfinite(high)
+    )
+    half = min(5.0, (frame.x(1) - frame.x(0)) * 0.4)
+
+    def dashes(values: pd.Series[float], class_: str) -> Html:
+        places = _points(values, frame)
+        path = "".join(f"M{x - half:.2f} {y:.2f}h{2 * half:.2f}" for x, y in places)
+        return tag("path", d=path, class_=class_)
+
+    measured = tasks["duration_s"]
+
+    return [
+        tag("path", d=stems, class_="stem"),
+        dashes(tasks["bound_s"], "dash stroke-grey"),
+        dashes(expected, "dash stroke-orange"),
+        charts.dots(_points(measured.where(completed), frame), "stroke-blue"),
+        charts.dots(_points(measured.where(~completed), frame), "stroke-fault"),
+    ]
+
+
+def _grouped(
+    tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
+) -> list[Html]:
+    """Lines of medians, with the area between the extremes of the measured times."""
+    size = -(-len(tasks) // SINGLE)
+    groups = np.arange(len(tasks)) // size
+    measured = tasks["duration_s"].where(completed)
+
+    def medians(values: pd.Series[float], class_: str) -> Html:
+        found = values.groupby(groups).median()
+        return charts.line(_points(found, frame, size), class_)
+
+    width = frame.x(size) - frame.x(0)
+    lows = measured.groupby(groups).min()
+    highs = measured.groupby(groups).max()
+    areas = (
+        (x - width / 2, top, width, max(0.5, bottom - top))
+        for (x, top), (_, bottom) in zip(
+            _points(highs, frame, size), _points(lows, frame, size), strict=True
+        )
+    )
+    late = tasks["duration_s"].where(~completed)
+    return [
+        charts.bars(areas, "fill-range"),
+        medians(tasks["bound_s"], "line stroke-grey"),
+        medians(expected, "line stroke-orange"),
+        medians(measured, "line stroke-blue"),
+        charts.dots(_points(late, frame), "small stroke-fault"),
+    ]
+
+
+def _ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
+    """Measured over expected, with the band of what needs no explanation."""
+    known = ratio.dropna()
+    low, high = float(known.min()), float(known.max())
+    log = high > 3 * low
+    y = Scale(
+        min(low, 1 - TOLERANCE) * 0.95,
+        max(high, 1 + TOLERANCE) * (1.1 if log else 1.03),
+        420,
+        300,
+        log,
+    )
+    frame = Frame(x, y)
+    band = (x.start, y(1 + TOLERANCE), x.end - x.start, y(1 - TOLERANCE) - y(1 + TOLERANCE))
+    return tag(
+        "g",
+        charts.bars([band], "fill-wait"),
+        frame.axes(ORDER, "measured / expected", whole_x=True),
+        tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
+        charts.dots(_points(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
+    )
+
+
+def _points(values: pd.Series[float], frame: Frame, of: int = 1) -> Iterator[tuple[float, float]]:
+    """Where the known values of tasks are, or of so many tasks each."""
+    for number, value in enumerate(values):
+        if np.isfinite(value):
+            yield frame.x((number + 0.5) * of - 0.5), frame.y(value)
+
+
+def _seconds(value: float) -> str:
+    return "" if pd.isna(value) else f"{value:.3f}"

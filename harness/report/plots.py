@@ -1,0 +1,383 @@
+"""The figures of a run, drawn for print: no colour alone carries a meaning (pure).
+
+Every function returns a matplotlib figure that belongs to nobody else; `render` turns it into the
+bytes of a file, the same bytes every time. Colours are those of Okabe and Ito, which colour-blind
+readers can tell apart and which differ in grey.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from trunkline.harness.record.history import Disturbance, History, phases
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.report import activity, fault_bands
+from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report.pages.tasks_section import TOLERANCE
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.5,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.06,
+    "svg.hashsalt": "trunkline",
+}
+BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
+RED, BLACK = fault_bands.COLOUR, "#222222"
+PALE, GREY = "#e6e6e6", "#8c8c8c"
+
+VECTORS = 4000
+"""More bars than these are drawn as pixels in an SVG too."""
+
+FEW_SITES = 20
+"""Up to so many rows of a Gantt chart are tall."""
+
+MOST_NAMES = 30
+"""Names beside a matrix; of more sites every second or third has one."""
+
+CELLS_WITH_NUMBERS = 12
+BARS = 48
+"""Sites up to which a matrix shows its numbers; links up to which a sparse overlay has bars."""
+
+LINEAR_RATIO = 3
+"""Ratios above need a logarithmic axis, on which the band around 1 can still be seen."""
+
+NARROW_IN = 5.0
+"""Up to so many inches a figure is one column of a page."""
+
+STEMS = 100
+"""Tasks up to which each has a line from its bound to its measured time."""
+
+
+def gantt(
+    history: History,
+    sites: Sequence[str],
+    window_s: tuple[float, float] | None = None,
+    width_in: float = WIDTH_IN,
+) -> Figure:
+    """What every site did when, a row per site in the given order; `window_s` shows a part.
+
+    See `activity.bars` for what the bars are. Faults have a strip above.
+    """
+    window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
+    bars = activity.bars(history, {site: row for row, site in enumerate(sites)}, window_s)
+    with mpl.rc_context(STYLE):
+        row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
+        height_in = 1.1 + row_in * len(sites)
+        figure, axes = fault_bands.below_a_strip((width_in, height_in), history.faults, window_s)
+        raster = sum(map(len, bars.values())) > VECTORS
+        for name, colour in _GANTT.items():
+            corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
+            axes.add_collection(
+                PolyCollection(corners, facecolors=colour, label=name, rasterized=raster, lw=0)
+            )
+        axes.set(xlim=window_s, ylim=(len(sites) - 0.45, -0.55), xlabel=_time_label(history))
+        axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        fault_bands.behind(axes, history.faults)
+        fault_bands.in_rows(axes, history.faults, {site: row for row, site in enumerate(sites)})
+        _task_numbers(axes, history, sites, window_s, width_in)
+        used = [name for name in _GANTT if bars[name]]
+        figure.legend(
+            handles=[Patch(color=_GANTT[name], label=name) for name in used],
+            loc="outside upper left",
+            ncols=min(len(used), _entries(width_in, 1.15)),
+            handlelength=1.2,
+        )
+    return figure
+
+
+def task_times(
+    tasks: pd.DataFrame, faults: Sequence[Disturbance] = (), width_in: float = WIDTH_IN
+) -> Figure:
+    """Each task's measured time against its estimate and bound, and their ratio below.
+
+    Those that ran while a fault went on have its band.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
+        upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
+        order = np.arange(len(tasks))
+        size = float(np.clip(300 * width_in / WIDTH_IN / max(len(tasks), 1), 1.5, 6))
+        expected = tasks["estimate_s"] + tasks["latency_s"]
+        if len(tasks) <= STEMS:
+            upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=size / 2)
+        upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound (cut)")
+        upper.plot(
+            order, expected, "D", color=ORANGE, ms=size, mfc="none", label="estimate + latency"
+        )
+        for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
+            rows = (tasks["outcome"] == outcome).to_numpy()
+            if rows.any():
+                label = "measured" if outcome == "completed" else "until abandoned"
+                upper.plot(
+                    order[rows],
+                    tasks["duration_s"][rows],
+                    marker,
+                    color=colour,
+                    ms=0.7 * size,
+                    ls="",
+                    label=label,
+                )
+        upper.set(ylabel="task time (s)")
+        upper.set_ylim(bottom=0)
+        upper.grid(axis="y")
+        _ratios(lower, tasks, 0.7 * size, width_in)
+        for axes in (upper, lower):
+            fault_bands.behind_tasks(axes, faults, tasks)
+        figure.legend(
+            *upper.get_legend_handles_labels(),
+            loc="outside upper left",
+            ncols=_entries(width_in, 1.6),
+            markerscale=6 / size,
+        )
+    return figure
+
+
+def link_utilisation(
+    links: pd.DataFrame, sites: Sequence[str], counted: bool = False, width_in: float = WIDTH_IN
+) -> Figure:
+    """Goodput over rate while busy, and payload, per directed link.
+
+    A matrix of sources and destinations, or bars where the overlay is sparse and small. If
+    `counted`, the numbers are the interfaces', headers included (`tables.counted`).
+    """
+    pairs = len(sites) * (len(sites) - 1)
+    with mpl.rc_context(STYLE):
+        if len(links) < pairs and len(links) <= BARS:
+            what = "rate during tasks" if counted else "goodput while busy"
+            return _link_bars(links, what, width_in)
+        return _link_matrices(links, sites, counted, width_in)
+
+
+def accuracy(
+    table: pd.DataFrame,
+    target_percent: float | None = None,
+    clock: str = "",
+    faults: Sequence[Disturbance] = (),
+    width_in: float = WIDTH_IN,
+) -> Figure:
+    """Every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width_in, min(4.2, 1.05 * width_in)), layout="constrained")
+        upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
+        times, values = table["t_s"], table["accuracy_percent"]
+        upper.plot(times, values, "o", color=SKY, ms=3, label="one evaluation", mew=0)
+        upper.step(times, values.cummax(), where="post", color=BLUE, lw=1.4, label="best so far")
+        upper.set(ylabel="test accuracy (%)")
+        if target_percent is not None:
+            reached = table[values >= target_percent]
+            when = f", after {reached['t_s'].iloc[0]:.2f} s" if len(reached) else ", not reached"
+            upper.axhline(
+                target_percent,
+                color=RED,
+                lw=1,
+                ls=(0, (5, 3)),
+                label=f"target {target_percent:g} %{when}",
+            )
+        entries = upper.get_legend_handles_labels()
+        figure.legend(*entries, loc="outside upper left", ncols=_entries(width_in, 2.2))
+        upper.grid()
+        lower.plot(times, table["loss"], "o", color=ORANGE, ms=3, mew=0)
+        lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
+        lower.set_xlim(left=0)
+        lower.grid()
+        for axes in (upper, lower):
+            fault_bands.behind(axes, faults)
+    return figure
+
+
+def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    """The figure as the content of a file: the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata)
+    return buffer.getvalue()
+
+
+def write(folder: RunFolder, name: str, figure: Figure) -> None:
+    """Write `plots/<name>.png` and `plots/<name>.svg`."""
+    for kind in ("png", "svg"):
+        folder.write_bytes(f"plots/{name}.{kind}", render(figure, kind))
+
+
+_GANTT: Mapping[str, str] = dict(
+    zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK), strict=True)
+)
+"""What a bar shows and its colour, in the order of drawing."""
+
+
+def _task_numbers(
+    axes: Axes,
+    history: History,
+    sites: Sequence[str],
+    window_s: tuple[float, float],
+    width_in: float,
+) -> None:
+    """Each task's number on its members' bars, unless most bars are too short to hold it."""
+    size = 6.5 if len(sites) <= FEW_SITES else 5
+    room_s = (window_s[1] - window_s[0]) * size / (84 * width_in)
+    labels, tried = [], 0
+    for site, done in phases(history).items():
+        for phase in done:
+            start_s, end_s = (np.clip(t / 1e9, *window_s) for t in (phase.start_ns, phase.end_ns))
+            if phase.task is not None and site in sites and start_s < end_s:
+                tried += 1
+                if end_s - start_s > room_s * len(str(phase.task)):
+                    labels.append(((start_s + end_s) / 2, sites.index(site), str(phase.task)))
+    outline = [withStroke(linewidth=1.4, foreground="white")]
+    for x, row, text in labels if len(labels) > tried / 2 else ():
+        axes.text(
+            x,
+            row - 0.04,
+            text,
+            size=size,
+            color=BLACK,
+            ha="center",
+            va="center",
+            path_effects=outline,
+        )
+
+
+def _entries(width_in: float, each_in: float) -> int:
+    """How many entries of a legend stand beside each other."""
+    return max(1, int(width_in / each_in))
+
+
+def _time_label(history: History) -> str:
+    clock = "" if history.run is None else history.run.clock
+    return f"{clock} time (s)".strip()
+
+
+def _ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
+    """Measured over expected time of completed tasks, in a band of what needs no explanation."""
+    done = (tasks["outcome"] == "completed").to_numpy()
+    ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
+    axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
+    axes.axhline(1, color=GREY, lw=0.8)
+    axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
+    ratio = ratio.dropna()
+    axes.set(xlabel="task, in order of start", ylabel="ratio")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
+    if high > LINEAR_RATIO:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(0.95 * low, 1.05 * high if axes.get_yscale() == "linear" else 1.3 * high)
+    if len(ratio):
+        inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
+        words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
+        what, median = "measured / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
+        axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
+
+
+def _link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
+    figure = Figure(figsize=(width_in, 1.0 + 0.2 * len(links)), layout="constrained")
+    axes = figure.add_subplot()
+    y = np.arange(len(links))
+    axes.barh(y, links["rate_mbps"], 0.78, fc="none", ec=GREY, lw=0.8, label="link rate")
+    axes.barh(y, links["goodput_mbps"].fillna(0), 0.5, color=BLUE, label=what)
+    most = links["rate_mbps"].max()
+    columns = (links["rate_mbps"], links["utilisation_percent"], links["bytes"])
+    for row, (rate, percent, size) in enumerate(zip(*columns, strict=True)):
+        text = f"{percent:.0f} %, {_short(size / 1e6)} MB" if size else "not used"
+        axes.text(rate + 0.01 * most, row, text, va="center", size=7)
+    names = [f"{src} → {dst}" for src, dst in zip(links["src"], links["dst"], strict=True)]
+    axes.set_yticks(y, names)
+    axes.set(
+        xlabel="Mbit/s",
+        xlim=(0, (1 + 0.2 * WIDTH_IN / width_in) * most),
+        ylim=(len(links) - 0.4, -0.6),
+    )
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def _link_matrices(
+    links: pd.DataFrame, sites: Sequence[str], counted: bool, width_in: float
+) -> Figure:
+    """Two of them, below each other where the figure is narrow."""
+    shape, height = ((1, 2), 0.45) if width_in > NARROW_IN else ((2, 1), 1.8)
+    figure = Figure(figsize=(width_in, height * width_in), layout="constrained")
+    panels = (
+        (
+            "utilisation_percent",
+            1.0,
+            f"{'rate during tasks' if counted else 'goodput while busy'}, % of link rate",
+            100.0,
+        ),
+        ("bytes", 1e-6, "bytes on the interface, MB" if counted else "payload, MB", None),
+    )
+    row = {site: number for number, site in enumerate(sites)}
+    places = links["src"].map(row), links["dst"].map(row)
+    idle = np.full((len(sites), len(sites)), np.nan)
+    idle[places] = 0.08
+    for axes, (column, factor, title, top) in zip(figure.subplots(*shape), panels, strict=True):
+        cells = np.full((len(sites), len(sites)), np.nan)
+        cells[places] = (links[column] * factor).where(links["bytes"] > 0)
+        axes.imshow(idle, cmap="Greys", vmin=0, vmax=1)
+        image = axes.imshow(cells, cmap="viridis", vmin=0, vmax=top)
+        figure.colorbar(image, ax=axes, shrink=0.8)
+        unused = "" if links["bytes"].all() else "; grey: not used"
+        _matrix_axes(axes, sites, title + unused)
+        if len(sites) <= CELLS_WITH_NUMBERS:
+            _matrix_numbers(axes, cells, image.get_clim()[1])
+    return figure
+
+
+def _matrix_axes(axes: Axes, sites: Sequence[str], title: str) -> None:
+    step = -(-len(sites) // MOST_NAMES)
+    ticks, names = range(0, len(sites), step), sites[::step]
+    size = 7 if len(sites) <= CELLS_WITH_NUMBERS else 5
+    axes.set_xticks(ticks, names, rotation=90, size=size)
+    axes.set_yticks(ticks, names, size=size)
+    axes.set(xlabel="to", ylabel="from", title=title, facecolor="white")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
+    for (row, column), value in np.ndenumerate(cells):
+        if not np.isnan(value):
+            colour = "white" if value < 0.55 * top else BLACK
+            text = _short(value)
+            axes.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                size=6 if len(cells) < 10 else 5,
+                color=colour,
+            )
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"

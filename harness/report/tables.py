@@ -1,0 +1,385 @@
+"""The numbers of a run as tables, one row per task, worker, link or evaluation (pure).
+
+Times are seconds since the run's start on the run's clock; what is unknown is left empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from trunkline.agents.planning.plan import Directed, Edge, Plan
+from trunkline.harness.record.events import (
+    Evaluated,
+    RoundFinished,
+    Routed,
+    RunFinished,
+    Stopping,
+    TaskStarted,
+)
+from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
+from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.report import manual_actions
+from trunkline.topologies.model import Topology
+
+TASKS = {
+    "task": "int64",
+    "plan": "str",
+    "policy": "str",
+    "group": "str",
+    "bytes": "int64",
+    "bytes_sent": "Int64",
+    "bytes_discarded": "Int64",
+    "start_s": "float64",
+    "end_s": "float64",
+    "duration_s": "float64",
+    "estimate_s": "float64",
+    "latency_s": "float64",
+    "bound_s": "float64",
+    "outcome": "str",
+}
+WORKERS = {
+    "site": "str",
+    "rounds": "int64",
+    "compute_s": "float64",
+    "wait_s": "float64",
+    "sync_s": "float64",
+    "bytes_sent": "int64",
+    "bytes_received": "int64",
+}
+LINKS = {
+    "src": "str",
+    "dst": "str",
+    "rate_mbps": "float64",
+    "delay_ms": "float64",
+    "bytes": "int64",
+    "interface_bytes": "Int64",
+    "drops": "Int64",
+    "busy_s": "float64",
+    "goodput_mbps": "float64",
+    "utilisation_percent": "float64",
+}
+ACCURACY = {
+    "t_s": "float64",
+    "task": "int64",
+    "site": "str",
+    "accuracy_percent": "float64",
+    "loss": "float64",
+    "samples": "int64",
+}
+FAULTS = {
+    "fault": "int64",
+    "verb": "str",
+    "text": "str",
+    "targets": "str",
+    "start_s": "float64",
+    "end_s": "float64",
+    "by_hand": "bool",
+}
+PATHS = {
+    "src": "str",
+    "dst": "str",
+    "path": "str",
+    "auxiliary": "bool",
+    "tasks": "int64",
+    "bytes": "int64",
+    "chunks": "int64",
+    "share_percent": "float64",
+}
+RUN = {
+    "tasks": "int64",
+    "abandoned": "int64",
+    "task_s": "float64",
+    "task_median_s": "float64",
+    "task_warm_s": "float64",
+    "estimate_s": "float64",
+    "latency_s": "float64",
+    "expected_warm_s": "float64",
+    "bound_s": "float64",
+    "window_s": "float64",
+    "rounds": "float64",
+    "rounds_least": "int64",
+    "bytes_sent": "int64",
+    "accuracy_percent": "float64",
+    "ended": "str",
+    "by_hand": "str",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a task should take: the fluid estimate of its plan, and no less than the bound.
+
+    `latency_s` is what propagation adds to the estimate: to every hop of every chunk, and to the
+    controller's message that starts the task.
+    """
+
+    estimate_s: float
+    bound_s: float
+    latency_s: float
+
+
+def tasks(
+    history: History,
+    forecast: Callable[[TaskStarted], Forecast],
+    bound_s: Callable[[Sync], float | None] = lambda sync: None,
+) -> pd.DataFrame:
+    """One row per task, in order of start.
+
+    `bytes` is the model's size, `bytes_sent` the payload that crossed all links together, of which
+    `bytes_discarded` had been sent early and were not needed where they arrived. A task ends when
+    its last member has installed the result, or when it is abandoned. What programs report of
+    theirs has the operation's name for a plan, and a bound where there is one.
+    """
+    rows = [_task_row(task, forecast(task.started)) for task in history.tasks]
+    rows += [_sync_row(sync, bound_s(sync)) for sync in history.syncs]
+    return _table(TASKS, rows)
+
+
+def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
+    """One row per site, in the given order.
+
+    A worker computes, waits (ready until it contributes or goes on) and synchronizes (contributed
+    until it has the result or gives it up). Bytes include what it did for others' tasks.
+    """
+    spent_ns: Counter[tuple[str, str]] = Counter()
+    for site, spans in phases(history).items():
+        for span in spans:
+            spent_ns[site, span.doing] += span.end_ns - span.start_ns
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    for task in history.tasks:
+        for out in task.sent:
+            sent[out.site] += out.bytes
+        for into in task.received:
+            received[into.site] += into.bytes
+    rounds = Counter(event.site for event in history.all(RoundFinished))
+    return _table(
+        WORKERS,
+        (
+            {
+                "site": site,
+                "rounds": rounds[site],
+                "compute_s": spent_ns[site, "compute"] / 1e9,
+                "wait_s": spent_ns[site, "wait"] / 1e9,
+                "sync_s": spent_ns[site, "sync"] / 1e9,
+                "bytes_sent": sent[site],
+                "bytes_received": received[site],
+            }
+            for site in sites
+        ),
+    )
+
+
+def links(history: History, topology: Topology) -> pd.DataFrame:
+    """One row per directed link, in the topology's order.
+
+    `rate_mbps` is the mean over the run of a rate that changes, and `delay_ms` the smallest delay.
+    `bytes` is payload; `interface_bytes` and `drops` are what the interface counted. A link is
+    busy from a payload's first byte handed to it to the last one off it; `goodput_mbps` is payload
+    over busy time, `utilisation_percent` goodput over the rate that the link had then. Both are
+    empty for a link that carried nothing.
+    """
+    conditions = Conditions.of(history, topology)
+    delays_ms = conditions.least_delays_ms()
+    moved: defaultdict[Directed, list[Transfer]] = defaultdict(list)
+    for transfer in transfers(history.tasks, delays_ms):
+        moved[transfer.src, transfer.dst].append(transfer)
+    counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
+    rows = []
+    for link in topology.links:
+        ends = (link.src, link.dst)
+        spans = union((transfer.start_ns, transfer.end_ns) for transfer in moved[ends])
+        busy_s = sum(end - start for start, end in spans) / 1e9
+        size = sum(transfer.bytes for transfer in moved[ends])
+        goodput_mbps = size * 8 / 1e6 / busy_s if busy_s else None
+        room_bytes = conditions.capacity_bytes(ends, spans)
+        counters = counted.get(ends)
+        rows.append(
+            {
+                "src": link.src,
+                "dst": link.dst,
+                "rate_mbps": conditions.mean_rate_mbps(ends, history.end_ns),
+                "delay_ms": delays_ms[ends],
+                "bytes": size,
+                "interface_bytes": counters.bytes if counters else None,
+                "drops": counters.drops if counters else None,
+                "busy_s": busy_s,
+                "goodput_mbps": goodput_mbps,
+                "utilisation_percent": goodput_mbps and 100 * size / room_bytes,
+            }
+        )
+    return _table(LINKS, rows)
+
+
+def counted(links: pd.DataFrame, history: History) -> pd.DataFrame:
+    """The table of links of a run whose payload nobody knows, with what interfaces counted.
+
+    `bytes` are the interfaces'; a link counts as busy while any site synchronizes.
+    """
+    spans = union((sync.start_ns, sync.end_ns or history.end_ns) for sync in history.syncs)
+    busy_s = sum(end - start for start, end in spans) / 1e9 or history.end_ns / 1e9
+    table = links.assign(bytes=links["interface_bytes"].fillna(0).astype("int64"), busy_s=busy_s)
+    table["goodput_mbps"] = table["bytes"] * 8 / 1e6 / busy_s if busy_s else 0.0
+    return table.assign(utilisation_percent=100 * table["goodput_mbps"] / table["rate_mbps"])
+
+
+def accuracy(history: History) -> pd.DataFrame:
+    """One row per evaluation, in order of time."""
+    return _table(
+        ACCURACY,
+        (
+            {
+                "t_s": event.t_ns / 1e9,
+                "task": event.task,
+                "site": event.site,
+                "accuracy_percent": event.accuracy_percent,
+                "loss": event.loss,
+                "samples": event.samples,
+            }
+            for event in history.all(Evaluated)
+        ),
+    )
+
+
+def paths(history: History) -> pd.DataFrame:
+    """One row per path that sites chose where they had auxiliary ones; else no rows.
+
+    An auxiliary path is no edge of its task's plan. The share is that of all bytes from its first
+    site to its last.
+    """
+    used: defaultdict[tuple[Edge, bool], list[Routed]] = defaultdict(list)
+    moved = Counter[Directed]()
+    for task in history.tasks:
+        edges = _edges(task) if task.routed else set()
+        for event in task.routed:
+            used[event.path, event.path not in edges].append(event)
+            moved[event.path[0], event.path[-1]] += event.bytes
+    return _table(
+        PATHS,
+        (
+            {
+                "src": path[0],
+                "dst": path[-1],
+                "path": " ".join(path),
+                "auxiliary": auxiliary,
+                "tasks": len(events),
+                "bytes": (size := sum(event.bytes for event in events)),
+                "chunks": sum(event.chunks for event in events),
+                "share_percent": 100 * size / moved[path[0], path[-1]],
+            }
+            for (path, auxiliary), events in sorted(used.items(), key=_by_ends)
+        ),
+    )
+
+
+def faults(history: History) -> pd.DataFrame:
+    """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
+    return _table(
+        FAULTS,
+        (
+            {
+                "fault": fault.started.fault,
+                "verb": fault.started.verb,
+                "text": fault.started.text,
+                "targets": ", ".join(fault.started.targets),
+                "start_s": fault.started.t_ns / 1e9,
+                "end_s": None if fault.end_ns is None else fault.end_ns / 1e9,
+                "by_hand": fault.started.asked,
+            }
+            for fault in history.faults
+        ),
+    )
+
+
+def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
+    """The whole run in one row; `tasks` is the table of that name.
+
+    Task times, estimate, latency and bound are means over the completed tasks. `task_warm_s` and
+    `expected_warm_s` (estimate plus latency) are those of the later half of them, when TCP's
+    connections are warm. The window ends when the run was told to stop; `rounds` is what a worker
+    finished in it on average, `rounds_least` what the slowest did. The accuracy is the last one.
+    """
+    done = tasks[tasks["outcome"] == "completed"]
+    warm = done[len(done) // 2 :]
+    end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
+    each = [rounds[site] for site in sites]
+    evaluated = history.all(Evaluated)
+    row = {
+        "tasks": len(done),
+        "abandoned": int((tasks["outcome"] == "abandoned").sum()),
+        "task_s": done["duration_s"].mean(),
+        "task_median_s": done["duration_s"].median(),
+        "task_warm_s": warm["duration_s"].mean(),
+        "estimate_s": done["estimate_s"].mean(),
+        "latency_s": done["latency_s"].mean(),
+        "expected_warm_s": (warm["estimate_s"] + warm["latency_s"]).mean(),
+        "bound_s": done["bound_s"].mean(),
+        "window_s": end_ns / 1e9,
+        "rounds": sum(each) / len(each),
+        "rounds_least": min(each),
+        "bytes_sent": int(tasks["bytes_sent"].sum()),
+        "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
+        "ended": manual_actions.ended(history),
+        "by_hand": manual_actions.told(history),
+    }
+    return _table(RUN, [row])
+
+
+def _by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
+    """First site, last site, and the plan's own edges before the ways around them."""
+    (path, auxiliary), _ = item
+    return path[0], path[-1], auxiliary, path
+
+
+def _edges(task: Task) -> set[Edge]:
+    """Every edge that the task's plan ever had."""
+    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned]
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    return {edge for block in blocks for edge in (*block.in_edges, *block.out_edges)}
+
+
+def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
+    started = task.started
+    return {
+        "task": started.task,
+        "plan": started.plan,
+        "policy": started.policy,
+        "group": " ".join(started.group),
+        "bytes": started.bytes,
+        "bytes_sent": sum(sent.bytes for sent in task.sent),
+        "bytes_discarded": sum(discarded.bytes for discarded in task.discarded),
+        "start_s": started.t_ns / 1e9,
+        "end_s": None if task.end_ns is None else task.end_ns / 1e9,
+        "duration_s": task.duration_s,
+        "estimate_s": forecast.estimate_s,
+        "latency_s": forecast.latency_s,
+        "bound_s": forecast.bound_s,
+        "outcome": task.outcome,
+    }
+
+
+def _sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
+    return {
+        "task": sync.number,
+        "plan": sync.operation,
+        "policy": "program",
+        "group": " ".join(sorted(sync.begun_ns)),
+        "bytes": sync.bytes,
+        "start_s": sync.start_ns / 1e9,
+        "end_s": None if sync.end_ns is None else sync.end_ns / 1e9,
+        "duration_s": sync.duration_s,
+        "bound_s": bound_s,
+        "outcome": "unfinished" if sync.end_ns is None else "completed",
+    }
+
+
+def _table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Columns have the same order and type whether or not there are rows."""
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))

@@ -1,0 +1,1 @@
+"""A run from outside: started here or on another machine, watched, cleaned up after."""

@@ -1,0 +1,196 @@
+"""What runs left behind whose owner is dead, found by its tag, and nothing else.
+
+A run that ends, also by an error or a signal, takes along what it made, and the kernel takes along
+most of what a killed run made. What is left are programs that somebody started at a site, what such
+a program holds on to, and files of a run that was killed in the wrong moment. Only what belongs to
+the calling user is looked at; see `ownership` for the tags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from trunkline.harness.network import namespace, wiring
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.network.netlink import Channel, RefusedError
+from trunkline.harness.processes.ownership import FOLDER_PREFIX, VARIABLE, Owner
+
+_VARIABLE = f"{VARIABLE}=".encode()
+_COMMAND_LETTERS = 60
+
+
+class Leftover(Protocol):
+    """Something that a dead run left; its text says what."""
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it was."""
+
+    def remove(self) -> None:
+        """Removes it, if it is still there. Raises OSError or NetworkError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that carries the tag in its environment."""
+
+    owner: Owner
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.command})"
+
+    def remove(self) -> None:
+        """See `Leftover`. What has got the process id in the meantime is left alone."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            if _owner_of_process(self.pid) == self.owner:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A scratch folder that carries the tag in its name."""
+
+    owner: Owner
+    path: Path
+
+    def __str__(self) -> str:
+        return f"folder {self.path}"
+
+    def remove(self) -> None:
+        """See `Leftover`."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The links and the tag of a site whose namespace another process, `pid`, is in."""
+
+    owner: Owner
+    pid: int
+
+    def __str__(self) -> str:
+        return f"links of the site that process {self.pid} is in"
+
+    def remove(self) -> None:
+        """See `Leftover`."""
+        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+        with gone, _channel(self.pid) as channel:
+            if Owner.of_tag(wiring.read_tag(channel)) != self.owner:
+                return
+            try:
+                channel.perform([wiring.remove_links(), wiring.remove_tag()])
+            except RefusedError as refused:
+                if refused.code != errno.ENODEV:  # the sites at the other ends are gone
+                    raise
+
+
+def find(folders: Iterable[Path]) -> list[Leftover]:
+    """All leftovers on this machine; scratch folders are looked for in `folders`."""
+    found: list[Leftover] = [*_processes(), *_folders(folders)]
+    going = {left.pid for left in found if isinstance(left, Process)}
+    return [*found, *_sites(going)]
+
+
+def unfinished(runs_dir: Path) -> Iterator[Leftover]:
+    """The folders of runs that were killed or stopped before they came to a verdict."""
+    for path in sorted(runs_dir.glob("*/*")):
+        owner = Owner.of_run(path)
+        if owner and not (path / "verdict.json").exists() and not path.is_symlink():
+            yield from _if_left(path, owner)
+
+
+def _processes() -> Iterator[Process]:
+    for pid in _my_processes():
+        owner = _owner_of_process(pid)
+        if owner and owner.alive() is False and pid != os.getpid():
+            words = (_read(pid, "cmdline") or b"").replace(b"\0", b" ").strip()
+            yield Process(owner, pid, words.decode(errors="replace")[:_COMMAND_LETTERS])
+
+
+def _folders(folders: Iterable[Path]) -> Iterator[Folder]:
+    for folder in dict.fromkeys(folders):
+        for path in sorted(folder.glob(f"{FOLDER_PREFIX}*")):
+            if owner := Owner.of_tag(path.name):
+                yield from _if_left(path, owner)
+
+
+def _if_left(path: Path, owner: Owner) -> Iterator[Folder]:
+    """The folder, if it is ours and its owner dead."""
+    with contextlib.suppress(FileNotFoundError):
+        about = path.lstat()
+        mine = about.st_uid == os.geteuid() and stat.S_ISDIR(about.st_mode)
+        if mine and owner.alive() is False:
+            yield Folder(owner, path)
+
+
+def _sites(going: set[int]) -> Iterator[Site]:
+    """Sites that live on in a process that does not itself go, one for each namespace."""
+    seen = {_namespace(os.getpid())}
+    for pid in _my_processes():
+        where = _namespace(pid)
+        if where is None or where in seen or pid in going:
+            continue
+        seen.add(where)
+        with contextlib.suppress(OSError, NetworkError), _channel(pid) as channel:
+            owner = Owner.of_tag(wiring.read_tag(channel))
+            if owner and owner.alive() is False:
+                yield Site(owner, pid)
+
+
+def _my_processes() -> Iterator[int]:
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if process.name.isdigit() and process.stat().st_uid == os.geteuid():
+                yield int(process.name)
+
+
+def _owner_of_process(pid: int) -> Owner | None:
+    for variable in (_read(pid, "environ") or b"").split(b"\0"):
+        if variable.startswith(_VARIABLE):
+            return Owner.of_tag(variable.decode(errors="replace"))
+    return None
+
+
+def _read(pid: int, what: str) -> bytes | None:
+    """A file of the process; None if it is gone or not for us."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return None
+
+
+def _namespace(pid: int) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _channel(pid: int) -> Iterator[Channel]:
+    with namespace.inside_of(pid):
+        channel = Channel()
+    try:
+        yield channel
+    finally:
+        channel.close()

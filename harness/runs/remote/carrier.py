@@ -1,0 +1,100 @@
+"""The process that carries out one run that was sent here: it needs no connection.
+
+`python -m trunkline.harness.runs.remote.carrier FOLDER`. What it says goes to `said.jsonl` in the
+folder, one JSON object per line: `{"progress": {...}}` with the fields of
+`harness.live.progress.Progress`, at the end `{"over": {"run_dir": ..., "error": ...}}`, or
+`{"over": {"refused": text}}` where there was nothing to judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.kernel import KernelError
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.record.run_folder import StoreError
+from trunkline.harness.runs import runner
+from trunkline.harness.runs.remote import jobs
+from trunkline.harness.runs.remote.jobs import Job
+from trunkline.harness.scenario.loading import Scenario, ScenarioErrors, parse
+from trunkline.workloads.datasets import DatasetError
+
+SAY_PERIOD_S = 0.25
+
+
+def main() -> int:
+    """Carry out the run in the folder that is the only argument."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    job = Job(Path(sys.argv[1]))
+    job.sign()
+    log = os.open(job.path / jobs.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):  # whoever started us waits until we no longer print there
+        os.dup2(log, stream)
+    voice = _Voice(job.path / jobs.SAID)
+    try:
+        result = runner.run(
+            scenario_of(job), job.path / jobs.SOURCE, job.path / jobs.RUNS, voice.progress
+        )
+        run_dir = result.run_dir.relative_to((job.path / jobs.RUNS).resolve())
+        voice.say(over={"run_dir": str(run_dir), "error": result.error})
+    except KeyboardInterrupt:
+        voice.say(over={"refused": "the run was ended there"})
+    except (KernelError, NetworkError, StoreError, DatasetError, ScenarioErrors) as error:
+        voice.say(over={"refused": str(error)})
+    except Exception as error:
+        traceback.print_exc()
+        voice.say(over={"refused": f"internal error: {type(error).__name__}: {error}"})
+    return 0
+
+
+def scenario_of(job: Job) -> Scenario:
+    """The scenario of a job, with the folders of its workload where they are here.
+
+    Raises RemoteError, and ScenarioErrors where the two machines know different things.
+    """
+    request = job.request()
+    scenario = parse(request.resolved, request.file)
+    folders = {option: str(job.path / jobs.FILES / option) for option in request.folders}
+    options = {**scenario.workload.options, **folders}
+    workload = dataclasses.replace(scenario.workload, options=options)
+    return dataclasses.replace(scenario, workload=workload)
+
+
+@dataclass(slots=True)
+class _Voice:
+    """Writes what there is to say to a file."""
+
+    path: Path
+    said_s: float = 0.0
+
+    def progress(self, now: Progress) -> None:
+        """Every message, and numbers now and then."""
+        if now.message or time.monotonic() > self.said_s + SAY_PERIOD_S:
+            self.said_s = time.monotonic()
+            self.say(progress=dataclasses.asdict(now))
+
+    def say(self, **words: Any) -> None:
+        with self.path.open("ab", buffering=0) as file:
+            file.write(json.dumps(words).encode() + b"\n")
+
+
+def _ended(*_: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not disturb the cleaning up
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

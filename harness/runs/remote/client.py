@@ -1,0 +1,317 @@
+"""The near side of runs on other machines: sends one, follows it, fetches it, cleans up there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.processes.ownership import Owner
+from trunkline.harness.record import run_folder
+from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.runs import provenance
+from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs
+from trunkline.harness.runs.remote.jobs import Request
+from trunkline.harness.runs.remote.protocol import Message, Wire
+from trunkline.harness.runs.remote.ssh import Address, Connection, connected
+from trunkline.harness.runs.runner import RunResult
+from trunkline.harness.scenario.loading import Scenario, parse, resolve
+
+COMMAND = "trunkline"
+"""How Trunkline is called on the other machine."""
+
+FOLDER_OPTIONS = ("data", "folder")
+"""Options of workloads that name a folder of files; of a user's own only the last one does."""
+
+PACKAGED = Path("/usr")
+"""What is under it comes from a package, there as here, and is not sent."""
+
+MOST_BYTES = 1 << 28
+MOST_FILES = 10_000
+
+_GREETING = b'{"trunkline":'
+
+Show = Callable[[Scenario, Progress], None]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Another machine: its address, what Trunkline is called there, how to connect to it."""
+
+    text: str
+    command: str = COMMAND
+    config_file: Path | None = None
+
+    @property
+    def attach(self) -> str:
+        """The command that picks up a run there, without the run's name."""
+        command = ["--remote-command", self.command] if self.command != COMMAND else []
+        config = ["--ssh-config", str(self.config_file)] if self.config_file else []
+        return shlex.join(["trunkline", "attach", *command, *config, self.text])
+
+
+def run(
+    host: Host, scenario: Scenario, source: Path, runs_dir: Path, show: Show, tell: Tell
+) -> RunResult:
+    """Carry out a scenario on another machine, and have its run folder here at the end.
+
+    `source` is the scenario's file, `show` gets progress, `tell` what people should know. When the
+    connection breaks, the run goes on there; when this raises anything else, nothing of it is left
+    there. Raises RemoteError and StoreError.
+    """
+    contents = {
+        option: _contents(option, folder, runs_dir) for option, folder in _folders(scenario).items()
+    }
+    with _folder_here(runs_dir, scenario.name) as here, _open(host) as remote:
+        if remote.greeting.get("code") != provenance.code(provenance.SESSION):
+            tell(f"the code on {host.text} is not the same as here: the run is of the code there")
+        request = Request(scenario.name, resolve(scenario), str(source.absolute()), (*contents,))
+        name = remote.start(request, source, contents)
+        tell(f"{name} runs on {host.text}")
+        return remote.finish(name, here, scenario, show, tell)
+
+
+def attach(host: Host, name: str | None, runs_dir: Path, show: Show, tell: Tell) -> RunResult:
+    """Pick up a run that goes on there, or is over; the only one if it has no name.
+
+    As `run` from there on.
+    """
+    with _open(host) as remote:
+        name = name or remote.only_run()
+        request = remote.request(name)
+        scenario = parse(request.resolved, request.file)
+        with _folder_here(runs_dir, scenario.name) as here:
+            return remote.finish(name, here, scenario, show, tell)
+
+
+@dataclass(slots=True)
+class _Remote:
+    """The other side of a connection that is open, after its greeting."""
+
+    host: Host
+    connection: Connection
+    wire: Wire
+    greeting: Message
+
+    def only_run(self) -> str:
+        """The name of the run there. Raises RemoteError unless it is one."""
+        names = self.greeting["runs"]
+        if len(names) == 1:
+            return str(names[0])
+        if names:
+            raise RemoteError(f"{self.host.text}: say which one: {', '.join(names)}")
+        raise RemoteError(
+            f"{self.host.text}: no run of yours is there: one that was fetched is here (see: "
+            f"trunkline list runs), a new one begins with: trunkline run FILE --on {self.host.text}"
+        )
+
+    def request(self, name: str) -> Request:
+        """What a run there is. Raises RemoteError."""
+        self.wire.send({"ask": "request", "run": name})
+        return Request.of_json(self.receive().get("request"))
+
+    def start(
+        self, request: Request, source: Path, contents: Mapping[str, Sequence[tuple[str, Path]]]
+    ) -> str:
+        """Send a run there, which begins at once; returns its name. Raises RemoteError."""
+        try:
+            self.wire.send({"ask": "start", "request": request.to_json()})
+            named = [
+                (f"{jobs.FILES}/{option}/{name}", path)
+                for option, files in contents.items()
+                for name, path in files
+            ]
+            self.wire.send_files([(jobs.SOURCE, source), *named])
+        except BrokenError as error:
+            raise RemoteError(f"{self.host.text}: the connection broke: {error}") from None
+        except OSError as error:
+            raise RemoteError(f"{error.filename}: cannot be read: {error.strerror}") from None
+        try:
+            return str(self.receive()["run"])
+        except BrokenError as error:
+            raise RemoteError(
+                f"{self.host.text}: the connection broke: {error}\n"
+                f"The run may have begun; this shows it: {self.host.attach}"
+            ) from None
+
+    def finish(
+        self, name: str, here: RunFolder, scenario: Scenario, show: Show, tell: Tell
+    ) -> RunResult:
+        """Follow a run to its end and fetch it; see `run`."""
+        pick_up = f"{self.host.attach} {shlex.quote(name)}"
+        try:
+            over = self._follow(name, scenario, show)
+        except BrokenError as error:
+            raise RemoteError(
+                f"{self.host.text}: the connection broke: {error}\n"
+                f"The run goes on there; pick it up with: {pick_up}"
+            ) from None
+        except KeyboardInterrupt:
+            self._end(name, pick_up)
+            raise
+        if "refused" in over:
+            self._remove(name)
+            raise RemoteError(f"{self.host.text}: {over['refused']}")
+        show(scenario, Progress(message=f"fetching the results from {self.host.text}"))
+        try:
+            verdict = self._fetch(name, over["run_dir"], here)
+            here.write_text("resolved.yaml", resolve(scenario))  # with the folders' names here
+            self._remove(name)
+        except BrokenError as error:
+            raise RemoteError(
+                f"{self.host.text}: the connection broke: {error}\n"
+                f"The run is over; fetch it with: {pick_up}"
+            ) from None
+        except StoreError as error:
+            raise StoreError(f"{error}\nThe run is over; fetch it with: {pick_up}") from None
+        except KeyboardInterrupt:
+            tell(f"the run is over; fetch it with: {pick_up}")
+            raise
+        return RunResult(verdict, here.path, over["error"])
+
+    def receive(self) -> Message:
+        """The next message that says something. Raises RemoteError with the other side's reason."""
+        while True:
+            message, _ = self.wire.receive()
+            if "refused" in message:
+                raise RemoteError(f"{self.host.text}: {message['refused']}")
+            if "alive" not in message:
+                return message
+
+    def _follow(self, name: str, scenario: Scenario, show: Show) -> Message:
+        self.wire.send({"ask": "follow", "run": name})
+        while True:
+            message = self.receive()
+            if "over" in message:
+                over: Message = message["over"]
+                return over
+            show(scenario, Progress(**message["progress"]))
+
+    def _fetch(self, name: str, run_dir: str, here: RunFolder) -> Verdict:
+        self.wire.send({"ask": "fetch", "run": name, "run_dir": run_dir})
+        try:
+            self.wire.receive_files(here.path)
+        except OSError as error:
+            raise StoreError(
+                f"{error.filename or here.path}: cannot be written: {error.strerror or error}"
+            ) from None
+        return Verdict.of_json(json.loads(here.read_text("verdict.json")))
+
+    def _remove(self, name: str) -> None:
+        self.wire.send({"ask": "remove", "run": name})
+        self.receive()
+
+    def _end(self, name: str, pick_up: str) -> None:
+        """End a run over a wire of its own: on ours we may have stopped in mid-word."""
+        try:
+            with _greeted(self.host, self.connection) as remote:
+                remote._remove(name)
+        except RemoteError as error:
+            text = f"{error}\nThe run may go on there; pick it up with: {pick_up}"
+            raise RemoteError(text) from None
+
+
+@contextlib.contextmanager
+def _open(host: Host) -> Iterator[_Remote]:
+    """Connect to a machine and talk to Trunkline there. Raises RemoteError."""
+    with connected(Address.parse(host.text), host.config_file) as connection:
+        try:
+            with _greeted(host, connection) as remote:
+                yield remote
+        except BrokenError as error:
+            raise RemoteError(f"{host.text}: the connection broke: {error}") from None
+
+
+@contextlib.contextmanager
+def _greeted(host: Host, connection: Connection) -> Iterator[_Remote]:
+    """Talk to Trunkline there. Raises RemoteError with what to do where it is not ours."""
+    with connection.opened(f"{host.command} remote") as program:
+        try:
+            program.wire.skip_to(_GREETING)
+            greeting, _ = program.wire.receive()
+            program.speaks()
+        except BrokenError as error:
+            raise RemoteError(_no_trunkline(host, *program.ended(), str(error))) from None
+        ours, theirs = run_folder.version("trunkline"), greeting.get("trunkline")
+        if theirs != ours or greeting.get("protocol") != PROTOCOL:
+            raise RemoteError(
+                f"{host.text}: has Trunkline {theirs} (protocol {greeting.get('protocol')}), here "
+                f"is {ours} (protocol {PROTOCOL}): install the same version on both"
+            )
+        yield _Remote(host, connection, program.wire, greeting)
+
+
+@contextlib.contextmanager
+def _folder_here(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
+    """A run folder that stays only if it is filled."""
+    folder = RunFolder.create(runs_dir.resolve(), scenario, datetime.now())
+    try:
+        folder.write_json("environment.json", {"owner": Owner.me().tag})
+        yield folder
+        folder.be_latest()
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.path.parent.rmdir()
+        raise
+
+
+def _folders(scenario: Scenario) -> dict[str, Path]:
+    """The folders of files that a workload's options name, by option."""
+    workload = scenario.workload
+    names = FOLDER_OPTIONS[-1:] if workload.kind in scenario.code else FOLDER_OPTIONS
+    given = {option: workload.options.get(option) for option in names}
+    named = {option: Path(name) for option, name in given.items() if isinstance(name, str)}
+    return {option: at for option, at in named.items() if not at.is_relative_to(PACKAGED)}
+
+
+def _contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path]]:
+    """The files of such a folder. Raises RemoteError where there is none, or there are too many."""
+    where = f"workload.{option}: {folder}"
+    if not folder.is_dir():
+        raise RemoteError(f"{where}: there is no such folder")
+    found, size = [], 0
+    for at, inside, names in os.walk(folder):
+        inside[:] = [
+            name
+            for name in inside
+            if not _is_extra(name) and Path(at, name).resolve() != runs_dir.resolve()
+        ]
+        for path in (Path(at, name) for name in names if not _is_extra(name)):
+            if path.is_file():
+                found.append((path.relative_to(folder).as_posix(), path))
+                size += path.stat().st_size
+        if len(found) > MOST_FILES or size > MOST_BYTES:
+            raise RemoteError(
+                f"{where}: allowed are {MOST_FILES} files and {MOST_BYTES >> 20} MB, since all of "
+                "it is sent: let it be a folder that has only what the programs need"
+            )
+    return sorted(found)
+
+
+def _is_extra(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"
+
+
+def _no_trunkline(host: Host, code: int, said: str, error: str) -> str:
+    called = f"`{host.command} remote`"
+    remedy = (
+        "Install Trunkline there, or say where it is: --remote-command "
+        "/path/to/trunkline/.venv/bin/trunkline"
+    )
+    if code < 0:
+        return f"{host.text}: {called} did not answer: {said or error}"
+    if code == 127:
+        return f"{host.text}: there is no {host.command!r} there ({said})\n{remedy}"
+    if "invalid choice: 'remote'" in said:
+        return f"{host.text}: its Trunkline is too old: install the version that is here there too"
+    return f"{host.text}: {called} ended with {code}: {said or error}\n{remedy}"

@@ -1,0 +1,150 @@
+"""What the two sides send each other: JSON objects, one per line, some with bytes behind them.
+
+`{"file": "tables/tasks.csv", "bytes": 17}` is followed by 17 bytes of that file, which replaces one
+that is there. Of a file longer than `PIECE_BYTES` the pieces after the first have `"more": true`.
+`{"end": true}` ends a row of files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trunkline.harness.runs.remote import BrokenError, RemoteError
+
+Message = dict[str, Any]
+
+PIECE_BYTES = 1 << 18
+LONGEST_LINE = 1 << 26
+"""Bytes of the longest message: the text of a network with a hundred thousand links."""
+
+
+@dataclass(slots=True)
+class Wire:
+    """One end of a connection.
+
+    `read` gives some bytes, none at the end, and `write` takes all of them. Both may raise OSError.
+    """
+
+    read: Callable[[], bytes]
+    write: Callable[[bytes], None]
+    rest: bytes = b""
+
+    def send(self, message: Message, payload: bytes | None = None) -> None:
+        """Send one message. Raises BrokenError."""
+        if payload is not None:
+            message = {**message, "bytes": len(payload)}
+        try:
+            self.write(json.dumps(message).encode() + b"\n" + (payload or b""))
+        except OSError as error:
+            raise BrokenError(_why(error)) from error
+
+    def receive(self) -> tuple[Message, bytes]:
+        """The next message and what came with it. Raises BrokenError, also for what is none."""
+        line = self._line()
+        try:
+            message = json.loads(line)
+            size = int(message.get("bytes", 0))
+        except (ValueError, AttributeError, TypeError):
+            shown = line[:60].decode(errors="replace")
+            raise BrokenError(f"{shown!r} is no message") from None
+        if not 0 <= size <= PIECE_BYTES:
+            raise BrokenError(f"{size} bytes in one piece")
+        while len(self.rest) < size:
+            self._more()
+        payload, self.rest = self.rest[:size], self.rest[size:]
+        return message, payload
+
+    def skip_to(self, start: bytes, most_bytes: int = 1 << 16) -> None:
+        """Drop what a login shell may have printed before the line that begins so."""
+        dropped = 0
+        while True:
+            while len(self.rest) < len(start) and b"\n" not in self.rest:
+                self._more()
+            if self.rest.startswith(start):
+                return
+            dropped += len(self._line()) + 1
+            if dropped > most_bytes:
+                raise BrokenError("it says something else than Trunkline")
+
+    def send_files(self, files: Iterable[tuple[str, Path]]) -> None:
+        """Send files under these names. Raises BrokenError, and OSError where one is unreadable."""
+        for name, path in files:
+            with path.open("rb") as file:
+                about = {"file": name, "program": os.access(path, os.X_OK)}
+                self.send(about, file.read(PIECE_BYTES))
+                while piece := file.read(PIECE_BYTES):
+                    self.send({"file": name, "more": True}, piece)
+        self.send({"end": True})
+
+    def receive_files(self, folder: Path) -> None:
+        """Put the files that come into a folder; takes in all that come in any case.
+
+        Raises BrokenError, RemoteError, and OSError where one could not be written.
+        """
+        failed: OSError | None = None
+        while True:
+            message, payload = self.receive()
+            if "end" in message:
+                break
+            if "refused" in message:
+                raise RemoteError(message["refused"])
+            path = folder / inner(message.get("file"))
+            try:
+                if failed is None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("ab" if message.get("more") else "wb") as file:
+                        file.write(payload)
+                    if message.get("program"):
+                        path.chmod(0o755)
+            except OSError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def _line(self) -> bytes:
+        while b"\n" not in self.rest:
+            if len(self.rest) > LONGEST_LINE:
+                raise BrokenError("a message without an end")
+            self._more()
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line
+
+    def _more(self) -> None:
+        try:
+            data = self.read()
+        except OSError as error:
+            raise BrokenError(_why(error)) from error
+        if not data:
+            raise BrokenError("the connection was closed")
+        self.rest += data
+
+
+def inner(name: object) -> PurePosixPath:
+    """A name that the other side gives, if it stays inside the folder that it is for.
+
+    Raises BrokenError.
+    """
+    path = PurePosixPath(str(name))
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(name):
+        raise BrokenError(f"{name!r} is no name for a file here")
+    return path
+
+
+def files_under(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
+    """All regular files in a folder by their names from there; `last` are those that come last."""
+    paths = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+    regular = (path for path in paths if path.is_file() and not path.is_symlink())
+    named = {path.relative_to(folder).as_posix(): path for path in regular}
+    for name in (*sorted(named.keys() - set(last)), *(name for name in last if name in named)):
+        yield name, named[name]
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "nothing was heard for too long"
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,122 @@
+"""The far side of `trunkline run --on`: answers what the near side (`driving`) asks.
+
+It greets with `{"trunkline": VERSION, "protocol": ..., "code": ..., "runs": [...]}`. Then, for each
+`{"ask": ...}`:
+
+- `start` with a request, and its files up to `{"end": true}`: `{"run": NAME}`
+- `request` of a run: `{"request": ...}`
+- `follow` a run: `{"progress": ...}` again and again, `{"over": ...}`; it ends
+  before that when something else is asked
+- `fetch` a run: its folder's files
+- `remove` a run, which ends it first if need be: `{"removed": NAME}`
+
+or `{"refused": TEXT}`. Whatever becomes of the connection, a run goes on until it is over or is
+removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import datetime
+
+from trunkline.harness.record import run_folder
+from trunkline.harness.runs import provenance
+from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs
+from trunkline.harness.runs.remote.jobs import Job, Request, Tail
+from trunkline.harness.runs.remote.protocol import Message, Wire, files_under, inner
+
+POLL_S = 0.2
+ALIVE_PERIOD = 25
+"""Polls without news after which the other side is told that we are still there."""
+
+LAST = ("environment.json", "verdict.json")
+"""Files that make a run folder whole, and a run ours."""
+
+
+def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
+    """Answer until the connection ends.
+
+    `waits` says whether there is something to read, after a time in seconds at most.
+    """
+    jobs.sweep()
+    try:
+        wire.send(greeting())
+        while True:
+            message, _ = wire.receive()
+            try:
+                _answer(message, wire, waits)
+            except BrokenError:
+                raise
+            except RemoteError as error:
+                wire.send({"refused": str(error)})
+            except OSError as error:
+                wire.send({"refused": f"{error.filename or ''}: {error.strerror or error}"})
+    except BrokenError:  # the other side is gone, which is how this ends
+        return
+
+
+def greeting() -> Message:
+    """The first message."""
+    return {
+        "trunkline": run_folder.version("trunkline"),
+        "protocol": PROTOCOL,
+        "code": provenance.code(provenance.SESSION),
+        "runs": [job.name for job in jobs.every()],
+    }
+
+
+def _answer(message: Message, wire: Wire, waits: Callable[[float], bool]) -> None:
+    ask = message.get("ask")
+    if ask == "start":
+        wire.send({"run": _start(Request.of_json(message.get("request")), wire)})
+    elif ask == "request":
+        wire.send({"request": jobs.find(str(message.get("run"))).request().to_json()})
+    elif ask == "follow":
+        _follow(jobs.find(str(message.get("run"))), wire, waits)
+    elif ask == "fetch":
+        folder = inner(message.get("run_dir"))
+        job = jobs.find(str(message.get("run")))
+        wire.send_files(files_under(job.path / jobs.RUNS / folder, LAST))
+    elif ask == "remove":
+        job = jobs.find(str(message.get("run")))
+        job.end()
+        job.remove()
+        wire.send({"removed": job.name})
+    else:
+        raise RemoteError(f"{ask!r} is nothing that can be asked here")
+
+
+def _start(request: Request, wire: Wire) -> str:
+    job = jobs.draft()
+    try:
+        wire.receive_files(job.path)
+        job = jobs.settle(job, request, datetime.now())
+        job.start()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            job.remove()
+        raise
+    return job.name
+
+
+def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
+    tail, silent = Tail(job.path / jobs.SAID), 0
+    while True:
+        alive = job.alive()
+        said = tail.read()  # after `alive`: what it said before it ended is in it
+        if said:
+            wire.send(said[-1])
+            silent = 0
+        if said and "over" in said[-1]:
+            return
+        if not alive:
+            words = job.last_words()
+            reason = "the run's process is gone, without a word: was the machine restarted?"
+            wire.send({"over": {"refused": f"{reason}\n{words}".strip()}})
+            return
+        if waits(POLL_S):
+            return
+        silent += 1
+        if silent % ALIVE_PERIOD == 0:
+            wire.send({"alive": True})

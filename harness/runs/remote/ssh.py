@@ -1,0 +1,400 @@
+"""Connections to other machines; the only importer of paramiko.
+
+What OpenSSH's configuration says of a host holds here too: HostName, HostKeyAlias, Port, User,
+IdentityFile, IdentitiesOnly, IdentityAgent none, ProxyJump, UserKnownHostsFile,
+StrictHostKeyChecking no, Compression, and Include. A host key must be known, and only keys log in:
+files without a passphrase, and what an agent holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import logging
+import re
+import shlex
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from paramiko.auth_strategy import AuthSource, AuthStrategy, InMemoryPrivateKey
+from paramiko.pkey import UnknownKeyType
+
+from trunkline.harness.runs.remote import RemoteError
+from trunkline.harness.runs.remote.protocol import Wire
+
+PORT = 22
+REACH_S = 20.0
+"""For TCP to get through: the other side's kernel answers, however busy that machine is."""
+
+ANSWER_S = 120.0
+"""For each step after that, which takes its processor: as long as OpenSSH's server gives to whoever
+logs in (LoginGraceTime)."""
+
+START_S = 300.0
+"""For the first word of a program: an emulated processor took over 90 s, beside a run."""
+
+SILENCE_S = 90.0
+"""After how many seconds without a word the other side counts as gone; it says some every five."""
+
+KEEPALIVE_S = 15
+MOST_JUMPS = 8
+DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+_ADDRESS = re.compile(
+    r"(?:([^@\s]+)@)?(?:\[([\w:.%]+)\]|([^:@\[\]\s-][^:@\[\]\s]*))(?::([0-9]{1,5}))?"
+)
+
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[user@]host[:port]`; what is left out comes from the configuration."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read an address; one of IPv6 is in brackets. Raises RemoteError."""
+        found = _ADDRESS.fullmatch(text)
+        if found is None or not 0 < int(found[4] or PORT) < 1 << 16:
+            raise RemoteError(f"{text!r} is no address: allowed is [USER@]HOST[:PORT]")
+        return cls(found[2] or found[3], found[1], int(found[4]) if found[4] else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to connect to, with everything that the configuration says of it."""
+
+    host: str
+    port: int
+    user: str
+    key_name: str
+    """Under what its host key is known."""
+
+    options: dict[str, Any]
+    config_file: Path | None
+
+    @property
+    def command(self) -> str:
+        """The command of OpenSSH that connects to it, for people."""
+        config = ["-F", str(self.config_file)] if self.config_file else []
+        port = ["-p", str(self.port)] if self.port != PORT else []
+        return shlex.join(["ssh", *config, *port, f"{self.user}@{self.host}", "true"])
+
+
+@dataclass(slots=True)
+class Connection:
+    """A connection to one machine, over which any number of programs can be talked to."""
+
+    target: Target
+    client: paramiko.SSHClient
+
+    @contextlib.contextmanager
+    def opened(self, command: str) -> Iterator[Program]:
+        """A program there, started by the user's shell. Raises RemoteError."""
+        transport = self.client.get_transport()
+        try:
+            if transport is None:
+                raise EOFError
+            channel = transport.open_session(timeout=ANSWER_S)
+            channel.settimeout(START_S)
+            channel.exec_command(command)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise RemoteError(
+                f"{self.target.host}: {command!r} cannot be started: {error}"
+            ) from None
+        with contextlib.closing(channel):
+            yield Program(channel)
+
+
+@dataclass(slots=True)
+class Program:
+    """A program on another machine, and the wire to it."""
+
+    channel: paramiko.Channel
+    wire: Wire = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wire = Wire(lambda: self.channel.recv(1 << 16), self.channel.sendall)
+
+    def speaks(self) -> None:
+        """It has said its first word: from now on it is not silent for long."""
+        self.channel.settimeout(SILENCE_S)
+
+    def ended(self) -> tuple[int, str]:
+        """Exit code and error output of one that has closed its output; -1 if there is no code."""
+        said = b""
+        with contextlib.suppress(OSError):
+            while data := self.channel.recv_stderr(1 << 16):
+                said += data
+        exited = self.channel.status_event.wait(ANSWER_S)
+        code = self.channel.recv_exit_status() if exited else -1
+        return code, said.decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def connected(address: Address, config_file: Path | None = None) -> Iterator[Connection]:
+    """A connection to a machine, through others where the configuration says so.
+
+    `config_file` stands for the user's and the system's configuration. Raises RemoteError.
+    """
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)  # all that matters is raised
+    config = _read_config(config_file)
+    with contextlib.ExitStack() as hops:
+        yield _reach(address, config, config_file, hops, 0)
+
+
+def _reach(
+    address: Address,
+    config: paramiko.SSHConfig,
+    config_file: Path | None,
+    hops: contextlib.ExitStack,
+    depth: int,
+) -> Connection:
+    target = _target(address, config, config_file)
+    if depth > MOST_JUMPS:
+        raise RemoteError(f"{target.host}: more than {MOST_JUMPS} jumps (ProxyJump) lead there")
+    jumps = target.options.get("proxyjump", "none")
+    if "proxycommand" in target.options and target.options["proxycommand"] not in (None, "none"):
+        raise RemoteError(
+            f"{target.host}: ProxyCommand, which your SSH configuration has for it, is not "
+            "supported here: use ProxyJump"
+        )
+    via: Connection | None = None
+    for jump in jumps.split(",") if jumps != "none" else ():
+        hop = Address.parse(jump.strip())
+        if via is None:
+            via = _reach(hop, config, config_file, hops, depth + 1)
+        else:
+            via = _through(via, _target(hop, config, config_file), hops)
+    return _through(via, target, hops)
+
+
+def _through(via: Connection | None, target: Target, hops: contextlib.ExitStack) -> Connection:
+    """Log in to a machine from another one, or from here."""
+    if via is None:
+        return _log_in(target, hops.enter_context(_socket(target)), hops)
+    transport = via.client.get_transport()
+    assert transport is not None
+    try:
+        channel = transport.open_channel(
+            "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=ANSWER_S
+        )
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        where = f"{target.host}:{target.port}"
+        raise RemoteError(f"{where}: not reached through {via.target.host}: {error}") from None
+    return _log_in(target, channel, hops)
+
+
+def _socket(target: Target) -> socket.socket:
+    try:
+        return socket.create_connection((target.host, target.port), REACH_S)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RemoteError(f"{target.host}:{target.port}: cannot be reached: {reason}") from None
+
+
+def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection:
+    client = hops.enter_context(contextlib.closing(paramiko.SSHClient()))
+    for file in _known_hosts(target):
+        with contextlib.suppress(OSError):
+            client.load_system_host_keys(file)
+    client.set_missing_host_key_policy(_Unknown(target))
+    keys = hops.enter_context(contextlib.closing(_Keys(target)))
+    began_s = time.monotonic()
+    try:
+        client.connect(
+            target.key_name,
+            PORT,  # its real one is in `key_name`, if it matters
+            target.user,
+            sock=sock,
+            timeout=ANSWER_S,
+            banner_timeout=ANSWER_S,
+            auth_timeout=ANSWER_S,
+            transport_factory=_Patient,
+            compress=target.options.get("compression", "no").lower() == "yes",
+            auth_strategy=keys,
+        )
+    except paramiko.BadHostKeyException as error:
+        raise RemoteError(_changed(target, error)) from None
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        is_refusal = isinstance(error, paramiko.AuthenticationException)
+        if is_refusal and "Authentication timeout" not in str(error):
+            raise RemoteError(keys.refused()) from None
+        reason: object = error or "it hung up"
+        if is_refusal or time.monotonic() - began_s >= ANSWER_S:
+            reason = f"it did not answer within {ANSWER_S:g} s; is that machine overloaded?"
+        raise RemoteError(f"{target.host}:{target.port}: no SSH connection: {reason}") from None
+    transport = client.get_transport()
+    if transport is not None:
+        transport.set_keepalive(KEEPALIVE_S)
+    return Connection(target, client)
+
+
+class _Patient(paramiko.Transport):
+    """Gives the exchange of keys as long as all other steps."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.handshake_timeout = ANSWER_S
+
+
+class _Unknown(paramiko.MissingHostKeyPolicy):
+    """Accepts an unknown host key only where the configuration says that any will do."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        if self.target.options.get("stricthostkeychecking", "").lower() in ("no", "off"):
+            return
+        raise RemoteError(
+            f"{hostname}: this host is not known: it shows the {key.get_name()} key "
+            f"{key.fingerprint}\nIf that is the right one, accept it with: {self.target.command}"
+        )
+
+
+def _changed(target: Target, error: paramiko.BadHostKeyException) -> str:
+    forget = shlex.join(["ssh-keygen", "-R", target.key_name])
+    return (
+        f"THE HOST KEY OF {target.key_name} HAS CHANGED. Known is {error.expected_key.get_name()} "
+        f"{error.expected_key.fingerprint}, it shows {error.key.get_name()} "
+        f"{error.key.fingerprint}.\nSomebody may be between you and it, or it was installed anew: "
+        "nothing was sent.\n"
+        f"If you know why it changed: {forget}, then: {target.command}"
+    )
+
+
+class _Keys(AuthStrategy):
+    """The keys to log in with: files that the configuration names, an agent's, the usual files."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(ssh_config=None)  # type: ignore[arg-type]  # it is only kept
+        self.target = target
+        self.tried: list[str] = []
+        self.locked: list[Path] = []
+        self.unfit: list[str] = []
+        self._agent: paramiko.Agent | None = None
+
+    def close(self) -> None:
+        """Let go of the agent."""
+        if self._agent is not None:
+            self._agent.close()
+
+    def get_sources(self) -> Iterator[AuthSource]:
+        options = self.target.options
+        named = [Path(name).expanduser() for name in options.get("identityfile", ())]
+        only = options.get("identitiesonly", "no").lower() == "yes"
+        usual = [Path.home() / ".ssh" / name for name in DEFAULT_KEYS]
+        for path in named:
+            yield from self._file(path, must_exist=True)
+        if options.get("identityagent", "").lower() != "none":
+            wanted = {_public(path) for path in (named or usual)} if only else None
+            self._agent = paramiko.Agent()
+            for key in self._agent.get_keys():
+                if wanted is None or key.get_base64() in wanted:
+                    self.tried.append(f"the agent's {key.comment or key.get_name()}")
+                    yield InMemoryPrivateKey(self.target.user, key)
+        if not named:
+            for path in usual:
+                yield from self._file(path, must_exist=False)
+
+    def refused(self) -> str:
+        """Why nothing opened, and what to do."""
+        user, where = self.target.user, f"{self.target.host}:{self.target.port}"
+        lines = [f"{where}: {user} cannot log in there with a key"]
+        lines += [f"refused: {', '.join(self.tried)}"] if self.tried else ["no key was found"]
+        lines += self.unfit
+        for path in self.locked:
+            lines.append(f"{path} has a passphrase: hand it to an agent first: ssh-add {path}")
+        if not self.locked:
+            copy = self.target.command.replace("ssh ", "ssh-copy-id ", 1).removesuffix(" true")
+            lines.append(f"put a key of yours there: {copy}")
+        return "\n".join(lines)
+
+    def _file(self, path: Path, must_exist: bool) -> Iterator[AuthSource]:
+        try:
+            key = paramiko.PKey.from_path(path)
+        except TypeError:  # what the library under paramiko says of one that is locked
+            self.locked.append(path)
+            return
+        except FileNotFoundError:
+            self.unfit += [f"{path} does not exist"] if must_exist else []
+            return
+        except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as error:
+            self.unfit.append(f"{path} cannot be used: {str(error).partition(chr(10))[0]}")
+            return
+        self.tried.append(str(path))
+        yield InMemoryPrivateKey(self.target.user, key)
+
+
+def _public(path: Path) -> str:
+    """The public part of a key as its file beside it says; empty if there is none."""
+    try:
+        return path.with_name(f"{path.name}.pub").read_text().split()[1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return ""
+
+
+def _target(address: Address, config: paramiko.SSHConfig, config_file: Path | None) -> Target:
+    try:
+        options = dict(config.lookup(address.host))
+    except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ImportError) as error:
+        raise RemoteError(f"{address.host}: your SSH configuration: {error}") from None
+    host = options["hostname"]
+    port = address.port or int(options.get("port", PORT))
+    user = address.user or options.get("user") or getpass.getuser()
+    named = host if port == PORT else f"[{host}]:{port}"
+    return Target(host, port, user, options.get("hostkeyalias", named), options, config_file)
+
+
+def _known_hosts(target: Target) -> list[str]:
+    default = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
+    mine = target.options.get("userknownhostsfile", default)
+    return [*(str(Path(name).expanduser()) for name in shlex.split(mine)), SYSTEM_KNOWN_HOSTS]
+
+
+def _read_config(config_file: Path | None) -> paramiko.SSHConfig:
+    """The configuration: of several values for a host the first one counts."""
+    if config_file is not None and not config_file.is_file():
+        raise RemoteError(f"{config_file}: there is no such SSH configuration")
+    home = Path.home() / ".ssh"
+    files = [config_file] if config_file else [home / "config", SYSTEM_CONFIG]
+    lines: list[str] = []
+    for file in files:
+        lines += ["Host *", *_lines(file, file.parent if file == SYSTEM_CONFIG else home, 0)]
+    try:
+        return paramiko.SSHConfig.from_text("\n".join(lines))
+    except (paramiko.ConfigParseError, ValueError) as error:
+        raise RemoteError(f"your SSH configuration: {error}") from None
+
+
+def _lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
+    """The lines of a file and of those that it includes; unreadable ones count as empty."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    block = "Host *"
+    for line in text.splitlines():
+        word, _, rest = line.strip().replace("=", " ", 1).partition(" ")
+        if word.lower() == "include" and depth < MOST_JUMPS:
+            for pattern in shlex.split(rest):
+                path = folder / Path(pattern).expanduser()  # itself where it is absolute
+                for found in sorted(Path("/").glob(str(path.relative_to("/")))):
+                    yield from _lines(found, folder, depth + 1)
+                    yield block  # what the file began ends with it
+            continue
+        block = line if word.lower() in ("host", "match") else block
+        yield line

@@ -1,0 +1,177 @@
+"""Many runs, some of them side by side: each is a process of its own (`harness.runs.run_process`).
+
+A run's embedded kernel claims a processor, handles signals and must die with its parent; a process
+for each run keeps all of that as it is for a single one. The processes die with us, and are ended
+before `run` returns or raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trunkline.harness.config.paths import ROOT
+
+GRACE_S = 20.0
+"""What a run gets to end cleanly, in seconds: more than the embedded kernel takes at most."""
+
+PROGRAM = (sys.executable, "-m", "trunkline.harness.runs.run_process")
+POLL_S = 1.0
+LAST_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A scenario to run: its file's name and text, with overrides and seed as for `load`.
+
+    `name` is what the run is called and filed under, `identity` what `provenance.of_run` says of
+    the scenario, `plots` whether figures are drawn.
+    """
+
+    name: str
+    file: str
+    text: str
+    overrides: tuple[str, ...]
+    seed: int
+    identity: str
+    plots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a job ended: `pass`, `unknown`, `fail`, or `error` where nothing could be judged."""
+
+    job: Job
+    outcome: str
+    run_dir: Path | None
+    error: str | None
+
+
+def run(
+    jobs: Iterable[Job],
+    runs_dir: Path,
+    at_once: int,
+    on_finished: Callable[[Finished], None],
+    on_progress: Callable[[float], None],
+) -> None:
+    """Run all jobs, up to `at_once` side by side, in their order.
+
+    `on_progress` gets how many runs' worth of work is done, now and then. An exception of either
+    callback, and Ctrl-C, ends the runs that are going on and leaves the finished ones.
+    """
+    waiting = deque(jobs)
+    running: list[_Child] = []
+    done = 0
+    try:
+        with selectors.DefaultSelector() as selector:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    child = _Child.start(waiting.popleft(), runs_dir)
+                    running.append(child)
+                    selector.register(child.output, selectors.EVENT_READ, child)
+                for key, _ in selector.select(POLL_S):
+                    if not key.data.hear():
+                        selector.unregister(key.fd)
+                        running.remove(key.data)
+                        done += 1
+                        on_finished(key.data.result())
+                on_progress(done + sum(child.share for child in running))
+    finally:
+        _end(running)
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    """The process of one job, and what it has said so far."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    share: float = 0.0
+    rest: bytes = b""
+    finished: Finished | None = None
+    other: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+
+    @classmethod
+    def start(cls, job: Job, runs_dir: Path) -> _Child:
+        """Out of the terminal's reach, so that Ctrl-C is ours to pass on."""
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", *PROGRAM],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        request = {**dataclasses.asdict(job), "runs_dir": str(runs_dir.resolve())}
+        request["file"] = str(Path(job.file).resolve())
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(json.dumps(request).encode())
+        return cls(job, process)
+
+    @property
+    def output(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def hear(self) -> bool:
+        """Take in what it says; False when it has said all."""
+        data = os.read(self.output, 1 << 16)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+        return bool(data)
+
+    def result(self) -> Finished:
+        code = self.close()
+        if self.finished is not None:
+            return self.finished
+        words = "\n".join(self.other)
+        return Finished(self.job, "error", None, f"the run's process ended with {code}: {words}")
+
+    def close(self) -> int:
+        """Wait for its end, which is near; returns the exit code."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return self.process.wait()
+
+    def _line(self, line: bytes) -> None:
+        try:
+            said = json.loads(line)
+            known = isinstance(said, dict)
+        except ValueError:
+            known = False
+        if known and "share" in said:
+            self.share = said["share"]
+        elif known and "refused" in said:
+            self.finished = Finished(self.job, "error", None, said["refused"])
+        elif known and "run_dir" in said:
+            path = Path(said["run_dir"])
+            self.finished = Finished(self.job, said["outcome"], path, said["error"])
+        else:
+            self.other.append(line.decode(errors="replace"))
+
+
+def _end(children: list[_Child]) -> None:
+    """End what still runs: first politely, then surely."""
+    for child in children:
+        child.process.terminate()
+    deadline_s = time.monotonic() + GRACE_S
+    try:
+        for child in children:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, deadline_s - time.monotonic()))
+    finally:
+        for child in children:
+            child.process.kill()
+            child.close()

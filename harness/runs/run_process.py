@@ -1,0 +1,99 @@
+"""One run as a process of its own, for those who want several at once (`harness.runs.run_pool`).
+
+It reads what to run as one JSON object (the fields of `harness.runs.run_pool.Job`, and `runs_dir`)
+from its standard input and says how it goes on its standard output, one JSON object per line:
+`{"share": 0.5}`, and at the end `{"run_dir": ..., "outcome": ..., "error": ...}` or `{"refused":
+text}` where there was no run to judge. A finished run's folder has `run.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.kernel import KernelError
+from trunkline.harness.live import progress
+from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.runs import provenance, runner
+from trunkline.harness.scenario.loading import CannotRunError, Outputs, Scenario, parse
+
+RECORD = "run.json"
+"""Written last into a run's folder: the run is whole, what its log is, and on which code it and its
+report depend. `error` is why its session failed, if it did."""
+
+SAY_PERIOD_S = 0.5
+
+
+def main() -> int:
+    """Carry out the run on standard input; 0 unless there is nothing to judge."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        job = json.load(sys.stdin)
+        scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
+        if provenance.of_run(scenario) != job["identity"]:
+            _say(refused="Trunkline's code has changed since this began: start it again")
+            return 1
+        _run(scenario, job)
+    except (CannotRunError, KernelError, StoreError) as error:
+        _say(refused=str(error))
+        return 1
+    return 0
+
+
+def record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
+    """The content of `run.json`; `log` is its `log_digest`."""
+    return {
+        "identity": identity,
+        "log": log,
+        "judged_by": provenance.code(provenance.REPORT),
+        "error": error,
+    }
+
+
+def log_digest(run_dir: Path) -> str:
+    """What the log of a run is, to know whether anything has become of it since."""
+    with (run_dir / "events.jsonl").open("rb") as log:
+        return hashlib.file_digest(log, "sha256").hexdigest()
+
+
+def outcome(verdict: str, error: str | None) -> str:
+    """A session that failed is no `pass`, whatever its log says."""
+    return "fail" if error and verdict == "pass" else verdict
+
+
+def _run(scenario: Scenario, job: dict[str, Any]) -> None:
+    outputs = Outputs(plots=job["plots"])
+    named = dataclasses.replace(scenario, name=job["name"], outputs=outputs)
+    sites = len(scenario.topology.sites)
+    said_s = 0.0
+
+    def on_progress(now: progress.Progress) -> None:
+        nonlocal said_s
+        if time.monotonic() > said_s + SAY_PERIOD_S:
+            said_s = time.monotonic()
+            _say(share=progress.fraction(now, scenario.stop, sites))
+
+    result = runner.run(named, Path(job["file"]), Path(job["runs_dir"]), on_progress)
+    folder = RunFolder(result.run_dir)
+    folder.write_json(RECORD, record(job["identity"], log_digest(result.run_dir), result.error))
+    verdict = outcome(result.verdict.outcome, result.error)
+    _say(run_dir=str(result.run_dir), outcome=verdict, error=result.error)
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(**words: Any) -> None:
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""One run, from outside: its folder, the kernel that carries it, its results.
+
+The session itself (`harness.session`) runs as a process of its own, in the embedded
+kernel or on this host; here its progress is passed on, and its event log judged and drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.config.paths import ROOT
+from trunkline.harness.kernel import boot, build
+from trunkline.harness.kernel.process import Companion
+from trunkline.harness.live.control_socket import Desk
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.request_queue import HOLD
+from trunkline.harness.processes import ownership
+from trunkline.harness.record.run_folder import RunFolder, environment
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import CannotRunError, Scenario, resolve
+
+GRACE_S = 15.0
+"""What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to: the verdict on its log, its folder, and why it failed, if it did."""
+
+    verdict: Verdict
+    run_dir: Path
+    error: str | None
+
+
+def run(
+    scenario: Scenario,
+    source: Path,
+    runs_dir: Path,
+    on_progress: Callable[[Progress], None],
+    front: socket.socket | None = None,
+    on_folder: Callable[[Path], None] = lambda run_dir: None,
+) -> RunResult:
+    """Carry out a scenario and judge it; `source` is kept beside the results as it was.
+
+    `on_folder` is told the run's folder before anything is in it.
+
+    At `front`, if there is one, is the front end of a shell (see `desk`): a virtual clock then
+    stands still until something that takes time is asked for there.
+
+    Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
+    failed, CannotRunError when it lacks what the scenario asks for: netem, a program, a data set.
+    Whatever happens, nothing of the run is left running.
+    """
+    folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
+    on_folder(folder.path)
+    folder.write_bytes("scenario.yaml", source.read_bytes())
+    folder.write_text("resolved.yaml", resolve(scenario))
+    folder.write_json("environment.json", environment_of(scenario))
+    holds = front is not None and scenario.clock == "virtual"
+    command = [
+        sys.executable,
+        "-m",
+        "trunkline.harness.session.run_session",
+        str(folder.path),
+        *([HOLD] * holds),
+    ]
+    with Desk(folder.path, front) as desk:
+        session = _Session(folder, on_progress, desk.hear)
+        code = carry(scenario, command, folder, session.hear, desk)
+    if session.refused:
+        raise CannotRunError(session.refused)
+    error = session.error
+    if code and not error:
+        error = f"the session ended with code {code}; see {folder.log}/session.log"
+    if not folder.events.exists():
+        folder.write_text("events.jsonl", "")
+    verdict = outputs.build(folder.path)
+    folder.be_latest()
+    return RunResult(verdict, folder.path, error)
+
+
+def carry(
+    scenario: Scenario,
+    command: Sequence[str],
+    folder: RunFolder,
+    hear: Callable[[bytes], None],
+    companion: Companion | None = None,
+) -> int:
+    """Run a command where the scenario's network is to be; returns its exit code.
+
+    `hear` gets what it prints, the companion talks to it. Raises KernelError.
+    """
+    if scenario.backend != "embedded":
+        return _on_host(command, hear, companion)
+    return boot.run(
+        command,
+        clock=scenario.clock,
+        seed=scenario.seed,
+        parameters=() if scenario.network.hystart else ("tcp_cubic.hystart=0",),
+        cwd=ROOT,
+        visible=[folder.path],
+        on_output=hear,
+        companion=companion,
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    """Reads what a session prints: one JSON object per line; anything else goes to its log."""
+
+    folder: RunFolder
+    on_progress: Callable[[Progress], None]
+    on_said: Callable[[dict[str, Any]], None]
+    error: str | None = None
+    refused: str | None = None
+    rest: bytes = field(default=b"")
+    last: Progress = field(default_factory=Progress)
+
+    def hear(self, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        try:
+            said = json.loads(line)
+            known = isinstance(said, dict)
+        except ValueError:
+            known = False
+        if not known:
+            with (self.folder.log / "session.log").open("ab") as log:
+                log.write(line + b"\n")
+        elif "progress" in said:
+            self.last = Progress(**said["progress"])
+            self.on_progress(self.last)
+        elif "message" in said:
+            self.on_progress(Progress(message=said["message"]))
+        elif "error" in said:
+            self.error = said["error"]
+        elif "refused" in said:
+            self.refused = said["refused"]
+        else:
+            self.on_said(said)
+
+
+def environment_of(scenario: Scenario) -> dict[str, object]:
+    """What a run of the scenario depends on besides it, and that it is this process's."""
+    guest = build.status().version if scenario.backend == "embedded" else None
+    return environment(
+        backend=scenario.backend,
+        clock=scenario.clock,
+        seed=scenario.seed,
+        guest_kernel=guest,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OnHost:
+    """A program of this host; its clock, which is the host's, cannot stand still."""
+
+    process: subprocess.Popen[bytes]
+
+    def nudge(self) -> None:
+        self.process.send_signal(signal.SIGUSR1)
+
+    def pause(self) -> None:
+        """Nothing."""
+
+    def resume(self) -> None:
+        """Nothing."""
+
+
+def _on_host(
+    command: Sequence[str], hear: Callable[[bytes], None], companion: Companion | None
+) -> int:
+    """Run the session as a child of this process; it is ended whatever happens to us."""
+    settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    child = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "TERM", *command],
+        cwd=ROOT,
+        env={**ownership.environment(), **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    )
+    assert child.stdout is not None
+    try:
+        if companion is not None:
+            companion.began(_OnHost(child))
+        output = child.stdout.fileno()
+        while True:
+            beside = companion.handles() if companion is not None else {}
+            with selectors.DefaultSelector() as selector:
+                for handle in (output, *beside):
+                    selector.register(handle, selectors.EVENT_READ)
+                ready = {key.fd for key, _ in selector.select()}
+            if output in ready:
+                data = os.read(output, 1 << 16)
+                if not data:
+                    return child.wait()
+                hear(data)
+            for handle, act in beside.items():
+                if handle in ready:
+                    act()
+    finally:
+        child.stdout.close()
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()

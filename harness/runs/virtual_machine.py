@@ -1,0 +1,72 @@
+"""The virtual machine of `vagrant/`: Vagrant starts and stops it, and says how to reach it.
+
+Runs on it are runs on another machine (`harness.runs.remote`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from trunkline.harness.config.paths import VAGRANT
+from trunkline.harness.runs.remote import RemoteError
+from trunkline.harness.runs.remote.client import Host
+from trunkline.harness.scenario.loading import Scenario
+
+FOLDER = VAGRANT
+MACHINE = "trunkline"
+"""What the Vagrantfile calls it."""
+
+SSH_CONFIG = FOLDER / ".vagrant" / "ssh-config"
+
+
+def carry_out(*words: str) -> None:
+    """A command of Vagrant, which talks to the user itself. Raises RemoteError."""
+    code = _run(["vagrant", *words])
+    if code:
+        raise RemoteError(f"`vagrant {' '.join(words)}` ended with {code}")
+
+
+def host(scenario: Scenario | None = None) -> Host:
+    """How to reach the machine, and Trunkline on it for a scenario. Raises RemoteError.
+
+    The host backend needs root there.
+    """
+    _check()
+    found = subprocess.run(
+        ["vagrant", "ssh-config", MACHINE], cwd=FOLDER, capture_output=True, text=True
+    )
+    if found.returncode:
+        said = found.stderr.strip() or found.stdout.strip()
+        raise RemoteError(f"the virtual machine is not up: trunkline vm up\n{said}")
+    SSH_CONFIG.parent.mkdir(exist_ok=True)
+    SSH_CONFIG.write_text(found.stdout)
+    as_root = scenario is not None and scenario.backend == "host"
+    return Host(MACHINE, "sudo -n trunkline" if as_root else "trunkline", SSH_CONFIG)
+
+
+def talk(words: Sequence[str]) -> int:
+    """A command on the machine at this terminal, a login shell if it is none; its exit code."""
+    config = host().config_file
+    return _run(["ssh", "-t", "-F", str(config), MACHINE, *words])
+
+
+def _run(command: Sequence[str]) -> int:
+    _check()
+    process = subprocess.Popen(command, cwd=FOLDER)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # it got it too, and ends as it has to
+            continue
+
+
+def _check() -> None:
+    if not (FOLDER / "Vagrantfile").exists():
+        raise RemoteError(f"{FOLDER}: is missing: `trunkline vm` needs a checkout of Trunkline")
+    if shutil.which("vagrant") is None:
+        raise RemoteError(
+            "there is no Vagrant here: apt-get install vagrant vagrant-libvirt, or see "
+            "https://developer.hashicorp.com/vagrant/install"
+        )

@@ -1,0 +1,1 @@
+"""From a scenario's file to values in which everything is valid."""

@@ -1,0 +1,61 @@
+"""How the sites of a scenario measure links: defaults, limits, what agents are told (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trunkline.agents.wire.agent_settings import Probing
+from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.harness.config import units
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.scenario.settings import Awareness, Scenario, Scheme
+
+
+def derived(scheme: Scheme) -> Scheme:
+    """The same with awareness wherever plans follow measurements, and with a size for probes.
+
+    A chunk counts if it is larger than half a chunk: NetStorm's Table II, where both are in bytes
+    (2 MB of 4 MB).
+    """
+    awareness = scheme.awareness
+    if awareness is None and scheme.rates == "measured":
+        awareness = Awareness()
+    if awareness is not None and awareness.probe_chunk_bytes is None:
+        awareness = replace(awareness, probe_chunk_bytes=scheme.chunk_bytes // 2)
+    return replace(scheme, awareness=awareness)
+
+
+def refusal(scheme: Scheme) -> str | None:
+    """What is allowed for the size of probes, if what is given lets no chunk count."""
+    if scheme.awareness is None or scheme.awareness.probe_chunk_bytes is None:
+        return None
+    if scheme.awareness.probe_chunk_bytes < scheme.chunk_bytes:
+        return None
+    chunk = units.render(scheme.chunk_bytes, units.SIZE_BYTES)
+    return f"allowed is below scheme.chunk, {chunk}: only larger chunks count"
+
+
+def probing(scenario: Scenario) -> Probing | None:
+    """How the agents of a scenario measure links, if they do."""
+    awareness = scenario.scheme.awareness
+    if awareness is None:
+        return None
+    assert awareness.probe_chunk_bytes is not None
+    return Probing(
+        awareness.estimator,
+        awareness.probe_chunk_bytes,
+        awareness.probe_count,
+        payload_share(scenario.network.mtu),
+        None if awareness.sync_s == "off" else awareness.sync_s,
+    )
+
+
+def time_roots(scenario: Scenario) -> int:
+    """How many sites the controller tells the time: none where clocks are left as they are."""
+    awareness = scenario.scheme.awareness
+    return 0 if awareness is None or awareness.sync_s == "off" else awareness.sync_roots
+
+
+def clock(scenario: Scenario, site: str) -> SiteClock:
+    """The clock of a site."""
+    return scenario.clocks.get(site, SiteClock())

@@ -1,0 +1,39 @@
+"""The topologies, plans, policies and workloads that a scenario can name, found by file name."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """Name -> module, for each kind of extension.
+
+    A topology has `build(rng, *, ...)`, a plan `build(request, *, ...)`, a policy
+    `create(sites, *, ...)`, a workload `build(rank, sites, seed, *, ...)`, `model_bytes(*, ...)`,
+    `problems(sites, *, ...)` and `EVALUATES`. The keyword-only parameters are the options.
+    """
+
+    topologies: Mapping[str, Any]
+    plans: Mapping[str, Any]
+    policies: Mapping[str, Any]
+    workloads: Mapping[str, Any]
+
+
+@functools.cache
+def discover() -> Extensions:
+    """Everything installed: one import of each extension's file, without torch."""
+    from trunkline import topologies, workloads
+    from trunkline.agents import registry
+
+    return Extensions(
+        topologies.builders(), registry.plans(), registry.policies(), workloads.kinds()
+    )
+
+
+def summary(module: Any) -> str:
+    """The first line of a module's docstring, without its full stop."""
+    return (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")

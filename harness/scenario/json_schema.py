@@ -1,0 +1,115 @@
+"""The JSON Schema of scenario files, for editors: completion, hover texts, red underlines (pure).
+
+It knows the form of a file and the options of every extension. What depends on more than one key
+(a group larger than the number of sites) only `harness.scenario.loading.load` finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import Field, WithJsonSchema
+
+from trunkline.harness.config.options import REQUIRED, Option, model_of, options_of
+from trunkline.harness.scenario.extensions import Extensions, discover, summary
+from trunkline.harness.scenario.reader import (
+    DEFAULT_SCHEME,
+    OVERRIDES,
+    SCHEME,
+    SCHEMES,
+    merged,
+    named,
+)
+from trunkline.harness.scenario.settings import Basics, TimelineEntry
+from trunkline.harness.scenario.user_code import SUFFIX
+
+FILE = f"{re.escape(SUFFIX)}$"
+"""A pattern for the name of a file of the user's own."""
+
+
+def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
+    """The schema, of draft 2020-12."""
+    known = extensions or discover()
+    options = (
+        *options_of(Basics),
+        Option("topology", "topology", None, _topology(known), REQUIRED),
+        Option("workload", "workload", None, _workload(known), REQUIRED),
+        Option("scheme", "scheme", None, _scheme(known), {}),
+        Option("timeline", "timeline", None, list[TimelineEntry], ()),
+    )
+    model = model_of("Trunkline scenario", options)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+
+
+def _topology(known: Extensions) -> Any:
+    return _either(
+        {
+            name: model_of(
+                f"topology {name}",
+                (named("builder", name), *options_of(module.build), OVERRIDES),
+                summary(module),
+            )
+            for name, module in known.topologies.items()
+        },
+        Annotated[str, Field(pattern=FILE)],
+        _own("builder"),
+    )
+
+
+def _workload(known: Extensions) -> Any:
+    return _either(
+        {
+            name: model_of(
+                f"workload {name}",
+                (named("kind", name), *options_of(module.build)),
+                summary(module),
+            )
+            for name, module in known.workloads.items()
+        },
+        Annotated[str, Field(pattern=FILE)],
+        _own("kind"),
+    )
+
+
+def _scheme(known: Extensions) -> Any:
+    """One model for each pair and for each name, because all options may be given."""
+    models = {
+        name: model_of(f"scheme {name}", (named("name", name), *_options(known, parts)))
+        for name, parts in SCHEMES.items()
+    }
+    for policy, policy_module in known.policies.items():
+        for plan, plan_module in known.plans.items():
+            options = (
+                named("policy", policy, _default("policy", policy)),
+                named("plan", plan, _default("plan", plan)),
+                *_options(known, {"policy": policy, "plan": plan}),
+            )
+            text = f"{summary(policy_module)}. {summary(plan_module)}"
+            models[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
+    return Union[(Literal[tuple(SCHEMES)], _own("policy"), _own("plan"), *models.values())]
+
+
+def _options(known: Extensions, parts: Mapping[str, Any]) -> tuple[Option, ...]:
+    policy, plan = known.policies[parts["policy"]], known.plans[parts["plan"]]
+    return merged(*SCHEME, *options_of(policy.create), *options_of(plan.build))
+
+
+def _default(key: str, name: str) -> Any:
+    return name if DEFAULT_SCHEME[key] == name else REQUIRED
+
+
+def _own(key: str) -> Any:
+    """A mapping that names a file of the user's own: only reading that tells its options."""
+    form = {
+        "type": "object",
+        "properties": {key: {"type": "string", "pattern": FILE}},
+        "required": [key],
+    }
+    return Annotated[dict[str, Any], WithJsonSchema(form)]
+
+
+def _either(models: Mapping[str, Any], *others: Any) -> Any:
+    """A component by its bare name, or as a mapping."""
+    return Union[(Literal[tuple(models)], *models.values(), *others)]

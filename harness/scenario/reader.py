@@ -1,0 +1,455 @@
+"""Reads a scenario's data section by section and notes everything that is wrong with it (pure)."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from trunkline.agents.planning.chunks import cut
+from trunkline.harness.config import units
+from trunkline.harness.config.document import MISSING, Document, KeyPath, one_of
+from trunkline.harness.config.options import (
+    REQUIRED,
+    Option,
+    check,
+    model_of,
+    options_of,
+    typed,
+    values_of,
+)
+from trunkline.harness.faults.fault_syntax import Read
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
+from trunkline.harness.scenario import (
+    awareness_section,
+    failover_timeouts,
+    plan_dry_run,
+    timeline_section,
+)
+from trunkline.harness.scenario.extensions import Extensions
+from trunkline.harness.scenario.settings import (
+    PROGRAMS,
+    Basics,
+    Clock,
+    Component,
+    Limits,
+    Scenario,
+    Scheme,
+    Stop,
+)
+from trunkline.topologies import explicit
+from trunkline.topologies.model import LinkOverride, Topology, TopologyError
+from trunkline.workloads.base import tensor_bytes_of
+
+SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    "crew": {"policy": "preduce", "plan": "crew"},
+    "opr": {"policy": "preduce", "plan": "opr"},
+    "p-reduce": {"policy": "preduce", "plan": "ring"},
+    "allreduce": {"policy": "bsp", "plan": "ring"},
+    "mxnet": {"policy": "bsp", "plan": "star"},
+    "mlnet": {"policy": "bsp", "plan": "bkt"},
+    "tsengine": {
+        "policy": "bsp",
+        "plan": "mst",
+        "rates": "measured",
+        "awareness": {"estimator": "round_trip"},
+    },
+    "netstorm-lite": {"policy": "bsp", "plan": "fapt"},
+    "netstorm-std": {"policy": "bsp", "plan": "fapt", "rates": "measured"},
+    "netstorm-pro": {"policy": "bsp", "plan": "fapt", "rates": "measured", "auxiliary": {}},
+}
+"""Name -> policy, plan and options, as the papers have them.
+
+In a file `scheme: crew`, or `scheme: {name: crew, p: 4}` with other options.
+"""
+
+KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
+"""The top-level keys of a file."""
+
+MIN_CHUNK_BYTES = 1024
+MAX_CHUNK_BYTES = 64 * 2**20
+ELEMENT_BYTES = 4
+
+CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
+"""What the embedded kernel has."""
+
+MTU_BYTES = range(576, 9001)
+INITIAL_WINDOW_PACKETS = range(1, 1001)
+
+DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
+
+OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
+"""What every topology takes besides its builder's options."""
+
+SCHEME = tuple(option for option in options_of(Scheme) if option.name not in ("policy", "plan"))
+"""What every scheme takes besides its policy's and plan's options."""
+
+
+def named(key: str, name: str, default: Any = REQUIRED) -> Option:
+    """The option that chooses an extension, once it has been chosen."""
+    return Option(key, key, None, Literal[name], default)
+
+
+def merged(*options: Option) -> tuple[Option, ...]:
+    """Of options with the same name the first: one key serves a policy and a plan."""
+    return tuple({option.name: option for option in reversed(options)}.values())[::-1]
+
+
+class Reader:
+    """Reads one document section by section, so that each problem hides as few as possible."""
+
+    def __init__(self, source: Document, extensions: Extensions, files: Read) -> None:
+        self._source = source
+        self._files = files
+        self._data: dict[str, Any] = source.data
+        self._extensions = extensions
+
+    def scenario(self) -> Scenario | None:
+        """The scenario, or None after noting why not."""
+        basics = self._basics()
+        topology = self._topology(basics["seed"])
+        sites = topology.site_names if topology else ()
+        workload = self._workload(sites)
+        programs = self._runs_programs()
+        scheme = None if programs else self._scheme(sites)
+        basics["limits"] = self._fitting(basics["limits"])
+        timeline = timeline_section.read(
+            self._source, topology, basics["limits"].run_s, self._files, programs
+        )
+        self._check_sites(sites)
+        self._check_stop(basics["stop"], sites, workload, programs)
+        self._check_together(basics, topology, workload, scheme)
+        if programs:
+            scheme = PROGRAMS
+        if self._source.problems or not (topology and workload and scheme):
+            return None
+        clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
+        controller = basics.pop("controller")
+        basics["failover"] = failover_timeouts.derived(basics["failover"], topology, clock)
+        return Scenario(
+            **basics
+            | {"clock": clock, "clocks": basics["clocks"] or {}, "code": basics["code"] or {}},
+            topology=topology,
+            workload=workload,
+            scheme=scheme,
+            timeline=timeline,
+            controller_site=controller.site or sites[0],
+        )
+
+    def _basics(self) -> dict[str, Any]:
+        """Every key of `Basics`; the default where the file is wrong."""
+        options = options_of(Basics)
+        for key in self._data.keys() - set(KEYS):
+            self._source.refuse((key,), f"unknown key: {one_of(KEYS, key)}")
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
+        stop = {"exit": "all"} if self._runs_programs() else {}
+        given = {"name": stem or "scenario", "stop": stop} | self._data
+        if stop and isinstance(given["stop"], dict):
+            given["stop"] = stop | given["stop"]
+        values = {}
+        for option in options:
+            values[option.key] = option.default
+            if option.key in given:
+                value = self._read((option.key,), typed(option.annotation), given[option.key])
+                values[option.key] = option.default if value is None else value
+        return values
+
+    def _topology(self, seed: int) -> Topology | None:
+        """Build it, with overrides, and make every queue explicit."""
+        builders = self._extensions.topologies
+        module, options = self._component("topology", "builder", builders, "build")
+        if module is None or options is None:
+            return None
+        overrides = options.pop("overrides")
+        try:
+            topology: Topology = module.build(random.Random(seed), **options)
+        except TopologyError as error:
+            self._refuse_option("topology", error.key, str(error), options)
+            return None
+        for index, override in enumerate(overrides):
+            try:
+                topology = topology.with_overrides([override])
+            except TopologyError as error:
+                self._refuse_override(index, error)
+        return explicit.build(random.Random(seed), **explicit.options(topology))
+
+    def _workload(self, sites: Sequence[str]) -> Component | None:
+        kinds = self._extensions.workloads
+        module, options = self._component("workload", "kind", kinds, "build")
+        if module is None or options is None:
+            return None
+        try:
+            for problem in module.problems(sites, **options) if sites else ():
+                path: KeyPath = ("workload", *problem.key.split("."))
+                self._source.refuse(path, f"allowed is {problem.allowed}")
+            if self._source.is_sound("workload"):
+                size = module.model_bytes(**options)
+                cut(size, max(size, 1), tensor_bytes_of(module, options))
+        except ValueError as error:  # of a file of the user's own
+            self._source.refuse(("workload",), str(error), value="")
+            return None
+        return Component(self._data["workload"]["kind"], options)
+
+    def _component(
+        self, section: str, key: str, modules: Mapping[str, Any], entry: str
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """The module that a section names and the options it gives; None where it is wrong."""
+        given = self._data.get(section)
+        name = given.get(key) if isinstance(given, dict) else None
+        if not isinstance(given, dict):
+            allowed = f"{one_of(modules, given)}, or a mapping with {key}: and its options"
+            self._source.refuse((section,), allowed)
+            return None, None
+        if not isinstance(name, str) or name not in modules:
+            self._source.refuse((section, key), one_of(modules, name))
+            extra = (OVERRIDES,) if section == "topology" else ()
+            self._check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
+            return None, None
+        options = options_of(getattr(modules[name], entry))
+        options += (OVERRIDES,) if section == "topology" else ()
+        model = self._read((section,), model_of(name, (named(key, name), *options)), given)
+        return modules[name], None if model is None else values_of(model, options)
+
+    def _check_apart(
+        self,
+        section: str,
+        selectors: Sequence[str],
+        functions: Sequence[Callable[..., Any]],
+        extra: Sequence[Option],
+    ) -> None:
+        """What else is wrong in a section that names no known component.
+
+        A key must be an option of some component, and its value right for one that has it.
+        """
+        known: dict[str, list[Option]] = {}
+        for option in (*extra, *(each for function in functions for each in options_of(function))):
+            known.setdefault(option.key, []).append(option)
+        for key, value in self._data[section].items():
+            if key in selectors:
+                continue
+            if key not in known:
+                self._source.refuse(
+                    (section, key), f"unknown key: {one_of([*selectors, *known], key)}"
+                )
+            elif all(
+                check(typed(option.annotation, option.dimension), value)[1] for option in known[key]
+            ):
+                first = known[key][0]
+                self._read((section, key), typed(first.annotation, first.dimension), value)
+
+    def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
+        """Two components in one mapping: every other key is an option of either, or of both."""
+        given = self._data.get("scheme", {})
+        if not isinstance(given, dict):
+            allowed = f"{one_of(SCHEMES, given)}, or a mapping with policy:, plan: and options"
+            self._source.refuse(("scheme",), allowed)
+            return None
+        if "name" in given:  # a known one has been replaced by what it stands for
+            self._source.refuse(("scheme", "name"), one_of(SCHEMES, given["name"]))
+            return None
+        names = {**DEFAULT_SCHEME, **given}
+        choices = {"policy": self._extensions.policies, "plan": self._extensions.plans}
+        for key, modules in choices.items():
+            if not isinstance(names[key], str) or names[key] not in modules:
+                self._source.refuse(("scheme", key), one_of(modules, names[key]))
+        if not self._source.is_sound("scheme"):
+            functions = [module.create for module in choices["policy"].values()]
+            functions += [module.build for module in choices["plan"].values()]
+            self._check_apart("scheme", tuple(choices), functions, SCHEME)
+            return None
+        policy = self._extensions.policies[names["policy"]]
+        plan = self._extensions.plans[names["plan"]]
+        policy_options, plan_options = options_of(policy.create), options_of(plan.build)
+        choice = named("policy", names["policy"]), named("plan", names["plan"])
+        options = merged(*SCHEME, *policy_options, *plan_options)
+        model = self._read(("scheme",), model_of("scheme", (*choice, *options)), names)
+        if model is None:
+            return None
+        values = values_of(model, options)
+        scheme = Scheme(
+            Component(names["policy"], {each.name: values[each.name] for each in policy_options}),
+            Component(names["plan"], {each.name: values[each.name] for each in plan_options}),
+            **{each.name: values[each.name] for each in SCHEME},
+        )
+        chosen = awareness_section.derived(scheme)
+        if text := awareness_section.refusal(chosen):
+            self._source.refuse(("scheme", "awareness", "probe_chunk"), text)
+        self._check_policy(policy.create, chosen.policy.options, sites)
+        if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
+            able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]
+            allowed = f"allowed with plan {', '.join(able)}; {names['plan']} has no default split"
+            self._source.refuse(("scheme", "scatter"), allowed)
+        return chosen
+
+    def _check_policy(
+        self, create: Callable[..., Any], options: Mapping[str, Any], sites: tuple[str, ...]
+    ) -> None:
+        if not sites:
+            return
+        try:
+            create(sites, **options)
+        except ValueError as error:
+            first_word = re.split(r"\W", str(error), maxsplit=1)[0]
+            self._refuse_option("scheme", first_word, str(error), options)
+
+    def _check_sites(self, sites: Sequence[str]) -> None:
+        """Whether the sites that other sections name are there."""
+        clocks = self._source.get(("clocks",))
+        paths: tuple[KeyPath, ...] = (("controller", "site"), ("failover", "backup"))
+        named = [(path, self._source.get(path)) for path in paths]
+        named += [(("clocks", site), site) for site in clocks] if isinstance(clocks, dict) else []
+        for path, site in named:
+            if sites and isinstance(site, str) and site not in sites:
+                self._source.refuse(path, one_of(sites, site))
+
+    def _runs_programs(self) -> bool:
+        """Whether the workload's kind is one that puts programs in the place of agents."""
+        given = self._data.get("workload")
+        kind = given.get("kind") if isinstance(given, dict) else None
+        module = self._extensions.workloads.get(kind) if isinstance(kind, str) else None
+        return getattr(module, "PROGRAMS", False)
+
+    def _check_stop(
+        self, stop: Any, sites: Sequence[str], workload: Component | None, programs: bool
+    ) -> None:
+        """Agents and programs end, and are told what to do, in ways of their own."""
+        refuse, kind = self._source.refuse, self._data.get("workload", {})
+        if programs:
+            for key in ("scheme", "controller", "clocks"):
+                if key in self._data:
+                    refuse((key,), f"not with workload {kind['kind']}: no site runs an agent")
+            for key in ("rounds", "tasks", "accuracy"):
+                if self._source.get(("stop", key)) not in (MISSING, None):
+                    refuse(("stop", key), f"allowed with workload {kind['kind']} are exit, time")
+            chosen = stop.exit if isinstance(stop, Stop) else None
+            if workload and self._source.is_sound("workload") and isinstance(chosen, tuple):
+                module = self._extensions.workloads[kind["kind"]]
+                placed = module.placed(sites, workload.options)
+                for index, site in enumerate(chosen):
+                    if site not in placed:
+                        refuse(("stop", "exit", index), one_of(placed, site))
+        elif isinstance(stop, Stop) and stop.exit is not None:
+            refuse(("stop", "exit"), "allowed where sites run programs")
+
+    def _fitting(self, limits: Limits) -> Limits:
+        """A task's budget that the file does not give is at most the run's."""
+        given = self._data.get("limits")
+        if isinstance(given, dict) and "task" not in given:
+            return replace(limits, task_s=min(limits.task_s, limits.run_s))
+        return limits
+
+    def _check_together(
+        self,
+        basics: Mapping[str, Any],
+        topology: Topology | None,
+        workload: Component | None,
+        scheme: Scheme | None,
+    ) -> None:
+        """What no section can know alone."""
+        refuse, limits, stop = self._source.refuse, basics["limits"], basics["stop"]
+        if basics["backend"] == "host" and basics["clock"] == "virtual":
+            refuse(("clock",), "allowed with backend host is real; virtual needs embedded")
+        least_s = 2 * (basics["failover"].heartbeat_s or 0.0)
+        if (basics["failover"].timeout_s or math.inf) < least_s:
+            least = units.render(least_s, units.TIME_S)
+            refuse(("failover", "timeout"), f"allowed is twice the heartbeat, {least}, or more")
+        if limits.task_s > limits.run_s:
+            run = units.render(limits.run_s, units.TIME_S)
+            refuse(("limits", "task"), f"allowed is up to limits.run, {run}")
+        if isinstance(stop, Stop) and stop.time_s and stop.time_s > limits.run_s:
+            run = units.render(limits.run_s, units.TIME_S)
+            refuse(("stop", "time"), f"allowed is up to limits.run, {run}")
+        if workload and isinstance(stop, Stop) and stop.accuracy_percent is not None:
+            kinds = self._extensions.workloads
+            if not kinds[workload.kind].EVALUATES:
+                able = [name for name, module in kinds.items() if module.EVALUATES]
+                allowed = (
+                    f"allowed with workload {', '.join(able)}; {workload.kind} has no accuracy"
+                )
+                refuse(("stop", "accuracy"), allowed)
+        self._check_network(basics["network"], topology)
+        if basics["backend"] == "host" and not basics["network"].hystart:
+            allowed = "allowed with backend host is true; false needs embedded"
+            refuse(("network", "hystart"), allowed)
+        if scheme:
+            self._check_chunk(scheme.chunk_bytes, workload)
+        if topology and scheme and workload and self._source.is_sound("scheme", "workload"):
+            self._check_plan(topology, scheme, workload)
+
+    def _check_plan(self, topology: Topology, scheme: Scheme, workload: Component) -> None:
+        policy = self._extensions.policies[scheme.policy.kind]
+        plan = self._extensions.plans[scheme.plan.kind]
+        kind = self._extensions.workloads[workload.kind]
+        size = kind.model_bytes(**workload.options)
+        error = plan_dry_run.refusal(
+            topology,
+            policy.create(topology.site_names, **scheme.policy.options),
+            functools.partial(plan.build, **scheme.plan.options),
+            cut(size, scheme.chunk_bytes, tensor_bytes_of(kind, workload.options)),
+        )
+        if error:
+            name = str(error).partition(":")[0]
+            self._refuse_option("scheme", name, str(error), scheme.plan.options)
+
+    def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
+        algorithm = network.congestion_control
+        if algorithm not in CONGESTION_CONTROLS:
+            allowed = one_of(CONGESTION_CONTROLS, algorithm)
+            self._source.refuse(("network", "congestion_control"), allowed)
+        for key, value, limits in (
+            ("mtu", network.mtu, MTU_BYTES),
+            ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
+        ):
+            if value not in limits:
+                allowed = f"allowed is {limits[0]} to {limits[-1]}"
+                self._source.refuse(("network", key), allowed)
+        if topology and network.mtu in MTU_BYTES:
+            tightest = min(topology.links, key=topology.queue_bytes)
+            room = topology.queue_bytes(tightest) - ETHERNET_HEADER_BYTES
+            if network.mtu > room:
+                where = f"the queue of {tightest.src} -> {tightest.dst}"
+                self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
+
+    def _check_chunk(self, chunk_bytes: int, workload: Component | None) -> None:
+        path = ("scheme", "chunk")
+        low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
+        if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
+            allowed = f"allowed is {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
+            self._source.refuse(path, allowed)
+        elif workload and self._source.is_sound("workload"):
+            module = self._extensions.workloads[workload.kind]
+            size = module.model_bytes(**workload.options)
+            if chunk_bytes > size:
+                whole, chosen = (units.render(n, units.SIZE_BYTES) for n in (size, chunk_bytes))
+                is_given = self._source.get(path) is not MISSING
+                value = None if is_given else f"{chosen}, the default"
+                self._source.refuse(path, f"allowed is up to the whole model, {whole}", value)
+
+    def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
+        """The value as this type, or None after noting each refusal."""
+        result, refusals = check(annotation, value)
+        for refusal in refusals:
+            self._source.refuse((*path, *refusal.path), refusal.text)
+        return result
+
+    def _refuse_option(
+        self, section: str, name: str, text: str, options: Mapping[str, Any]
+    ) -> None:
+        """Note an extension's own complaint at the option that it names."""
+        key, _ = units.of_name(name)
+        if name in options:
+            text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")
+            self._source.refuse((section, key), text)
+        else:
+            self._source.refuse((section,), text, value="")
+
+    def _refuse_override(self, index: int, error: TopologyError) -> None:
+        path: KeyPath = ("topology", "overrides", index)
+        key, _ = units.of_name(error.key)
+        named = self._source.get((*path, key)) is not MISSING
+        self._source.refuse((*path, key if named else "link"), str(error))

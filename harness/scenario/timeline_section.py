@@ -1,0 +1,82 @@
+"""Reads and writes a scenario's `timeline:` (pure): when what happens to links and agents."""
+
+from __future__ import annotations
+
+from trunkline.harness.config import units
+from trunkline.harness.config.document import Document, KeyPath
+from trunkline.harness.config.options import check, typed
+from trunkline.harness.faults.fault_syntax import Read, parse, write
+from trunkline.harness.faults.fault_types import (
+    CONTROLLER,
+    Churn,
+    Fault,
+    FaultError,
+    Kill,
+    Pause,
+    Restart,
+    Resume,
+)
+from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.scenario.settings import TimelineEntry
+from trunkline.topologies.model import Topology
+
+
+def read(
+    source: Document, topology: Topology | None, run_s: float, files: Read, programs: bool = False
+) -> tuple[Entry, ...]:
+    """The entries of a document, in their order; what is wrong is noted in it.
+
+    `files` reads the traces that entries name. Without a topology sites go unchecked; nothing may
+    be later than the run's budget `run_s`. Where sites run `programs` there are no agents to kill.
+    """
+    given = source.data.get("timeline", [])
+    if not isinstance(given, list):
+        source.refuse(("timeline",), "allowed is a list of mappings with at: and do:")
+        return ()
+    found = (_entry(source, index, topology, run_s, files) for index in range(len(given)))
+    entries = tuple(found)
+    for index, entry in enumerate(entries):
+        refusal = not_with_programs(entry.fault) if programs and entry else None
+        if refusal:
+            source.refuse(("timeline", index, "do"), refusal)
+    return tuple(entry for entry in entries if entry is not None)
+
+
+def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
+    """The entries as data of a file; traces are written out."""
+    return [
+        {"at": units.render(entry.at_s, units.TIME_S), "do": write(entry.fault)}
+        for entry in entries
+    ]
+
+
+def not_with_programs(fault: Fault) -> str | None:
+    """Why a fault cannot happen to programs, None if it can."""
+    match fault:
+        case Kill() | Restart() | Churn(kills_s=float()):
+            return "allowed with programs are pauses and faults of links, not kills and restarts"
+        case Pause(who=who) | Resume(who=who) if who == CONTROLLER:
+            return "allowed with programs are sites: there is no controller"
+        case Churn(controller_s=float()):
+            return "allowed with programs are outages and pauses: there is no controller"
+    return None
+
+
+def _entry(
+    source: Document, index: int, topology: Topology | None, run_s: float, files: Read
+) -> Entry | None:
+    path: KeyPath = ("timeline", index)
+    line, refusals = check(typed(TimelineEntry), source.get(path))
+    for refusal in refusals:
+        source.refuse((*path, *refusal.path), refusal.text)
+    if line is None:
+        return None
+    if line.at_s > run_s:
+        source.refuse(
+            (*path, "at"), f"allowed is up to limits.run, {units.render(run_s, units.TIME_S)}"
+        )
+    try:
+        return Entry(line.at_s, parse(line.do, topology, files))
+    except FaultError as error:
+        source.refuse((*path, "do"), str(error))
+        return None

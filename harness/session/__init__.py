@@ -1,0 +1,1 @@
+"""A run from inside the kernel that carries it."""

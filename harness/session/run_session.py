@@ -1,0 +1,235 @@
+"""One run, from inside the kernel that carries it, as a process of its own: RUN_DIR [hold].
+
+Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
+whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`,
+or `{"refused": text}` where the network could not be built, so that nothing was run.
+It judges nothing; that is done from the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.faults.fault_injector import Performer, try_out
+from trunkline.harness.faults.fault_types import Heal
+from trunkline.harness.faults.timeline import Entry, Timeline
+from trunkline.harness.live.command_handler import Console
+from trunkline.harness.live.request_queue import HOLD
+from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.record.progress_counters import STARTS, Tally
+from trunkline.harness.report.manual_actions import INTERRUPTED
+from trunkline.harness.scenario import user_code
+from trunkline.harness.scenario.loading import Scenario, load
+from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.session.agent_supervisor import Agency, Event
+from trunkline.harness.session.program_supervisor import Programs
+from trunkline.workloads.datasets import DatasetError
+from trunkline.workloads.option_rules import OptionError
+
+FAILED = 1
+
+
+def main(run_dir: Path, hold: bool = False) -> int:
+    """Run the folder's `resolved.yaml`; 0 when all agents ended well.
+
+    With `hold` a virtual clock stands still until somebody asks for time to pass.
+    """
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        scenario = load(run_dir / "resolved.yaml")
+        reason, failed = run(scenario, run_dir, hold)
+    except (NetworkError, OptionError, DatasetError, OwnCodeError) as error:
+        _print({"refused": str(error)})
+        return FAILED
+    except (OSError, TimeoutError) as error:
+        _print({"error": str(error)})
+        return FAILED
+    _print({"error" if failed else "ended": reason})
+    return FAILED if failed else 0
+
+
+def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
+    """Carry out the scenario; returns why it ended, and whether that was a failure."""
+    kind = user_code.workload(scenario)
+    options = scenario.workload.options
+    with EventLog(run_dir / "events.jsonl") as log:
+        log.add(
+            "run_started",
+            scenario=scenario.name,
+            seed=scenario.seed,
+            backend=scenario.backend,
+            clock=scenario.clock,
+            sites=list(scenario.topology.site_names),
+            model_bytes=kind.model_bytes(**options),
+            chunk_bytes=scenario.scheme.chunk_bytes,
+            policy=scenario.scheme.policy.kind,
+            plan=scenario.scheme.plan.kind,
+        )
+        _print({"message": "loading the workload"})
+        kind.preload(**options)
+        network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
+        _print({"message": "building the network"})
+        try:
+            network.start()
+            faults = (entry.fault for entry in scenario.timeline)
+            try_out(network, scenario.topology, faults)
+            log.add("network_ready")
+            _print({"message": "starting the agents"})
+            return _agents(scenario, network, run_dir, log, hold)
+        finally:
+            network.stop()
+
+
+def _agents(
+    scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
+) -> tuple[str, bool]:
+    tally = Tally()
+    reason, failures = "", []
+    timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
+    try:
+        carrier = Programs if scenario.runs_programs else Agency
+        with (
+            contextlib.ExitStack() as after,
+            carrier(scenario, network, _run_id(run_dir), run_dir / "log") as agency,
+            contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
+            contextlib.closing(
+                Console(scenario, run_dir, network, agency, performer, timeline, _print, hold)
+            ) as console,
+        ):
+            after.callback(console.end_commands)
+            log.heard = console.situation.update
+            console.prepare()
+            agency.start()
+            agency.watch(performer.fd, performer.wake)
+            for event in agency.events():
+                log.write(event)
+                log.epoch_ns = agency.epoch_ns
+                if event["event"] in STARTS and not performer.started:
+                    performer.start(agency.epoch_ns + event["t_ns"])
+                    console.open()
+                elif event["event"] == "stopping":
+                    reason = event["reason"]
+                    console.ending(reason)
+                    performer.finish()
+                    if scenario.timeline or console.used:
+                        recovery_s = scenario.limits.recovery_s
+                        agency.limit(recovery_s, f"no recovery within {recovery_s:g} s")
+                elif event["event"] == "agent_failed":
+                    failures.append(f"{event['site']}: {event['reason']}")
+                elif event["event"] == "agent_exited" and _is_unexpected(event):
+                    failures.append(_exit_text(event))
+                    if not scenario.runs_programs:  # programs end themselves after a failure
+                        break
+                if tally.update(event):
+                    _print({"progress": tally.fields()})
+    except TimeoutError as error:
+        failures.append(str(error))
+    except KeyboardInterrupt:
+        failures.append(INTERRUPTED)
+        raise
+    except BaseException as error:
+        failures.append(f"ended by {type(error).__name__}")
+        raise
+    finally:
+        reason = "; ".join(failures) or reason
+        carried = network.counters()
+        links = [
+            {
+                "src": src,
+                "dst": dst,
+                "bytes": counters.bytes,
+                "packets": counters.packets,
+                "drops": counters.drops,
+            }
+            for (src, dst), counters in carried.items()
+        ]
+        short = network.short_of_memory()
+        log.add("run_finished", reason=reason, links=links, short_of_memory=short)
+    return reason, bool(failures)
+
+
+@dataclass(slots=True)
+class EventLog:
+    """`events.jsonl`: written as events come, put in order of time when the run is over."""
+
+    path: Path
+    epoch_ns: int = 0
+    heard: Callable[[Event], None] | None = None
+    _fd: int = -1
+    _events: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> EventLog:
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+        self._events.sort(key=lambda stamped: stamped[0])
+        ordered = self.path.with_suffix(".tmp")
+        ordered.write_bytes(b"".join(line for _, line in self._events))
+        ordered.replace(self.path)
+
+    def add(self, event: str, **fields: Any) -> None:
+        """An event of the runner itself, stamped now; 0 before the agents' clock starts."""
+        t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+        self.write({"t_ns": t_ns, "site": "runner", "event": event, **fields})
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        if self.heard is not None:
+            self.heard(event)
+        line = json.dumps(event).encode() + b"\n"
+        self._events.append((event["t_ns"], line))
+        data = memoryview(line)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+def _run_id(run_dir: Path) -> str:
+    """What the run's agents know each other by: always as long, because it crosses the links."""
+    return hashlib.blake2b(os.fsencode(run_dir), digest_size=8).hexdigest()
+
+
+def _until_the_end(scenario: Scenario) -> list[Entry]:
+    """The timeline, and at the end of the run's time a heal: so whoever is to end it can."""
+    entries = list(scenario.timeline)
+    if entries and scenario.stop.time_s is not None:
+        entries.append(Entry(scenario.stop.time_s, Heal()))
+    return entries
+
+
+def _is_unexpected(event: Event) -> bool:
+    meant = event.get("fault") is not None or event.get("asked")
+    return bool(event["code"] or event["signal"]) and not meant
+
+
+def _exit_text(event: Event) -> str:
+    what = "program" if "asked" in event else "agent"
+    if event["signal"]:
+        return f"the {what} of {event['who']} was killed by signal {event['signal']}"
+    return f"the {what} of {event['who']} exited with code {event['code']}"
+
+
+def _terminated(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one must not disturb the cleaning up
+    raise KeyboardInterrupt
+
+
+def _print(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), hold=sys.argv[2:] == [HOLD]))

@@ -1,0 +1,1 @@
+"""Many runs: grids, comparisons, soaks, figures of papers."""

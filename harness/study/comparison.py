@@ -1,0 +1,243 @@
+"""What a comparison says: means, intervals and paired ratios of its trials (pure).
+
+The trials are one tidy table: a row per trial with a column for every varied key, `trial`, `seed`,
+`verdict`, what `tables/run.csv` says, `run` (the run's folder) and `error`. Only trials that passed
+are averaged; the others are counted beside the averages.
+
+Intervals are of 95 %, by Student's t over the trials. Cells share their seeds, so a ratio is taken
+trial by trial (same network, same compute times): it is the geometric mean, with the t interval of
+the logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+from scipy import stats
+
+from trunkline.harness.study.grid import NONE
+
+CONFIDENCE = 0.95
+
+VERDICTS = ("pass", "unknown", "fail", "error", "missing")
+"""How a trial can end; `error` could not be carried out, `missing` was not begun."""
+
+METRICS: Mapping[str, str] = {
+    "task_s": "task time (s)",
+    "rounds": "rounds per worker",
+    "window_s": "time until the stop (s)",
+    "accuracy_percent": "last accuracy (%)",
+}
+"""What is compared as a ratio and drawn: column -> label."""
+
+LONG = 40
+"""Letters of a value from which on only what tells it from the others is shown."""
+
+FACTS = ("trial", "seed", "verdict", "ended", "by_hand", "run", "error")
+"""Columns of a trial that are neither varied nor measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and the bounds of its confidence interval; NaN where the trials do not give one."""
+
+    mean: float
+    low: float = np.nan
+    high: float = np.nan
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Mean and 95 % t interval; no bounds for fewer than two values."""
+    known = np.array([value for value in values if not np.isnan(value)])
+    if not known.size:
+        return Interval(np.nan)
+    if known.size == 1:
+        return Interval(float(known[0]))
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, known.size - 1) * stats.sem(known)
+    return Interval(float(known.mean()), float(known.mean() - half), float(known.mean() + half))
+
+
+def ratio(values: Mapping[int, float], baseline: Mapping[int, float]) -> Interval:
+    """Geometric mean of value over baseline at the same seed, with its interval."""
+    both = [seed for seed in values if seed in baseline]
+    positive = [seed for seed in both if values[seed] > 0 and baseline[seed] > 0]
+    found = interval([float(np.log(values[seed] / baseline[seed])) for seed in positive])
+    return Interval(*(float(np.exp(each)) for each in (found.mean, found.low, found.high)))
+
+
+def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """One row per cell, in the order of the trials.
+
+    Columns: the keys; `trials` and how many of them had each verdict; the mean of every number
+    with `_low` and `_high`; for each of METRICS `_ratio`, `_ratio_low`, `_ratio_high`, to the cell
+    with the first key's first value and the same other values (`-` is the same as any).
+    """
+    groups = dict(_cells(trials, keys))
+    numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
+    rows = []
+    for values, group in groups.items():
+        passed = group[group["verdict"] == "pass"]
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row["trials"] = len(group)
+        row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
+        for column in numbers:
+            row |= _columns(column, interval([float(value) for value in passed[column]]))
+        first = next((v for v in groups if _same(v[1:], values[1:])), values)
+        against = groups[first][groups[first]["verdict"] == "pass"]
+        for column in METRICS:
+            if keys and column in numbers:
+                found = ratio(_by_seed(passed, column), _by_seed(against, column))
+                row |= _columns(f"{column}_ratio", found)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
+    """The summary for a terminal."""
+    heads, rows = texts(cells, keys)
+    shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
+    for title in heads[len(keys) + 1 :]:
+        shown.add_column(title, justify="right")
+    for row in rows:
+        shown.add_row(*(each.replace("[", r"\[") for each in row))
+    return shown
+
+
+def texts(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The summary as titles, and a row per cell: the keys, the trials, what was measured.
+
+    What is nowhere known, or the same everywhere, is left out.
+    """
+    columns = list(_shown(cells, keys))
+    named = zip(cells.to_dict("records"), key_texts(cells, keys), strict=True)
+    rows = [[*names, _verdicts(row), *(text(row) for _, text in columns)] for row, names in named]
+    return [*keys, "trials", *(title for title, _ in columns)], rows
+
+
+def shortened(texts: Sequence[str]) -> dict[str, str]:
+    """Each of several long texts without the words that all of them begin and end with.
+
+    Mappings and lists stay as they are.
+    """
+    words = [text.split() for text in texts]
+    plain = not any(text.startswith(("{", "[")) for text in texts)
+    if not plain or len(set(texts)) < 2 or max(map(len, texts)) <= LONG:
+        return dict(zip(texts, texts, strict=True))
+    rest = min(map(len, words)) - 1
+    front = next((n for n in range(rest) if len({each[n] for each in words}) > 1), rest)
+    rest -= front
+    back = next((n for n in range(rest) if len({each[-1 - n] for each in words}) > 1), rest)
+    return {
+        text: " ".join(each[front : len(each) - back])
+        for text, each in zip(texts, words, strict=True)
+    }
+
+
+def key_texts(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
+    """For each cell what a table says of its keys."""
+    columns = [list(map(str, cells[key])) for key in keys]
+    shown = [[shortened(column)[text] for text in column] for column in columns]
+    return [list(row) for row in zip(*shown, strict=True)] or [[] for _ in range(len(cells))]
+
+
+def worst(trials: pd.DataFrame) -> str:
+    """The worst verdict of all trials."""
+    return max(map(str, trials["verdict"]), key=VERDICTS.index)
+
+
+def problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
+    """A line for every trial that did not pass: which, how it ended, why or where to look."""
+    for row in trials[trials["verdict"] != "pass"].to_dict("records"):
+        cell = " ".join(f"{key}={row[key]}" for key in keys)
+        why = " ".join(str(row["error"]).split()) or row["run"]
+        yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
+
+
+def _cells(
+    trials: pd.DataFrame, keys: Sequence[str]
+) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    if not keys:
+        yield (), trials
+        return
+    for values, group in trials.groupby(list(keys), sort=False):
+        yield tuple(map(str, values)), group
+
+
+def _same(some: Sequence[str], others: Sequence[str]) -> bool:
+    return all(a == b or NONE in (a, b) for a, b in zip(some, others, strict=True))
+
+
+def _by_seed(trials: pd.DataFrame, column: str) -> dict[int, float]:
+    return {int(s): float(v) for s, v in zip(trials["seed"], trials[column], strict=True)}
+
+
+def _columns(name: str, found: Interval) -> dict[str, float]:
+    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def _verdicts(row: Mapping[Any, Any]) -> str:
+    """`10`, or `10: 8 pass, 2 fail` as soon as one did not pass."""
+    if row["pass"] == row["trials"]:
+        return str(row["trials"])
+    return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
+
+
+Text = Callable[[Mapping[Any, Any]], str]
+
+
+def _shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
+    """Title and text of each column of numbers that says something."""
+    several = bool(keys) and cells[keys[0]].nunique() > 1
+    columns: list[tuple[str, str, Text]] = [
+        ("task_s", "task time, s", spread("task_s")),
+        ("estimate_s", "estimate + latency, s", _expected),
+        ("bound_s", "bound, s", lambda row: _short(row["bound_s"])),
+        ("rounds", "rounds per worker", spread("rounds")),
+        ("bytes_sent", "sent, MB", lambda row: _short(row["bytes_sent"] / 1e6)),
+        ("abandoned", "abandoned", lambda row: _short(row["abandoned"])),
+        ("accuracy_percent", "accuracy, %", spread("accuracy_percent")),
+        ("accuracy_percent", "until the stop, s", spread("window_s")),
+    ]
+    for column, title, text in columns:
+        if column not in cells or not cells[column].notna().any():
+            continue
+        if column == "abandoned" and not cells[column].any():
+            continue
+        yield title, text
+        if several and title.startswith(("task", "rounds", "until")):
+            yield "ratio", paired_ratio({"until the stop, s": "window_s"}.get(title, column))
+
+
+def spread(column: str) -> Text:
+    """A function that shows a cell's mean of this column and half its interval."""
+
+    def text(row: Mapping[Any, Any]) -> str:
+        half = row[f"{column}_high"] - row[column]
+        exact = np.isnan(half) or half < 1e-9 * row[column]
+        return _short(row[column]) + ("" if exact else f" ± {half:.2g}")
+
+    return text
+
+
+def paired_ratio(column: str) -> Text:
+    """A function that shows a cell's ratio of this metric with its interval."""
+
+    def text(row: Mapping[Any, Any]) -> str:
+        mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
+        exact = np.isnan(low) or high - low < 1e-9
+        return _short(mean) + ("" if exact else f" ({_short(low)} to {_short(high)})")
+
+    return text
+
+
+def _expected(row: Mapping[Any, Any]) -> str:
+    return _short(row["estimate_s"] + row["latency_s"])
+
+
+def _short(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"

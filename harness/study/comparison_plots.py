@@ -1,0 +1,178 @@
+"""The figures of a comparison: every trial as a dot, means with their intervals (pure).
+
+The first varied key is told apart by colour and marker, the second stands on the horizontal axis,
+and every combination of the others has a panel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
+from trunkline.harness.study.comparison import shortened
+
+COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
+MARKERS = "osD^v<>pPX*"
+
+LOGARITHMIC = 10.0
+"""Values further apart than this factor need a logarithmic axis."""
+
+LETTER_INCH = 0.07
+"""How wide a letter under an axis is."""
+
+COLUMNS = 3
+"""Panels beside each other, at most."""
+
+COLUMN_IN = 3.4
+"""How wide a figure for one column of a paper's page is; `WIDTH_IN` is for both."""
+
+MOST_IN = 9.0
+"""How wide a panel may be that has many names."""
+
+GROUP = 0.7
+"""Of the distance between two places on the axis, what the series at one place take."""
+
+FLUID = "fluid model"
+
+DOTS = 0.06
+DOTS_ALONE = 0.15
+"""How far to the left of its mean a trial stands; where there is one series, there is more room."""
+
+
+def draw(
+    trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], metric: str, label: str
+) -> Figure:
+    """One metric of a comparison; `trials` and `cells` as `harness.study.comparison` has them.
+
+    Dots are trials that passed; a bar is the 95 % interval of their mean. Where the cells have a
+    column `fluid_<metric>`, a line across stands for it.
+    """
+    first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
+    places = _texts(cells, second or first)
+    panels = _texts(cells, others)
+    with mpl.rc_context(STYLE):
+        names = _names(places)
+        panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _span_inch(names))
+        columns, width_in = _grid(len(panels), panel_in)
+        rows = -(-len(panels) // columns)
+        height_in = (2.0 if width_in == COLUMN_IN else 2.6) * rows + 0.5
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        for axes, panel in zip(grid, panels, strict=False):
+            of_panel = trials[_text(trials, others) == panel], cells[_text(cells, others) == panel]
+            _series(axes, *of_panel, (first, second or first), places, metric)
+            axes.set(title=panel, xlabel=", ".join(second or first))
+            axes.set_xticks(range(len(places)), [name.replace(", ", "\n") for name in names])
+            axes.grid(axis="y")
+        _scale(grid[0], cells[metric], label)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
+        if not second:  # the others' names stand on the axis
+            known = {name: handle for name, handle in known.items() if name == FLUID}
+        if known:
+            title = first[0] if second else None
+            figure.legend(
+                known.values(),
+                known,
+                loc="outside upper left",
+                ncols=max(1, int(width_in / 1.6)),
+                title=title,
+            )
+    return figure
+
+
+def _grid(panels: int, panel_in: float) -> tuple[int, float]:
+    """How many panels stand beside each other, and how wide the figure is.
+
+    As wide as one column of a page, or as both, unless a single panel needs more.
+    """
+    for columns in range(min(panels, COLUMNS), 0, -1):
+        for width_in in (COLUMN_IN, WIDTH_IN):
+            if columns * panel_in <= width_in:
+                return columns, width_in
+    return 1, min(panel_in, MOST_IN)
+
+
+def _series(
+    axes: Axes,
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: tuple[list[str], list[str]],
+    places: Sequence[str],
+    metric: str,
+) -> None:
+    names = _texts(cells, keys[0])
+    alone = keys[0] == keys[1]
+    for number, (name, label) in enumerate(zip(names, _names(names), strict=True)):
+        offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
+        colour = COLOURS[number % len(COLOURS)]
+        passed = trials[(_text(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
+        at = np.array([places.index(text) for text in _text(passed, keys[1])]) + offset
+        at -= DOTS_ALONE if alone else DOTS
+        axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
+        means = cells[_text(cells, keys[0]) == name]
+        at = np.array([places.index(text) for text in _text(means, keys[1])]) + offset
+        half = (means[f"{metric}_high"] - means[metric]).fillna(0)
+        marker = MARKERS[number % len(MARKERS)]
+        axes.errorbar(
+            at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=label
+        )
+        if f"fluid_{metric}" in means:
+            fluid = axes.plot(at, means[f"fluid_{metric}"], "_", color=BLACK, ms=16, mew=1.5)
+            fluid[0].set_label("_" if number else FLUID)
+    axes.set_xlim(-0.6, len(places) - 0.4)
+
+
+def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
+    """Logarithmic where the means need it, else from zero; the panels share it."""
+    axes.set_ylabel(label)
+    positive = means[means > 0]
+    if len(positive) and positive.max() > LOGARITHMIC * positive.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _names(places: Sequence[str]) -> list[str]:
+    """The values as a reader wants them: short, mappings without braces or a first key of all.
+
+    `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
+    """
+    places = list(shortened(places).values())
+    inner = [text[1:-1] if text.startswith("{") else text for text in places]
+    begun = {text.partition(": ")[0] for text in inner}
+    if len(begun) == 1 and all(text.startswith("{") for text in places):
+        return [text.partition(": ")[2] for text in inner]
+    return inner
+
+
+def _span_inch(names: Sequence[str]) -> float:
+    """What names need under an axis, beside each other with a line for each of their parts."""
+    longest = [max(map(len, name.split(", "))) for name in names]
+    beside = max((sum(pair) / 2 for pair in itertools.pairwise(longest)), default=0)
+    return LETTER_INCH * (beside + 1) * len(names)
+
+
+def _texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_text(table, keys)))
+
+
+def _text(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
+    """For each row the values of the keys as one text; with one key, just its value."""
+    rows = ([str(row[key]) for key in keys] for row in table.to_dict("records"))
+    texts = (row[0] if len(row) == 1 else _pairs(keys, row) for row in rows)
+    return pd.Series(list(texts), index=table.index, dtype="object")
+
+
+def _pairs(keys: Sequence[str], values: Sequence[str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))

@@ -1,0 +1,328 @@
+"""Carries out a comparison: which runs it needs, which are there already, and what came of them.
+
+    comparisons/<scenario>/
+        comparison.html              a page of all cells, and of the first trial of each
+        tables/{trials,cells}.csv    a row per trial; a row per cell, with intervals
+        plots/*.png plots/*.svg
+        runs/<cell>/<time>/          each trial's run folder
+
+A run that is there is known again by its content: the resolved scenario and the code that it ran on
+(`harness.runs.provenance`). So a comparison goes on where it was interrupted, a larger grid uses
+what a smaller one left, and a run of older code, or one whose log was damaged, is never taken for a
+good one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.config.document import Problem, ScenarioErrors
+from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.report import outputs, plots
+from trunkline.harness.report.pages import comparison_page as page
+from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.runs.run_process import RECORD, log_digest, outcome, record
+from trunkline.harness.scenario.loading import Scenario, parse, read_file
+from trunkline.harness.scenario.settings import MAX_NAME
+from trunkline.harness.study import comparison, comparison_plots
+from trunkline.harness.study.grid import (
+    Axis,
+    Cell,
+    GridError,
+    cells,
+    cells_beside,
+    is_shared,
+    refuse_conflicts,
+)
+
+PAGE = "comparison.html"
+
+OnProgress = Callable[[int, float], None]
+"""Gets how many trials are finished, and how much of what was missing is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of the comparison: the cell, the trial's number, and the job that it is."""
+
+    cell: Cell
+    number: int
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Every trial, cell by cell; all of their scenarios are valid.
+
+    `real_time` says that some run on the real clock, where runs side by side disturb each other.
+    `elsewhere` are scenarios beside the first one whose network is not its.
+    """
+
+    name: str
+    trials: tuple[Trial, ...]
+    real_time: bool
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that are varied."""
+        return tuple(key for key, _ in self.trials[0].cell.values)
+
+
+def plan(
+    path: str | Path,
+    axes: Sequence[Axis],
+    trials: int,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    draw: bool = False,
+    beside: Sequence[str | Path] = (),
+) -> Comparison:
+    """Read the scenario of every trial; trial t of every cell has the scenario's seed plus t.
+
+    Of the scenarios `beside` it, each has the cells and overrides that are shared, and its seeds.
+    Raises ScenarioErrors with everything that is wrong with any of them, and GridError where two
+    files have one name or a key is set twice.
+    """
+    files = [str(path), *map(str, beside)]
+    names = [Path(file).stem for file in files]
+    for file, name in zip(files, names, strict=True):
+        if names.count(name) > 1:
+            raise GridError(f"{file}: allowed beside each other are files of different names")
+    shared = tuple(each for each in overrides if is_shared(each))
+    grids = [cells(axes, names[0] if beside else None)]
+    grids += [cells_beside(axes, name) for name in names[1:]]
+    refuse_conflicts(grids[0], overrides)
+    problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
+    planned: list[tuple[Trial, Scenario]] = []
+    for file, grid in zip(files, grids, strict=True):
+        text = read_file(file)
+        for cell in grid:
+            changes = (*(overrides if file == files[0] else shared), *cell.overrides)
+            try:
+                if seed is None:
+                    seed = parse(text, file, changes).seed
+                for number in range(trials):
+                    scenario = parse(text, file, changes, seed + number)
+                    job = _job(scenario, cell, file, text, changes, draw)
+                    planned.append((Trial(cell, number, job), scenario))
+            except ScenarioErrors as errors:
+                for problem in errors.problems:
+                    problems[_of_option(problem, cell)].append(cell)
+    if problems:
+        raise ScenarioErrors(_with_cells(problems, sum(map(len, grids))))
+    scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
+    here = _network(scenarios[files[0]])
+    return Comparison(
+        scenarios[files[0]].name,
+        tuple(trial for trial, _ in planned),
+        any(scenario.clock == "real" for _, scenario in planned),
+        tuple(
+            name
+            for name, file in zip(names, files, strict=True)
+            if _network(scenarios[file]) != here
+        ),
+    )
+
+
+def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
+    """Identity -> run folder of those trials that need not be run again.
+
+    A run whose log is not what it was when it ended is none of them.
+    """
+    wanted = {trial.job.identity for trial in asked.trials}
+    found = {}
+    for run_dir in sorted((folder / "runs").glob("*/*")):
+        if run_dir.is_symlink():
+            continue
+        said = _record(run_dir)
+        if said is not None and said["identity"] in wanted and _is_whole(run_dir, said):
+            found[said["identity"]] = run_dir
+    return found
+
+
+def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
+    """Run what is missing, up to `at_once` side by side; write tables and figures of all trials.
+
+    Returns the table of trials. Raises StoreError when the folder cannot be written or another
+    comparison is using it. Whatever ends this early leaves the finished runs for the next time.
+    """
+    output = RunFolder(folder)
+    output.prepare("runs", "tables", "plots")
+    with _alone(folder):
+        there = finished(asked, folder)
+        for run_dir in there.values():
+            _judge_again(run_dir)
+        missing = {t.job.identity: t.job for t in asked.trials if t.job.identity not in there}
+        for job in missing.values():
+            _clear(folder / "runs" / job.name)
+        errors: dict[str, str] = {}
+        done = len(there)
+
+        def on_finished(result: Finished) -> None:
+            nonlocal done
+            done += 1
+            if result.run_dir is None:
+                errors[result.job.identity] = result.error or ""
+
+        def on_work(work: float) -> None:
+            on_progress(done, work / max(1, len(missing)))
+
+        try:
+            run_pool.run(missing.values(), folder / "runs", at_once, on_finished, on_work)
+        except KeyboardInterrupt:
+            _write_tables(asked, output, errors)
+            raise
+        trials, summary = _write_tables(asked, output, errors)
+        _write_figures(asked, output, trials, summary)
+        _write_page(asked, output, trials, summary)
+    return trials
+
+
+def _job(
+    scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
+) -> Job:
+    identity = provenance.of_run(scenario)
+    end = f"-seed{scenario.seed}-{identity[:8]}"
+    words = "-".join(value for _, value in cell.values) or scenario.name
+    start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
+    name = start[: MAX_NAME - len(end)] + end
+    return Job(name, file, text, changes, scenario.seed, identity, draw)
+
+
+def _network(scenario: Scenario) -> tuple[Any, ...]:
+    return scenario.topology, scenario.network, scenario.backend, scenario.clock
+
+
+def _of_option(problem: Problem, cell: Cell) -> Problem:
+    """A cell's override is a `--set` to the scenario, and a `--vary` to the user."""
+    if problem.file.removeprefix("--set ") in cell.overrides:
+        return replace(problem, file=problem.file.replace("--set", "--vary", 1))
+    return problem
+
+
+def _with_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
+    """Each problem once; one that not all cells have says which do."""
+    for problem, having in problems.items():
+        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
+        where = "" if len(having) == total else f" (with {having[0]}{more})"
+        yield replace(problem, allowed=problem.allowed + where)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other comparisons out of the folder."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"{folder}: another comparison is using it: wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def _judge_again(run_dir: Path) -> None:
+    """Make the tables and the verdict again if the code that makes them has changed."""
+    said = _record(run_dir)
+    assert said is not None
+    new = record(said["identity"], said["log"], said["error"])
+    if new != said:
+        outputs.build(run_dir)
+        RunFolder(run_dir).write_json(RECORD, new)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what unfinished runs of a job have left, and runs with a damaged log."""
+    for path in folder.glob("*"):
+        if path.is_symlink():
+            path.unlink()
+        elif (said := _record(path)) is None or not _is_whole(path, said):
+            shutil.rmtree(path)
+
+
+def _record(run_dir: Path) -> dict[str, Any] | None:
+    """What a finished run's folder says of it; None where that cannot be read."""
+    try:
+        said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+        return said if {"identity", "log", "error"} <= said.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
+    """Whether its log is still what it was when it ended; reads all of it."""
+    try:
+        return bool(said["log"] == log_digest(run_dir))
+    except OSError:
+        return False
+
+
+def _write_tables(
+    asked: Comparison, output: RunFolder, errors: Mapping[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    there = finished(asked, output.path)
+    rows = [_row(each, there.get(each.job.identity), errors, output.path) for each in asked.trials]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
+    trials = pd.DataFrame(rows, columns=ordered)
+    summary = comparison.summary(trials, asked.keys)
+    output.write_table("trials", trials)
+    output.write_table("cells", summary)
+    return trials, summary
+
+
+def _row(
+    trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
+    row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
+    row |= {"seed": trial.job.seed}
+    identity = trial.job.identity
+    if run_dir is None:
+        verdict = "error" if identity in errors else "missing"
+        return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
+    said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+    verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
+    row["verdict"] = outcome(verdict, said["error"])
+    table = run_dir / "tables" / "run.csv"
+    if table.exists():  # there is none of a log that cannot be read
+        found = pd.read_csv(table, dtype={"by_hand": str}).fillna({"by_hand": ""})
+        row |= {str(key): value for key, value in found.to_dict("records")[0].items()}
+    error = said["error"] or ""
+    if row.get("by_hand") and row["verdict"] == "pass":  # it shows nothing of its cell
+        row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
+    return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
+
+
+def _write_page(
+    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+) -> None:
+    page_file = output.path / PAGE
+    page_file.unlink(missing_ok=True)
+    firsts = trials.drop_duplicates(list(asked.keys)) if asked.keys else trials[:1]
+    folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
+    folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
+    if folders:
+        problems = list(comparison.problems(trials, asked.keys))
+        outputs.compare(folders, page_file, (*comparison.texts(summary, asked.keys), problems))
+
+
+def _write_figures(
+    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+) -> None:
+    for metric, label in comparison.METRICS.items():
+        if metric in trials and trials[metric].nunique() > 1:
+            figure = comparison_plots.draw(trials, summary, asked.keys, metric, label)
+            plots.write(output, metric, figure)

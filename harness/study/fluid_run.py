@@ -1,0 +1,207 @@
+"""A whole run in the fluid model: how many rounds the workers of a scenario would do (pure).
+
+Policy, plans, compute times and rate errors are the run's own; links carry chunks as
+`agents.planning.fluid` says, without propagation, TCP, or messages to and from the controller. They
+change as the timeline says, as far as it changes nothing but their values, of which the rate
+matters. Where plans go by measured rates, all links are known exactly at every update.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from trunkline.agents.awareness.known_rates import Knowledge
+from trunkline.agents.planning.fluid import Job, Offer, Overlay
+from trunkline.agents.planning.plan import Plan, PlanRequest
+from trunkline.agents.policies.policy import Event, Left, Ready, Release, Start
+from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
+from trunkline.harness.faults.timeline import LinkStep, Timeline
+from trunkline.harness.scenario import planning, user_code
+from trunkline.harness.scenario.loading import Scenario
+from trunkline.workloads import compute_time
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What comes of a run: the mean time of its tasks, and the rounds of an average worker.
+
+    The rounds are those until the end of the window: when the run was told to stop.
+    """
+
+    task_s: float
+    rounds: float
+    window_s: float
+
+
+def of(scenario: Scenario) -> Expectation | None:
+    """The fluid model's run; None where it knows nothing of what happens.
+
+    That is with faults, or without a barrier, or where only the accuracy ends the run, or where
+    sites run programs or a workload of the user's own, whose compute times only a run tells.
+    """
+    stop = scenario.stop
+    faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
+    early = not scenario.scheme.policy.options.get("barrier", True)
+    unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
+    if faults or early or unknown:
+        return None
+    if not (stop.time_s or stop.tasks or stop.rounds):
+        return None
+    return _Run(scenario).run()
+
+
+class _Run:
+    """Controller and workers without processes; `_until_s` is set when the run is told to stop."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        topology, scheme, workload = scenario.topology, scenario.scheme, scenario.workload
+        options = workload.options
+        self._sites = topology.site_names
+        self._seed = scenario.seed
+        self._stop = scenario.stop
+        self._chunk_bytes = scheme.chunk_bytes
+        self._model_bytes = user_code.workload(scenario).model_bytes(**options)
+        self._delays_ms = topology.delays_ms()
+        self._tensor_bytes = planning.tensor_bytes(scenario)
+        self._cut = planning.model_cut(scenario)
+        self._known = Knowledge(
+            planning.known_rates_mbps(scenario), scheme.update_rate_percent / 100
+        )
+        self._update_s = scheme.update_s if scheme.rates == "measured" else None
+        self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
+        self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
+        self._overlay.know(self._known.rates_mbps)
+        self._policy = user_code.policy(scenario).create(self._sites, **scheme.policy.options)
+        self._state: Any = self._policy.initial
+        self._build, self._default = planning.builder(scenario, self._known.rates_mbps)
+        self._offers: dict[str, Offer] = {}
+        self._times = {
+            site: compute_time.for_site(
+                rank,
+                self._sites,
+                scenario.seed,
+                options["compute_s"],
+                options["compute_factor"],
+                options["slowdown"],
+            )
+            for rank, site in enumerate(self._sites)
+        }
+        self._iterations: Counter[str] = Counter()
+        self._tasks_s: list[float] = []
+        self._started = 0
+        self._running = 0
+        self._working = set(self._sites)
+        self._until_s: float | None = None
+        self._rounds = 0
+
+    def run(self) -> Expectation:
+        for site in self._sites:
+            self._compute(site)
+        if self._stop.time_s is not None:
+            self._overlay.at(self._stop.time_s, self._end)
+        if self._update_s is not None:
+            self._overlay.at(self._update_s, self._update)
+        self._overlay.run()
+        window_s = self._overlay.now_s if self._until_s is None else self._until_s
+        task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
+        return Expectation(task_s, self._rounds / len(self._sites), window_s)
+
+    def _compute(self, site: str) -> None:
+        iteration = self._iterations[site]
+        if self._until_s is not None:
+            return
+        if iteration == self._stop.rounds:
+            self._working.discard(site)
+            self._decide(Left(site))
+            return
+        done_s = self._overlay.now_s + self._times[site].time_s(iteration)
+        self._overlay.at(done_s, lambda: self._ready(site, iteration))
+
+    def _ready(self, site: str, iteration: int) -> None:
+        if self._until_s is None and self._default:
+            self._offers[site] = self._overlay.offer(self._job(self._default), site)
+        self._decide(Ready(site, iteration))
+
+    def _decide(self, event: Event) -> None:
+        if self._until_s is not None:
+            return
+        self._state, decisions = self._policy.step(self._state, event)
+        for decision in decisions:
+            match decision:
+                case Start():
+                    self._start(decision)
+                case Release(site):
+                    if site in self._offers:
+                        self._overlay.take_back(self._offers.pop(site))
+                    self._round(site)
+
+    def _start(self, start: Start) -> None:
+        plan = self._build(
+            PlanRequest(
+                start.group,
+                self._sites,
+                self._known.rates_mbps,
+                self._delays_ms,
+                self._cut.count,
+                random.Random(f"{self._seed} {self._started}"),
+                self._known.first_mbps,
+                self._cut.sizes,
+            )
+        )
+        begun_s, missing = self._overlay.now_s, set(plan.receivers)
+
+        def received(site: str) -> None:
+            missing.discard(site)
+            if not missing:
+                self._running -= 1
+                self._tasks_s.append(self._overlay.now_s - begun_s)
+            self._round(site)
+
+        if not self._started:
+            self._change_links(begun_s)
+        self._started += 1
+        self._running += 1
+        offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
+        self._overlay.start(self._job(plan), received, offers)
+        if self._started == self._stop.tasks:
+            self._end()
+
+    def _change_links(self, start_s: float) -> None:
+        """Do what the timeline, which started then, wants done by now; come back for the rest."""
+        now_ns = round((self._overlay.now_s - start_s) * 1e9)
+        steps = [step for step in self._timeline.advance(now_ns) if isinstance(step, LinkStep)]
+        changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
+        self._overlay.rates_mbps = {**self._overlay.rates_mbps, **changed}
+        next_ns = self._timeline.next_ns
+        if next_ns is not None and self._goes_on:
+            self._overlay.at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
+
+    def _update(self) -> None:
+        """Take over the rates as they are now, every UPDATE_TIME."""
+        assert self._update_s is not None
+        if self._known.refresh(self._overlay.rates_mbps):
+            self._overlay.know(self._known.rates_mbps)
+        if self._goes_on:
+            self._overlay.at(self._overlay.now_s + self._update_s, self._update)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether there is, or may still be, anything to send."""
+        return bool(self._running or (self._until_s is None and self._working))
+
+    def _job(self, plan: Plan) -> Job:
+        sizes = self._model_bytes, self._chunk_bytes
+        return Job(plan, *sizes, tensor_bytes=self._tensor_bytes)
+
+    def _round(self, site: str) -> None:
+        self._iterations[site] += 1
+        self._rounds += self._until_s is None
+        self._compute(site)
+
+    def _end(self) -> None:
+        if self._until_s is None:
+            self._until_s = self._overlay.now_s

@@ -1,0 +1,76 @@
+"""A figure of a paper: the fluid model of every trial, beside what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.study import comparison, comparison_plots, fluid_run
+from trunkline.harness.study.comparison_runs import Comparison, Trial
+
+METRICS = ("task_s", "rounds", "window_s")
+"""What the fluid model knows, as columns of a comparison's trials."""
+
+
+def fluid(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
+    """Every trial in the fluid model: a table like that of the measured trials.
+
+    `on_progress` gets how many are done. What the model does not know is NaN.
+    """
+    rows = []
+    with ProcessPoolExecutor(at_once) as processes:
+        for row in processes.map(_expected, asked.trials):
+            rows.append(row)
+            on_progress(len(rows))
+    return pd.DataFrame(rows)
+
+
+def table(
+    measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
+) -> Table:
+    """Cells of both side by side where known: the metric, and its ratio to the first cell's."""
+    shown = Table(*keys, box=None, padding=(0, 2, 0, 0))
+    sides = {} if measured is None else {"measured": measured}
+    sides |= {"fluid": fluid} if is_known(fluid, metric) else {}
+    for name in sides:
+        shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
+        shown.add_column("ratio", justify="right")
+    records = (cells.to_dict("records") for cells in sides.values())
+    for texts, *rows in zip(comparison.key_texts(fluid, keys), *records, strict=True):
+        for row in rows:
+            texts += [comparison.spread(metric)(row), comparison.paired_ratio(metric)(row)]
+        shown.add_row(*(text.replace("[", r"\[") for text in texts))
+    return shown
+
+
+def draw(
+    trials: pd.DataFrame,
+    measured: pd.DataFrame,
+    fluid: pd.DataFrame,
+    keys: Sequence[str],
+    metric: str,
+) -> Figure:
+    """The comparison's figure, with a line for the fluid model of each cell where it is known."""
+    known = {f"fluid_{metric}": fluid[metric]} if is_known(fluid, metric) else {}
+    cells = measured.assign(**known)
+    return comparison_plots.draw(trials, cells, keys, metric, comparison.METRICS[metric])
+
+
+def is_known(fluid: pd.DataFrame, metric: str) -> bool:
+    """Whether the fluid model says anything of any cell."""
+    return bool(fluid[metric].notna().any())
+
+
+def _expected(trial: Trial) -> dict[str, Any]:
+    job = trial.job
+    found = fluid_run.of(parse(job.text, job.file, job.overrides, job.seed))
+    row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
+    row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
+    return row | {"verdict": "pass", "run": "", "error": ""}

@@ -1,0 +1,246 @@
+"""Many runs of a scenario with random faults, each judged; the first that fails is made small.
+
+Every run has a seed of its own, from which its faults are drawn too, so a failure can be repeated.
+The faults of a failed run are written down one by one, and left out as long as it still fails:
+what remains is a scenario that shows what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.faults.fault_syntax import parse as parse_fault
+from trunkline.harness.faults.fault_types import Churn
+from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.record import event_reading
+from trunkline.harness.record.events import (
+    ControllerLost,
+    LinkLost,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
+from trunkline.harness.record.fault_events import FaultStarted
+from trunkline.harness.record.history import History
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.scenario.loading import Scenario, parse, read_file, resolve
+from trunkline.topologies.model import Topology
+
+CHURN = "churn outages=8s pauses=25s kills=25s controller=30s lasting=0.5..6s links=2 agents=2"
+"""The random faults of a scenario that has no timeline of its own."""
+
+FAILURES = ("fail", "error")
+"""Outcomes that end a soak."""
+
+TRIED = "tried.yaml"
+"""What is being tried while a failure is made small."""
+
+OnProgress = Callable[[int, float], None]
+"""Gets how many runs are finished, and how much of the work is done, in runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """Runs of one scenario, by seed; `scenario` is the first."""
+
+    scenario: Scenario
+    file: str
+    text: str
+    overrides: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    def job(self, seed: int) -> Job:
+        """The run with this seed."""
+        scenario = parse(self.text, self.file, self.overrides, seed)
+        identity = provenance.of_run(scenario)
+        return Job(scenario.name, self.file, self.text, self.overrides, seed, identity)
+
+
+def plan(
+    path: str | Path,
+    runs: int,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    churn: str | None = None,
+) -> Soak:
+    """Read the scenario; run n has its seed plus n, and its timeline, or random faults.
+
+    Raises ScenarioErrors.
+    """
+    text = read_file(path)
+    first = parse(text, str(path), overrides, seed)
+    changes = tuple(overrides)
+    if churn is not None or not first.timeline:
+        entry = json.dumps({"do": churn or CHURN})
+        changes = (*overrides, f"timeline=[{entry}]")
+        first = parse(text, str(path), changes, seed)
+    seeds = tuple(range(first.seed, first.seed + runs))
+    return Soak(first, str(path), text, changes, seeds)
+
+
+class _FailedError(Exception):
+    """A run has failed: no more are needed."""
+
+
+def run(
+    asked: Soak, folder: Path, at_once: int, on_progress: OnProgress
+) -> tuple[pd.DataFrame, Finished | None]:
+    """Run all, up to `at_once` side by side, until one fails; returns a row per run, and that one.
+
+    What passes leaves its row in `tables/runs.csv`, anything else its run folder too.
+    """
+    output = RunFolder(folder)
+    output.prepare("runs", "tables")
+    rows: list[dict[str, Any]] = []
+    failed: list[Finished] = []
+
+    def on_finished(result: Finished) -> None:
+        rows.append(_row(result))
+        if result.outcome == "pass" and result.run_dir is not None:
+            RunFolder(result.run_dir).remove()
+        output.write_table("runs", pd.DataFrame(rows))
+        if result.outcome in FAILURES:
+            failed.append(result)
+            raise _FailedError
+
+    def on_work(work: float) -> None:
+        on_progress(len(rows), work)
+
+    with contextlib.suppress(_FailedError):
+        run_pool.run(map(asked.job, asked.seeds), folder / "runs", at_once, on_finished, on_work)
+    return pd.DataFrame(rows), failed[0] if failed else None
+
+
+def written_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
+    """The faults of a run one by one, with their times, in place of those that caused them."""
+    with (run_dir / "events.jsonl").open(encoding="utf-8") as lines:
+        history = History.of(event_reading.read(lines))
+    start_ns = min((event.t_ns for event in history.all(TaskStarted)), default=0)
+    entries = []
+    for event in history.all(FaultStarted):
+        fault = parse_fault(event.text, topology)
+        if not isinstance(fault, Churn):
+            entries.append(Entry((event.t_ns - start_ns) / 1e9, fault))
+    return tuple(entries)
+
+
+def shrunk(
+    entries: Sequence[Entry], fails: Callable[[Sequence[Entry]], bool], tries: int
+) -> tuple[Entry, ...]:
+    """As few of the entries as still fail, found in at most so many tries.
+
+    Leaves out half of them, then quarters, and so on down to single ones (Zeller's delta
+    debugging, without its tests of the parts alone).
+    """
+    kept = tuple(entries)
+    size = max(1, len(kept) // 2)
+    while kept and tries:
+        for start in range(0, len(kept), size):
+            rest = kept[:start] + kept[start + size :]
+            tries -= 1
+            if fails(rest):
+                kept, size = rest, max(1, min(size, len(rest) // 2))
+                break
+            if not tries:
+                break
+        else:
+            if size == 1:
+                break
+            size = max(1, size // 2)
+    return kept
+
+
+def minimal(
+    asked: Soak,
+    seed: int,
+    entries: Sequence[Entry],
+    folder: Path,
+    tries: int,
+    on_failing: Callable[[Scenario], None],
+) -> Scenario | None:
+    """The scenario with as few of these faults as still fail; None if even all of them pass.
+
+    `on_failing` gets each scenario that fails, one after the other with fewer faults.
+    """
+    scenario = parse(asked.text, asked.file, asked.overrides, seed)
+
+    def fails(some: Sequence[Entry]) -> bool:
+        tried = replace(scenario, timeline=tuple(some))
+        failed = _outcome(tried, folder) in FAILURES
+        if failed:
+            on_failing(tried)
+        return failed
+
+    if not fails(entries):
+        return None
+    return replace(scenario, timeline=shrunk(entries, fails, tries))
+
+
+def totals(rows: pd.DataFrame) -> dict[str, int]:
+    """How often everything happened in all runs together."""
+    columns = [name for name in rows if name not in ("seed", "outcome", "error")]
+    sums = {str(name): int(rows[name].sum()) for name in columns}
+    return {"runs": len(rows), "passed": int((rows["outcome"] == "pass").sum()), **sums}
+
+
+def _outcome(scenario: Scenario, folder: Path) -> str:
+    """How a run of the scenario ends; nothing of it stays. Raises StoreError."""
+    output = RunFolder(folder)
+    text = resolve(scenario)
+    output.write_text(TRIED, text)
+    file = str(output.path / TRIED)
+    identity = provenance.of_run(scenario)
+    job = Job(scenario.name, file, text, (), scenario.seed, identity)
+    results: list[Finished] = []
+    run_pool.run([job], folder / "runs", 1, results.append, lambda _: None)
+    if results[0].run_dir is not None:
+        RunFolder(results[0].run_dir).remove()
+    output.path.joinpath(TRIED).unlink()
+    return results[0].outcome
+
+
+def _row(result: Finished) -> dict[str, Any]:
+    row = {"seed": result.job.seed, "outcome": result.outcome, "error": result.error or ""}
+    if result.run_dir is None:
+        return row
+    try:
+        with (result.run_dir / "events.jsonl").open(encoding="utf-8") as lines:
+            history = History.of(event_reading.read(lines))
+    except event_reading.EventError:
+        return row
+    verbs = Counter(event.verb for event in history.all(FaultStarted))
+    controller = sum(
+        event.targets == ("controller",) and event.verb == "kill"
+        for event in history.all(FaultStarted)
+    )
+    kinds = (LinkLost, ControllerLost, TaskRearranged, TaskHalted, TaskReplanned)
+    link_lost, controller_lost, rearranged, halted, replanned = (
+        len(history.all(kind)) for kind in kinds
+    )
+    return {
+        **row,
+        "outages": verbs["outage"],
+        "pauses": verbs["pause"],
+        "kills": verbs["kill"] - controller,
+        "controller_kills": controller,
+        "link_lost": link_lost,
+        "controller_lost": controller_lost,
+        "tasks": len(history.tasks),
+        "completed": len(history.completed),
+        "abandoned": sum(task.outcome == "abandoned" for task in history.tasks),
+        "split": sum(bool(task.finished and task.dropped) for task in history.tasks),
+        "rearranged": rearranged,
+        "halted": halted,
+        "replanned": replanned,
+    }

@@ -1,0 +1,35 @@
+"""What a plan of your own imports: the forest that a plan is, what it may know, and routes.
+
+A plan file has `build(request: PlanRequest, *, <options>) -> Plan`. It raises PlanError where it
+cannot serve a request.
+"""
+
+from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.plan import (
+    Block,
+    Chunks,
+    Directed,
+    Edge,
+    Plan,
+    PlanError,
+    PlanRequest,
+    check,
+    split,
+    star,
+)
+from trunkline.agents.planning.routes import routes
+
+__all__ = [
+    "Block",
+    "Chunks",
+    "Directed",
+    "Edge",
+    "Plan",
+    "PlanError",
+    "PlanRequest",
+    "check",
+    "estimate",
+    "routes",
+    "split",
+    "star",
+]

@@ -1,0 +1,11 @@
+"""What a workload of your own imports: the protocol, what it gives, and two workloads to build on.
+
+A workload file has `build(rank: int, sites: tuple[str, ...], seed: int, *, <options>) -> Workload`
+and `model_bytes(*, <options>) -> int`.
+"""
+
+from trunkline.workloads import compute_time, synthetic
+from trunkline.workloads.base import Evaluation, Vector, Workload
+from trunkline.workloads.option_rules import OptionError
+
+__all__ = ["Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"]

@@ -1,0 +1,320 @@
+"""Every way to fail that CREW's paper lists (Section IV-B), in memory and virtual time.
+
+Whatever happens, the checks of a run must hold: no wrong or half result, no contribution lost or
+counted twice, nobody stuck, budgets kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from wan import FAILOVER, Wan, ladder, mesh, schedule
+
+from trunkline.agents import registry
+from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.planning.repair import Overlay, moved, replacement
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+
+FOUR = ("s0", "s1", "s2", "s3")
+LARGE = 40_000
+"""Elements of a model that takes about a second to synchronize."""
+
+
+def preduce(sites, p):
+    return registry.policies()["preduce"].create(sites, p=p)
+
+
+def bsp(sites):
+    return registry.policies()["bsp"].create(sites)
+
+
+def steps(*todo):
+    """A scenario: (time in s, what to do with the wan), in order."""
+
+    async def scenario(wan):
+        for at_s, do in todo:
+            await asyncio.sleep(at_s - asyncio.get_running_loop().time())
+            do(wan)
+
+    return scenario
+
+
+def run(wan, *todo):
+    """Run with these faults; the checks must pass."""
+    wan.run(steps(*todo))
+    verdict = wan.verdict()
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    return wan
+
+
+def cut(a, b):
+    return lambda wan: wan.cut(a, b)
+
+
+def mend(a, b):
+    return lambda wan: wan.mend(a, b)
+
+
+def kill(name):
+    return lambda wan: wan.kill(name)
+
+
+def restart(name):
+    return lambda wan: wan.restart(name)
+
+
+def times(events):
+    return [event["t_ns"] / 1e9 for event in events]
+
+
+def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_on():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=60.0)
+    away = [(2.0, cut(site, "controller")) for site in FOUR]
+    back = [(42.0, mend(site, "controller")) for site in FOUR]
+    run(wan, *away, *back)
+    assert wan.of("stopping")[0]["reason"] == "60 s are over"
+    assert max(times(wan.of("task_completed"))) > 50.0
+
+
+def test_a_worker_that_has_done_its_rounds_and_is_cut_off_is_told_of_the_end():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), rounds=5)
+    wan.compute_s = {"s1": 3.0}
+    run(wan, (6.0, cut("s3", "controller")))
+    assert max(times(wan.of("controller_lost"))) > 6.0
+    stopping = times(wan.of("stopping"))[0]
+    exited = {e["who"]: e["t_ns"] / 1e9 for e in wan.of("agent_exited")}
+    assert stopping > 15.0
+    assert stopping < exited["s3"] < stopping + FAILOVER.patience_s
+
+
+def test_a_run_ends_when_nobody_comes_back_within_a_tasks_budget():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=600.0)
+    run(wan, *((2.0, cut(site, "controller")) for site in FOUR))
+    stopping = wan.of("stopping")[0]
+    assert stopping["reason"] == f"no site could be reached for {wan.task_s:g} s"
+    assert stopping["t_ns"] / 1e9 < 2.0 + wan.task_s + FAILOVER.patience_s
+
+
+@pytest.mark.parametrize("lost", [("s0", "s1", "s3"), ("s0", "s1", "s2", "s3", "backup")])
+def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost):
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=32.0)
+    terms = [(2.0, kill("controller")), (11.0, restart("controller")), (18.0, kill("controller"))]
+    others = [(14.0 + 0.4 * n, do(who)) for n, who in enumerate(lost) for do in (kill, restart)]
+    run(
+        wan,
+        (1.8, kill("s2")),
+        *terms[:2],
+        (13.5, restart("s2")),
+        *others,
+        *terms[2:],
+    )
+    by_backup = times(e for e in wan.of("task_started") if e["site"] == "backup")
+    assert by_backup[0] < 11.0
+    assert by_backup[-1] > 18.0
+    numbers = [e["task"] for e in wan.of("task_started")]
+    assert len(numbers) == len(set(numbers))
+
+
+def test_a_worker_that_loses_the_controller_goes_on_alone_and_is_back_when_it_returns():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=14.0)
+    run(wan, (2.0, cut("s2", "controller")), (8.0, mend("s2", "controller")))
+    alone = times(wan.of("round_alone"))
+    assert {e["site"] for e in wan.of("round_alone")} == {"s2"}
+    assert min(alone) > 2.0
+    assert max(alone) < 11.0
+    joined = times(e for e in wan.of("contributed") if e["site"] == "s2")
+    assert not [t for t in joined if min(alone) < t < 8.0]
+    assert max(joined) > 11.0
+    lost = times(e for e in wan.of("controller_lost") if e["site"] == "s2")[0]
+    found = times(e for e in wan.of("controller_found") if e["site"] == "s2")[0]
+    started = [e for e in wan.of("task_started") if lost + 1 < e["t_ns"] / 1e9 < found]
+    assert started
+    assert all("s2" not in e["group"] for e in started)
+
+
+def test_a_worker_without_controller_finishes_the_task_whose_group_it_knows():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=10.0, task_s=30.0)
+    run(wan, (0.5, cut("s2", "controller")), (6.0, mend("s2", "controller")))
+    first = [e["site"] for e in wan.of("task_finished") if e["task"] == 0]
+    assert sorted(first) == list(FOUR)
+
+
+def test_a_worker_without_controller_refuses_contributions_to_tasks_that_it_does_not_know():
+    """They reach it before the controller has noticed that it is gone."""
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), elements=LARGE, time_s=12.0)
+    wan.path("s3", "controller").delay_s = 0.3
+    run(wan, (2.0, cut("s3", "controller")), (9.0, mend("s3", "controller")))
+    assert any("s3" in e["reason"] for e in wan.of("task_rearranged"))
+
+
+def test_a_block_moves_to_another_aggregator_when_a_member_loses_the_link_to_its_own():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, tasks=2, task_s=30.0)
+    run(wan, (0.4, cut("s0", "s1")))
+    (moved,) = wan.of("task_rearranged")
+    assert moved["task"] == 0
+    assert moved["reason"] in ("s0 and s1 lost each other", "s1 and s0 lost each other")
+    hubs = {block["aggregator"] for block in moved["forest"]["blocks"]}
+    assert hubs <= {"s2", "s3"}
+    assert [e["task"] for e in wan.of("task_completed")] == [0, 1]
+    assert not wan.of("task_halted")
+
+
+def test_the_replacement_minimises_the_largest_time_of_what_members_still_have_to_move():
+    """CREW, (3): l = {a: 0, b: 30}, x = 10; c: max(10/4, 40/8) = 5, d: max(10/1, 40/8) = 10."""
+    rates = {(x, y): 8.0 for x in "abcd" for y in "abcd" if x != y}
+    rates |= {("a", "c"): 4.0, ("d", "a"): 1.0}
+    overlay = Overlay(rates, present=set("abcd"))
+    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "c"
+    overlay.lost["c"] = {"b"}
+    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "d"
+    overlay.present.remove("d")
+    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) is None
+
+
+def test_without_a_candidate_that_reaches_the_whole_group_all_discard_the_task():
+    wan = Wan(mesh(FOUR[:3]), "crew", bsp(FOUR[:3]), elements=LARGE, time_s=9.0, task_s=30.0)
+    run(wan, (0.4, cut("s0", "s1")), (0.4, cut("s0", "s2")), (4.0, Wan.heal))
+    gone = wan.of("task_abandoned")[0]
+    assert "nobody else reaches the whole group" in gone["reason"]
+    dropped = [e["site"] for e in wan.of("task_dropped") if e["task"] == gone["task"]]
+    assert sorted(dropped) == ["s0", "s1", "s2"]
+
+
+def test_a_member_that_loses_a_link_and_the_controller_gives_up_and_tells_whom_it_reaches():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=9.0, task_s=30.0)
+    run(wan, (0.4, cut("s0", "controller")), (0.4, cut("s0", "s1")), (5.0, Wan.heal))
+    dropped = {e["site"]: e for e in wan.of("task_dropped") if e["task"] == 0}
+    assert dropped.keys() == set(FOUR)
+    assert "the controller is lost" in dropped["s0"]["reason"]
+    assert wan.of("task_abandoned")[0]["task"] == 0
+
+
+def test_a_lost_worker_is_in_no_new_group_or_plan_until_it_is_back():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), time_s=10.0)
+    run(wan, (2.0, kill("s1")), (6.0, restart("s1")))
+    found = times(e for e in wan.of("worker_found") if e["worker"] == "s1")[0]
+    between = [e for e in wan.of("task_started") if 2.1 < e["t_ns"] / 1e9 < found]
+    assert between
+    for event in between:
+        hubs = {block["aggregator"] for block in event["forest"]["blocks"]}
+        assert "s1" not in {*event["group"], *hubs}
+    assert any("s1" in e["group"] for e in wan.of("task_started") if e["t_ns"] / 1e9 > found)
+
+
+def test_a_backup_takes_over_by_asking_and_hands_over_again():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, backup=True, time_s=14.0, task_s=30.0)
+    run(wan, (0.4, kill("controller")), (7.0, restart("controller")))
+    assert not [e for e in wan.of("task_dropped") if e["task"] == 0]  # its group was known
+    ended = {e["task"]: e["site"] for e in wan.of("task_completed")}
+    assert ended[0] == "backup"
+    mine = [e for e in wan.of("task_started") if e["site"] == "backup"]
+    assert mine
+    assert all(e["task"] >= TASKS_PER_CONTROLLER for e in mine)
+    assert [e for e in wan.of("task_started") if e["site"] == "controller"][-1]["t_ns"] > 7e9
+
+
+def test_without_a_backup_the_controller_that_returns_asks_the_workers():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=12.0, task_s=30.0)
+    run(wan, (0.4, kill("controller")), (4.0, restart("controller")))
+    assert wan.of("task_completed")[0]["task"] == 0
+    numbers = [e["task"] for e in wan.of("task_started")]
+    assert len(numbers) == len(set(numbers)) > 1
+
+
+def test_a_worker_that_fails_while_there_is_no_controller_takes_its_task_along():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=3 * LARGE, time_s=16.0, task_s=30.0)
+    run(wan, (0.4, kill("controller")), (0.5, kill("s1")), (8.0, Wan.heal))
+    dropped = {e["site"] for e in wan.of("task_dropped") if e["task"] == 0}
+    assert dropped == {"s0", "s2", "s3"}
+    assert max(times(wan.of("task_dropped"))) < 8.0
+
+
+def test_a_task_over_its_budget_is_discarded_by_everybody_who_is_then_ready_again():
+    wan = Wan(mesh(FOUR), "ring", bsp(FOUR), elements=20_000, time_s=16.0, task_s=1.5)
+    wan.path("s0", "s1").rate_mbps = 0.1
+    run(wan, (4.0, lambda wan: setattr(wan.path("s0", "s1"), "rate_mbps", 1.0)))
+    gone = wan.of("task_abandoned")
+    assert gone[0]["reason"] == "exceeded its budget of 1.5 s"
+    assert sorted(e["site"] for e in wan.of("task_dropped") if e["task"] == 0) == list(FOUR)
+    again = [e["iteration"] for e in wan.of("contributed") if e["site"] == "s2"]
+    assert again[:2] == [0, 0]
+
+
+@pytest.mark.parametrize("plan", ["ring", "fapt", "bkt", "a2a"])
+def test_trees_are_planned_anew_around_a_lost_link(plan):
+    sites = ("s0", "s1", "s2", "s3", "s4")
+    wan = Wan(ladder(sites), plan, bsp(sites), elements=LARGE, tasks=2, task_s=60.0)
+    run(wan, (0.5, cut("s0", "s1")))
+    replanned = wan.of("task_replanned")
+    assert [e["task"] for e in replanned] == [0]
+    hops = {
+        frozenset(edge[i : i + 2])
+        for block in Plan.from_json(replanned[0]["forest"]).blocks
+        for edge in (*block.in_edges, *block.out_edges)
+        for i in range(len(edge) - 1)
+    }
+    assert frozenset(("s0", "s1")) not in hops
+    assert [e["task"] for e in wan.of("task_completed")] == [0, 1]
+
+
+def test_a_site_that_only_helps_is_replaced_by_a_new_plan_when_it_dies():
+    wan = Wan(ladder(FOUR), "ps", preduce(FOUR, 2), elements=LARGE, time_s=12.0, task_s=30.0)
+    run(wan, (1.0, kill("s2")), (6.0, restart("s2")))
+    assert wan.of("task_completed")
+
+
+def test_a_member_that_has_finished_gives_its_result_to_those_that_wait():
+    """All-to-all: s1 finishes first, because only its links are fast."""
+    three = FOUR[:3]
+    wan = Wan(mesh(three), "a2a", bsp(three), elements=20_000, tasks=1, task_s=30.0)
+    wan.path("s0", "s2").rate_mbps = 0.25
+    run(wan, (1.5, cut("s0", "s2")))
+    gifts = [e for e in wan.of("task_replanned") if e["holder"]]
+    assert [e["holder"] for e in gifts] == ["s1"]
+    assert wan.of("task_completed")[0]["without"] == []
+    assert sorted(e["site"] for e in wan.of("task_finished")) == list(three)
+
+
+def test_a_run_without_faults_needs_no_repair_and_says_nothing_of_losses():
+    wan = run(Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, rounds=5))
+    said = {event["event"] for event in wan.events}
+    assert not said & {
+        "task_halted",
+        "task_rearranged",
+        "task_replanned",
+        "link_lost",
+        "controller_lost",
+        "worker_lost",
+        "round_alone",
+    }
+
+
+def test_what_is_sent_early_over_relays_is_all_counted():
+    six = (*FOUR, "s4", "s5")
+    wan = run(Wan(ladder(six), "crew", preduce(six, 4), rounds=4, early=True))
+    assert {event["phase"] for event in wan.of("sent")} >= {"early", "relay"}
+
+
+def test_a_block_is_moved_whole_with_what_it_promises_to_its_receivers():
+    plan = Plan(("a", "b"), ("a", "b"), 4, (Block(((0, 4),), "a", (("b", "a"),), (("a", "b"),)),))
+    assert moved(plan, plan.blocks[0], "c") == Block(
+        ((0, 4),), "c", (("a", "c"), ("b", "c")), (("c", "a"), ("c", "b"))
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_faults_break_no_promise(seed):
+    rng = random.Random(seed)
+    sites = tuple(f"s{rank}" for rank in range(rng.randint(3, 5)))
+    rates = mesh(sites) if rng.random() < 0.6 else ladder(sites)
+    policy = preduce(sites, rng.randint(2, len(sites))) if rng.random() < 0.7 else bsp(sites)
+    plan = rng.choice(["crew", "ring", "fapt", "a2a"])
+    backup = rng.random() < 0.5
+    early = plan == "crew"
+    budgets = {"task_s": 20.0, "time_s": 16.0}
+    wan = Wan(rates, plan, policy, backup=backup, early=early, elements=8000, **budgets)
+    wan.run(schedule(seed, wan, faults=6, until_s=14.0))
+    verdict = wan.verdict()
+    assert (verdict.outcome, verdict.problems) == ("pass", ())

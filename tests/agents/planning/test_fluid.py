@@ -1,0 +1,163 @@
+"""Contributions that set out early, in the fluid model: cases worked out by hand, and laws."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trunkline.agents.planning.auxiliary_paths import Bounds
+from trunkline.agents.planning.fluid import Job, Overlay, estimate
+from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
+from trunkline.agents.planning.rearrange import keeping
+from trunkline.agents.planning.routes import routes
+from trunkline.agents.plans import crew
+
+MB = 10**6
+ONE_PER_S = {(a, b): 8.0 for a in "abc" for b in "abc" if a != b}
+"""Links between three sites that take one second for each chunk of 1 MB."""
+
+
+def stars(group, **chunks):
+    """A block of these chunks (start, stop) around each site that has some."""
+    pairs = [pair for hub in chunks for site in group for pair in ((site, hub), (hub, site))]
+    ways = routes([pair for pair in pairs if pair[0] != pair[1]], ONE_PER_S)
+    blocks = [Block((span,), hub, *star(hub, group, ways)) for hub, span in chunks.items()]
+    return Plan(tuple(group), tuple(group), max(stop for _, stop in chunks.values()), tuple(blocks))
+
+
+def carried_out(default, plan, start_s, rates=ONE_PER_S, chunk_bytes=MB, discipline="fcfs"):
+    """Everybody offers at once, the task starts later: when it is done, and what was in vain."""
+    overlay = Overlay(rates, {}, discipline)
+    model_bytes = plan.chunk_count * chunk_bytes
+    job = Job(default, model_bytes, chunk_bytes)
+    offers = [overlay.offer(job, site) for site in plan.contributors]
+    overlay.run(start_s)
+    missing = set(plan.receivers)
+    done_s = []
+
+    def received(site):
+        missing.remove(site)
+        done_s.append(overlay.now_s)
+
+    overlay.start(Job(plan, model_bytes, chunk_bytes), received, offers)
+    overlay.run()
+    assert not missing
+    return max(done_s), overlay.bytes_in_vain
+
+
+SPREAD = stars("abc", a=(0, 1), b=(1, 2), c=(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("split", "start_s", "done_s", "in_vain"),
+    [
+        # Where a split is the default one, only what the links did before is saved: c has two
+        # chunks of both at 2 s, its second result is with both at 4 s.
+        ({"a": (0, 1), "b": (1, 2), "c": (2, 4)}, 0.0, 3.0, 0),
+        ({"a": (0, 1), "b": (1, 2), "c": (2, 4)}, 0.5, 3.0, 0),
+        ({"a": (0, 1), "b": (1, 2), "c": (2, 4)}, 1.5, 3.5, 0),
+        ({"a": (0, 1), "b": (1, 2), "c": (2, 4)}, 5.0, 7.0, 0),
+        # c has no part. Chunk 2 is on its way there from both and in vain; chunk 3 is not sent.
+        # From a to b go 1, 2, 3 and the result 0: four seconds.
+        ({"a": (0, 1), "b": (1, 4)}, 0.5, 4.0, 2 * MB),
+        # Chunk 3 has set out as well. From the start a sends b the result 0, whose originals are
+        # there, then 2 and 3; result 3 is back a second later.
+        ({"a": (0, 1), "b": (1, 4)}, 1.5, 5.5, 4 * MB),
+        ({"a": (0, 1), "b": (1, 4)}, 5.0, 9.0, 4 * MB),
+    ],
+)
+def test_what_sets_out_early_is_kept_moved_or_in_vain(split, start_s, done_s, in_vain):
+    assert carried_out(SPREAD, stars("ab", **split), start_s) == (done_s, in_vain)
+
+
+def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
+    overlay = Overlay(ONE_PER_S, {})
+    job = Job(SPREAD, 4 * MB, MB)
+    offer = overlay.offer(job, "a")
+    overlay.run(0.5)
+    overlay.take_back(offer)
+    done_s = []
+    overlay.start(Job(stars("ac", c=(0, 1)), MB, MB), lambda _: done_s.append(overlay.now_s))
+    overlay.run()
+    # To c, the chunk in transmission ends at 1 s; then the other task's only one has the link.
+    assert done_s == [2.0, 3.0]
+    assert overlay.bytes_in_vain == 2 * MB
+
+
+@st.composite
+def splits(draw, gaps=3):
+    """A mesh with links missing, the default split there, and a group's split of the same size."""
+    sites = tuple("abcdef"[: draw(st.integers(3, 6))])
+    pairs = [(a, b) for a in sites for b in sites if a != b]
+    gone = draw(st.sets(st.sampled_from(pairs), max_size=gaps))
+    ring = {*zip(sites, sites[1:] + sites[:1], strict=True)}
+    rates = {p: float(draw(st.integers(1, 50))) for p in pairs if p not in gone or p in ring}
+    group = tuple(sorted(draw(st.sets(st.sampled_from(sites), min_size=2))))
+    count = draw(st.integers(1, 30))
+    request = PlanRequest(group, sites, rates, dict.fromkeys(rates, 0.0), count, random.Random(0))
+    return rates, crew.default(request), crew.build(request)
+
+
+@given(splits=splits(), start_s=st.floats(0, 3), discipline=st.sampled_from(["fcfs", "fair", "C1"]))
+@settings(max_examples=50)
+def test_only_what_went_elsewhere_is_in_vain_and_the_task_ends(splits, start_s, discipline):
+    rates, default, fresh = splits
+    plan = keeping(default, fresh)
+    _, in_vain = carried_out(default, plan, start_s, rates, 1000, discipline)
+    before, after = (
+        {(c, e) for b in each.blocks for e in b.in_edges for c in b.indexes()}
+        for each in (default, plan)
+    )
+    elsewhere = {(c, e) for c, e in before - after if e[0] in plan.contributors}
+    assert in_vain <= 1000 * len(elsewhere)
+
+
+@given(splits=splits(), start_s=st.floats(0, 3))
+@settings(max_examples=50)
+def test_with_the_default_split_nothing_is_in_vain(splits, start_s):
+    rates, default, _ = splits
+    assert carried_out(default, default, start_s, rates, 1000)[1] == 0
+
+
+@given(splits=splits(gaps=0))
+@settings(max_examples=50)
+def test_offers_of_a_task_that_starts_at_once_are_like_a_blocking_scatter(splits):
+    rates, default, _ = splits
+    done_s, _ = carried_out(default, default, 0.0, rates, 1000)
+    assert done_s == estimate(default, rates, 1000, 1000 * default.chunk_count)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "seconds"),
+    [
+        (None, 1.2),
+        # A chunk takes 0.1 s per hop: one at a time goes around while two go straight.
+        (Bounds(0, 1), 0.8),
+        # Two go around at a time, one behind the other; the last of six arrives after 0.7 s.
+        (Bounds(0, 2), 0.7),
+        # Eleven more wait for the direct link before anything goes around.
+        (Bounds(11, 1), 1.2),
+    ],
+)
+def test_auxiliary_paths_carry_what_finds_the_primary_one_busy(bounds, seconds):
+    rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t")], 8.0)
+    block = Block(((0, 12),), "s", (), (("s", "t"),))
+    plan = Plan(("s",), ("t",), 12, (block,))
+    found = estimate(plan, rates, 100_000, 1_200_000, auxiliary=bounds)
+    assert found == pytest.approx(seconds)
+
+
+def test_better_known_rates_open_other_auxiliary_paths():
+    rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t"), ("s", "k"), ("k", "t")], 8.0)
+    plan = Plan(("s",), ("t",), 9, (Block(((0, 9),), "s", (), (("s", "t"),)),))
+    overlay = Overlay(rates, {}, auxiliary=Bounds(0, 1))
+    overlay.know({link: rate for link, rate in rates.items() if "k" not in link})
+    overlay.start(Job(plan, 900_000, 100_000), lambda site: None)
+    overlay.run(0.35)
+    overlay.know(rates)
+    overlay.run()
+    # Four and two are sent by then; of the last three one goes by k and one by m.
+    assert overlay.now_s == pytest.approx(0.6)

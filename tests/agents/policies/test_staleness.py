@@ -1,0 +1,68 @@
+"""Weights of a group's models by their staleness: exact, as the paper's equation (9) has them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.agents.policies import staleness
+from trunkline.agents.policies.policy import WHOLE_TOTAL, weighted
+
+HALF = Fraction(1, 2)
+GROUPS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 40), min_size=1)
+DECAYS = st.fractions(0, 1, max_denominator=1000).filter(lambda decay: 0 < decay < 1)
+
+
+def thirds(*parts):
+    return dict(zip("abc", (Fraction(part, sum(parts)) for part in parts), strict=False))
+
+
+def test_each_older_version_weighs_half_as_much():
+    assert staleness.weights({"a": 9, "b": 8, "c": 7}, HALF) == thirds(4, 2, 1)
+
+
+def test_the_same_version_is_shared():
+    assert staleness.weights({"a": 9, "b": 9, "c": 8}, HALF) == thirds(1, 1, 1)
+    assert staleness.weights({"a": 3, "b": 3}, HALF) == thirds(1, 1)
+
+
+def test_what_nobody_holds_goes_to_the_closest_version_and_of_two_to_the_newer():
+    # r = 1, 2, 3 weigh 4, 2, 1; the middle is as far from either.
+    assert staleness.weights({"a": 9, "b": 7}, HALF) == thirds(6, 1)
+    # r = 1, 2, 3, 4 weigh 8, 4, 2, 1; the third is closer to the last.
+    assert staleness.weights({"a": 9, "b": 6}, HALF) == thirds(12, 3)
+
+
+@given(GROUPS, DECAYS)
+def test_weights_sum_to_one_and_all_versions_of_one_age_are_alike(iterations, decay):
+    found = staleness.weights(iterations, decay)
+    assert sum(found.values()) == 1
+    assert min(found.values()) > 0
+    assert len(set(zip(iterations.values(), found.values(), strict=True))) == len(
+        set(iterations.values())
+    )
+
+
+@given(st.integers(1, 20), DECAYS)
+def test_where_every_version_is_held_the_weights_are_equation_9(count, decay):
+    found = staleness.weights({str(age): -age for age in range(count)}, decay)
+    r = np.arange(1, count + 1)
+    a = float(decay)
+    assert list(map(float, found.values())) == pytest.approx(
+        list((1 - a) * a ** (r - 1) / (1 - a**count)), rel=1e-6
+    )
+
+
+@given(GROUPS, DECAYS)
+def test_small_weights_become_whole_numbers_and_mean_the_same(iterations, decay):
+    exact = staleness.weights(iterations, decay)
+    start = weighted(exact)
+    assert start.group == tuple(exact)
+    if all((each * WHOLE_TOTAL).denominator == 1 for each in exact.values()):
+        assert all(weight.is_integer() for weight in start.weights.values())
+    for site, weight in start.weights.items():
+        assert start.scale * weight == pytest.approx(float(exact[site]), rel=1e-12)

@@ -1,0 +1,315 @@
+"""Executors of a whole overlay in one process: every plan, every order, arbitrary weights."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import numpy as np
+import pytest
+from fabric import CHUNK_BYTES, Fabric, exact, integers, request
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from overlays import overlays
+
+from trunkline.agents import registry
+from trunkline.agents.planning.plan import Block, Plan, PlanError, star
+from trunkline.agents.planning.rearrange import keeping
+from trunkline.agents.planning.site_plan import BlockPart, order, part
+from trunkline.agents.plans import crew
+from trunkline.agents.wire.framing import ChunkHeader
+from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
+
+MESH = {(a, b): 1.0 for a in "abcde" for b in "abcde" if a != b}
+
+
+def repeated(plan, cut, models, weights, scale):
+    """The same float32 operations in the order that the plan gives, chunk by chunk."""
+
+    def added(names, span):
+        total = None
+        for name in names:
+            nested = not isinstance(name, str)
+            term = added(name, span) if nested else np.float32(weights[name]) * models[name][span]
+            total = term if total is None else total + term
+        return total
+
+    result = np.zeros_like(next(iter(models.values())))
+    for block in plan.blocks:
+        for chunk in block.indexes():
+            span = cut.span(chunk)
+            result[span] = added(order(plan, block), span) * np.float32(scale)
+    return result
+
+
+@pytest.mark.parametrize("name", sorted(registry.plans()))
+@given(data=st.data())
+@settings(max_examples=100)
+def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
+    tensors = data.draw(st.lists(st.integers(1, 20), max_size=12).map(tuple))
+    elements = sum(tensors) or data.draw(st.integers(1, 90))
+    fabric = Fabric(data.draw(overlays(6, 12)), elements, data.draw(st.integers()), tensors=tensors)
+    group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
+    whole = data.draw(st.booleans())
+    weight = st.integers(1, 9) if whole else st.floats(0.001, 10.0)
+    weights = {site: float(data.draw(weight)) for site in group}
+    scale = 1 / sum(weights.values())
+    models = integers(group, fabric.elements, 5)
+    try:
+        plan = registry.plans()[name].build(request(fabric, group))
+    except PlanError:
+        return
+    fabric.tell(3, plan, weights, scale, models)
+    fabric.deliver()
+    results = [fabric.results[site, 3] for site in group]
+    assert len(fabric.results) == len(group)
+    assert {result.tobytes() for result in results} == {results[0].tobytes()}
+    np.testing.assert_array_equal(results[0], repeated(plan, fabric.cut, models, weights, scale))
+    wanted = exact(models, weights, scale)
+    if whole:
+        np.testing.assert_array_equal(results[0], wanted)
+    else:
+        # Each of p products and p - 1 additions rounds by at most 2**-24 of terms up to 50.
+        np.testing.assert_allclose(results[0], wanted, rtol=0, atol=50 * 2 * len(group) * 2**-24)
+
+
+def stars(hubs, count):
+    """The group a, b, c, with equal blocks at the hubs."""
+    routes = {link: link for link in MESH}
+    size = count // len(hubs)
+    return Plan(
+        ("a", "b", "c"),
+        ("a", "b", "c"),
+        count,
+        tuple(
+            Block(((n * size, (n + 1) * size),), hub, *star(hub, ("a", "b", "c"), routes))
+            for n, hub in enumerate(hubs)
+        ),
+    )
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    before=st.integers(0, 60),
+    withdrawn=st.integers(0, 3),
+    to=st.sampled_from("abcde"),
+)
+@settings(max_examples=300)
+def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
+    seed, before, withdrawn, to
+):
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4, seed)
+    models = integers("abc", fabric.elements, seed)
+    weights = {"a": 1.0, "b": 2.0, "c": 5.0}
+    plan = stars("abde", 20)
+    fabric.tell(0, plan, weights, 0.125, models)
+    fabric.deliver(before)
+    routes = {link: link for link in MESH}
+    chunks = plan.blocks[withdrawn].chunks
+    fabric.rearrange(0, plan, withdrawn, Block(chunks, to, *star(to, ("a", "b", "c"), routes)))
+    fabric.deliver()
+    holders = [site for site in "abc" if (site, 0) in fabric.results]
+    if len(holders) < 3:  # who has finished gives nothing to new blocks, but its result
+        fabric.give(0, holders[0], [site for site in "abc" if site not in holders])
+    for site in "abc":
+        np.testing.assert_array_equal(fabric.results[site, 0], exact(models, weights, 0.125))
+
+
+def test_what_is_queued_for_a_withdrawn_block_is_not_sent():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    plan = stars("de", 20)
+    models = integers("abc", fabric.elements, 0)
+    fabric.tell(0, plan, dict.fromkeys("abc", 1.0), 1.0, models)
+    assert len(fabric.links["a", "d"].queue) > 0
+    fabric.rng = random.Random(1)
+    fabric.rearrange(
+        0, plan, 0, Block(((0, 10),), "e", *star("e", ("a", "b", "c"), {k: k for k in MESH}))
+    )
+    assert all(not fabric.links[site, "d"].queue for site in "abc")
+
+
+def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before_it_finishes():
+    """Its model may change as soon as it has finished."""
+    fabric = Fabric(MESH, 2 * CHUNK_BYTES // 4)
+    a, model = fabric.executors["a"], integers("a", fabric.elements, 0)["a"]
+    finished = []
+
+    def leaf(block, chunk, hub):
+        return BlockPart(block, ((chunk, chunk + 1),), ("a",), ("a",), ("a", hub), (), True)
+
+    def result(block, chunk, hub):
+        header = ChunkHeader(False, 0, block, chunk, "abcde".index(hub), (), False, CHUNK_BYTES)
+        a.arrived(hub, header, a.allocate(header))
+
+    def sent(hub):
+        frame = fabric.links["a", hub].queue.pop()
+        frame.sent(0, 0)
+        return bytes(frame.payload)
+
+    start = StartTask(
+        task=0,
+        group=("a",),
+        blocks=2,
+        floor=0,
+        left_s=60.0,
+        weights={"a": 1.0},
+        scale=1.0,
+        contributes=True,
+        receives=True,
+        evaluate=False,
+        offers={},
+        parts=(leaf(0, 0, "b"), leaf(1, 1, "c")),
+    )
+    a.start(start, model, finished.append)
+    whole = sent("b"), sent("c")
+    result(0, 0, "b")
+    a.rearrange(RearrangeTask(0, 3, 0, (0,), (leaf(2, 0, "d"),)))
+    result(1, 1, "c")
+    a.rearrange(RearrangeTask(0, 4, 0, (2,), (leaf(3, 0, "e"),)))
+    assert not finished
+    assert sent("e") == whole[0]
+    assert len(finished) == 1
+
+
+def default_split(fabric):
+    return crew.default(request(fabric, fabric.sites))
+
+
+@given(
+    n=st.integers(2, 6),
+    elements=st.integers(1, 90),
+    seed=st.integers(0, 10**6),
+    data=st.data(),
+)
+@settings(max_examples=300)
+def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elements, seed, data):
+    """Everybody offers as soon as it can; whoever has a result, or is given up, offers again."""
+    sites = [f"s{i}" for i in range(n)]
+    rng = random.Random(seed)
+    rates = {(a, b): rng.uniform(1, 9) for a in sites for b in sites if a != b}
+    fabric = Fabric(rates, elements, seed)
+    default = default_split(fabric)
+    offers, models = {}, {}
+
+    def offer(site):
+        offers[site] = offers.get(site, 0) + 1
+        models[site] = integers([site], elements, [seed, offers[site]])[site]
+        fabric.executors[site].offer(offers[site], models[site], part(default, site))
+
+    for site in fabric.sites:
+        offer(site)
+        fabric.deliver(rng.randrange(30))
+    for task in range(data.draw(st.integers(1, 4))):
+        group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
+        weights = {site: float(rng.randint(1, 9)) for site in group}
+        plan = keeping(default, crew.build(request(fabric, group)))
+        used = {site: offers[site] for site in group}
+        fabric.tell(task, plan, weights, 0.5, models, used)
+        dropped = data.draw(st.booleans())
+        fabric.deliver(rng.randrange(60) if dropped else None)
+        if not dropped:
+            for site in group:
+                np.testing.assert_array_equal(
+                    fabric.results[site, task], exact({s: models[s] for s in group}, weights, 0.5)
+                )
+        for site in rng.sample(fabric.sites, n):
+            fabric.executors[site].over(task)
+            if site in group:
+                offer(site)
+            fabric.deliver(rng.randrange(30))
+    fabric.deliver()
+    latest = set(offers.items())
+    for site in fabric.sites:
+        held = fabric.executors[site]._offers.held
+        assert {(fabric.sites[source], number) for source, number in held} <= latest
+
+
+def test_what_the_default_split_sent_right_is_not_sent_again_and_the_rest_is_counted():
+    fabric = Fabric({**MESH, ("a", "d"): 0.25}, 100 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    plan = keeping(default, crew.build(request(fabric, ("b", "c"))))
+    models = integers("bc", fabric.elements, 0)
+    for site in "bc":
+        fabric.executors[site].offer(1, models[site], part(default, site))
+    fabric.deliver()
+    fabric.tell(0, plan, {"b": 1.0, "c": 1.0}, 1.0, models, {"b": 1, "c": 1})
+    fabric.deliver()
+    np.testing.assert_array_equal(fabric.results["b", 0], models["b"] + models["c"])
+    before = {block.aggregator: block.size for block in default.blocks}
+    shrunk = {block.aggregator: before[block.aggregator] - block.size for block in plan.blocks}
+    assert shrunk["d"] < 0 < shrunk["e"]
+    books = {site: fabric.executors[site].over(0)[2] for site in fabric.sites}
+    discarded = {
+        (site, source): traffic.bytes
+        for site, book in books.items()
+        for source, traffic in book.items()
+    }
+    assert discarded["e", ("b", "early")] == shrunk["e"] * CHUNK_BYTES
+    needed = sum(block.size * len(block.in_edges) for block in plan.blocks) * CHUNK_BYTES
+    assert fabric.inward_bytes == needed + sum(discarded.values())
+
+
+def test_an_offer_that_is_taken_back_is_not_sent_and_superseded_by_the_next():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    models = integers("ab", fabric.elements, 0)
+    a = fabric.executors["a"]
+    a.offer(1, models["a"], part(default, "a"))
+    fabric.deliver(3)
+    a.take_back()
+    assert not fabric.deliver()
+    a.offer(2, models["a"], part(default, "a"))
+    fabric.executors["b"].offer(1, models["b"], part(default, "b"))
+    fabric.deliver()
+    plan = keeping(default, crew.build(request(fabric, ("a", "b"))))
+    fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models, {"a": 2, "b": 1})
+    fabric.deliver()
+    np.testing.assert_array_equal(fabric.results["b", 0], models["a"] + models["b"])
+
+
+def test_a_task_that_does_not_know_of_an_offer_gets_all_of_the_contribution():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    models = integers("ab", fabric.elements, 0)
+    for site in "ab":
+        fabric.executors[site].offer(7, models[site], part(default, site))
+    fabric.deliver(10)
+    plan = crew.build(request(fabric, ("a", "b")))
+    fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models)
+    fabric.deliver()
+    np.testing.assert_array_equal(fabric.results["a", 0], models["a"] + models["b"])
+
+
+FRESH = Fabric(MESH, 40)
+TASK = crew.build(request(FRESH, ("a", "b", "c")))
+HEADERS = st.builds(
+    ChunkHeader,
+    inward=st.booleans(),
+    task=st.integers(0, 1),
+    block=st.integers(0, 6),
+    chunk=st.integers(0, 12),
+    source=st.integers(0, 6),
+    route=st.lists(st.integers(0, 6), max_size=3).map(tuple),
+    original=st.booleans(),
+    size=st.sampled_from([CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 8, 0]),
+    early=st.booleans(),
+)
+
+
+@given(
+    seed=st.integers(0, 99),
+    sent=st.lists(st.tuples(st.permutations("abcde"), HEADERS), min_size=1, max_size=30),
+)
+@settings(max_examples=60)
+def test_no_chunk_that_a_peer_may_send_does_more_harm_than_ending_its_connection(seed, sent):
+    """Replayed, of no task or block, to nowhere, in another's name: taken in or a ProtocolError."""
+    fabric = Fabric(MESH, 40, seed)
+    models = integers(fabric.sites, 40, seed)
+    fabric.tell(0, TASK, dict.fromkeys("abc", 1.0), 1 / 3, models)
+    for (site, peer, *_), header in sent:
+        executor = fabric.executors[site]
+        with contextlib.suppress(ProtocolError):
+            executor.arrived(peer, header, executor.allocate(header))
+    for executor in fabric.executors.values():
+        executor.over(0)
+        assert not executor.running()

@@ -1,0 +1,234 @@
+"""What the documentation shows is right: scenarios are read, commands parsed, some carried out.
+
+Every page is a session in one folder: a block whose first line is a comment with a file's name
+(`# mine.yaml`) is that file for all that follows on the page.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import command
+from inside import run_all
+from three_sites import LOG, SCENARIO
+
+from trunkline.harness.commands import main
+from trunkline.harness.commands.verbs import commands
+from trunkline.harness.config import document
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario import loading
+from trunkline.harness.session import program_output
+from trunkline.harness.study import papers
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+OWN = ROOT / "docs" / "own.md"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+CARRIED_OUT = ("compare", "completion", "list", "report", "schema", "show", "validate")
+"""Commands that are cheap, comparisons as `--dry-run`; of the others the arguments are parsed, and
+their scenarios read."""
+
+ENDS = (">", "<", "|", "&&")
+
+PLACEHOLDER = re.compile(r"[A-Z]{2,}")
+"""A word that stands for something of the reader's, as in the texts of `--help`."""
+
+BASE = """\
+topology: {builder: full_mesh, sites: 9}
+workload: {kind: synthetic, model: 50 MB}
+stop: {rounds: 1}
+"""
+"""What a fragment of a scenario is put into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fenced block: what it says it is, its text, the line where it begins."""
+
+    kind: str
+    text: str
+    line: int
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that it shows, if it says one."""
+        named = re.match(r"# ([\w./-]+\.(?:yaml|py|csv))\n", self.text)
+        return named[1] if named else None
+
+
+def fences(page: Path) -> Iterator[Fence]:
+    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        yield Fence(found[1], found[2], page.read_text()[: found.start()].count("\n") + 1)
+
+
+def typed(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a console after `$`, with those that they go on in, and what they print."""
+    for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n((?:[^$].*\n)*)", text, re.MULTILINE):
+        yield found[1].replace("\\\n", " "), found[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder that looks to the commands like a checkout in which something has been run."""
+    for name in ("scenarios", "topologies", "benchmarks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "uplink.csv").write_text("0,10\n5,20\n")
+    run_dir = tmp_path / "runs" / "quickstart" / "20260101-000000"
+    run_dir.mkdir(parents=True)
+    (run_dir.parent / "latest").symlink_to(run_dir.name)
+    (run_dir / "scenario.yaml").write_text(SCENARIO.read_text())
+    (run_dir / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
+    (run_dir / "events.jsonl").write_text(LOG.read_text())
+    outputs.build(run_dir)
+    return tmp_path
+
+
+def test_no_block_is_of_a_kind_that_nothing_checks() -> None:
+    kinds = {fence.kind for page in PAGES for fence in fences(page)}
+    assert kinds <= {"console", "yaml", "python", "sh", "text", "toctree", ""}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_is_right(page: Path, place: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(place)
+    for fence in fences(page):
+        try:
+            check(fence, place, capsys)
+        except (Exception, SystemExit) as error:
+            said = capsys.readouterr().err
+            pytest.fail(f"{page.relative_to(ROOT)}:{fence.line}: {error!r}\n{said}")
+
+
+def check(fence: Fence, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if fence.file:
+        path = place / fence.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(fence.text)
+    if fence.kind == "yaml":
+        check_scenario(fence.text, sorted(place.glob("*.yaml")))
+    elif fence.kind == "python" and not fence.file:
+        exec(compile(fence.text, "example", "exec"), {})
+    elif fence.kind == "sh":
+        check_reports(fence.text)
+    elif fence.kind == "console":
+        for line, shown in typed(fence.text):
+            capsys.readouterr()
+            carried_out = check_line(shlex.split(line, comments=True), bool(shown))
+            if shown and carried_out:
+                assert "".join(capsys.readouterr()) == shown
+
+
+def check_scenario(text: str, files: list[Path]) -> None:
+    """A whole scenario as it is; a part of one in the page's own, or else in a small one."""
+    data = document.read(text, "example").data
+    if "workload" not in data:
+        base = files[-1].read_text() if files else BASE
+        text = document.write({**document.read(base, "base").data, **data})
+    is_program = data.get("workload", {}).get("kind") == "program"
+    loading.parse(text, "scenarios/example.yaml" if is_program else "example.yaml")
+
+
+def check_reports(text: str) -> None:
+    """Lines of shell that report to `TRUNKLINE_REPORTS`."""
+    env = {"PATH": os.environ["PATH"], "TRUNKLINE_REPORTS": "/dev/stdout"}
+    said = subprocess.run(["bash", "-ec", text], env=env, capture_output=True, check=True).stdout
+    assert said
+    for number, line in enumerate(said.splitlines(), 1):
+        program_output.report(line, "n1", 0, number)
+
+
+def check_line(words: list[str], may_fail: bool) -> bool:
+    """One command line: of ours the arguments and scenarios, of others the files; if it was run."""
+    words = words[words[0] == "sudo" :]
+    if words[0] != "trunkline":
+        assert words[0] in ("make", "python", "pytest", ".", "eval", "git"), words
+        files = [word for word in words[1:] if word.endswith((".py", ".sh"))]
+        assert all((ROOT / file).exists() for file in files), files
+        return False
+    words = words[: min([words.index(end) for end in ENDS if end in words], default=len(words))]
+    if words[1] == "compare":
+        words.append("--dry-run")
+    arguments = main.parser().parse_args(words[1:])
+    if any(PLACEHOLDER.fullmatch(word) for word in words):
+        return False
+    if words[1] in CARRIED_OUT:
+        code = main.main(words[1:])
+        assert not code or may_fail, words
+        return True
+    if words[1] == "reproduce" and arguments.figure:
+        figure = papers.figures()[arguments.figure]
+        loading.load(ROOT / "scenarios" / figure.scenario, arguments.set)
+    elif "file" in arguments and arguments.file != "broken.yaml":
+        loading.load(arguments.file, getattr(arguments, "set", ()))
+    return False
+
+
+def test_what_help_shows_are_lines_that_are_understood(capsys) -> None:
+    shown = {"trunkline": main.EXAMPLES}
+    shown |= {name: getattr(module, "EPILOG", "") for name, module in commands().items()}
+    found = 0
+    for name, text in shown.items():
+        for line in re.findall(r"^ *(trunkline (?:.*\\\n)*.*)$", text, re.MULTILINE):
+            code, _, _ = re.sub(r"\\\n", " ", line).partition("  ")
+            words = shlex.split(re.split(r" (?:[<>|]|&&) ", code)[0], comments=True)
+            try:
+                main.parser().parse_args(words[1:])
+            except SystemExit:
+                pytest.fail(f"{name} --help: {line}: {capsys.readouterr().err}")
+            found += 1
+    assert found > 30
+
+
+def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path: Path) -> None:
+    """One run of the tutorial's own files, with what it types at the prompt."""
+    session = ""
+    for fence in fences(TUTORIAL):
+        if fence.file:
+            (tmp_path / fence.file).write_text(fence.text)
+        if "trunkline shell" in fence.text:
+            session = fence.text
+    ((line, shown),) = typed(session)
+    said = re.findall(r"^[\d.]+ s> (.*)$", shown, re.MULTILINE)
+    process = command(tmp_path, *shlex.split(line)[1:])
+    try:
+        output, errors = process.communicate("\n".join(said) + "\n", timeout=600)
+    finally:
+        process.terminate()
+    assert process.returncode == 0, errors
+    assert re.search(r"verdict +pass", output)
+    entries = loading.load(tmp_path / "broken.yaml").timeline
+    assert [entry.fault.VERB for entry in entries] == ["outage", "mend"]
+    log = (tmp_path / "runs" / "mine" / "latest" / "events.jsonl").read_text()
+    assert '"plan": "nearest.py"' in log
+
+
+def test_the_workload_and_the_policy_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
+    """The page's two runs, without and with its policy."""
+    shown = {}
+    for fence in fences(OWN):
+        if fence.file:
+            (tmp_path / fence.file).write_text(fence.text)
+        for line, text in typed(fence.text) if fence.kind == "console" else ():
+            arguments = main.parser().parse_args(shlex.split(line)[1:])
+            if "set" in arguments:
+                shown[f"run{len(shown)}"] = text
+                run_dir = tmp_path / f"run{len(shown) - 1}"
+                (run_dir / "log").mkdir(parents=True)
+                read = loading.load(tmp_path / arguments.file, arguments.set)
+                (run_dir / "resolved.yaml").write_text(loading.resolve(read))
+    done = embedded.call(run_all, str(tmp_path), [*shown], visible=[tmp_path])
+    assert done == {"codes": dict.fromkeys(shown, 0), "left": []}
+    for name, text in shown.items():
+        verdict = outputs.build(tmp_path / name)
+        assert verdict.outcome == "pass", verdict.problems
+        (said,) = re.findall(r"^accuracy +([\d.]+) % after ([\d.]+) s$", text, re.MULTILINE)
+        row = pd.read_csv(tmp_path / name / "tables" / "accuracy.csv").iloc[-1]
+        assert (f"{row.accuracy_percent:.1f}", f"{row.t_s:.3f}") == said

@@ -1,0 +1,654 @@
+"""Every check passes on a good history and says what is wrong with a bad one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from three_sites import TOPOLOGY, Change, added, altered, history, without
+
+from trunkline.harness.checks.network_checks import TOO_SLOW
+from trunkline.harness.checks.task_checks import CHECKS, judge, results_are_sums
+from trunkline.harness.checks.verdict import Check, Finding, Rules, Verdict
+from trunkline.harness.record.events import Contributed, TaskCompleted, TaskFinished, TaskStarted
+from trunkline.harness.record.history import History, Task
+from trunkline.workloads.base import Vector, fingerprint
+
+RULES = Rules(TOPOLOGY, task_s=2.0, accuracy_percent=80.0)
+MS = 1_000_000
+NAN = float("nan")
+
+
+def one(name: str, *changes: Change, rules: Rules = RULES) -> tuple[str, str]:
+    check = Check.of(name, CHECKS[name](history(*changes), rules))
+    return check.outcome, check.detail
+
+
+def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None:
+    verdict = judge(history(), RULES)
+    assert verdict.outcome == "pass"
+    assert verdict.problems == ()
+    assert {check.name: check.detail for check in verdict.checks} == {
+        "the log is whole": "83 events, 3 tasks",
+        "every agent exited cleanly": "4 agents, each with code 0",
+        "every task ended once": "2 completed, 1 abandoned",
+        "members decided alike": "3 tasks, 0 split where somebody was lost or late",
+        "all members hold one result": "2 results, byte-identical at all members",
+        "every result is the weighted sum": "2 results recomputed by fingerprint",
+        "giving up changed nothing": "2 times given up",
+        "every contribution counts once": "4 contributions in results",
+        "nobody waited for ever": "9 times ready, each answered",
+        "every task kept its budget": "3 tasks, each within 2 s",
+        "every byte arrived": "5000000 bytes planned, sent and received",
+        "links kept their rates": "6 links in use, none faster than set",
+        "links kept their delays": "6 links in use, none shorter than set",
+        "interfaces saw the bytes": "5000000 bytes of payload on 6 interfaces",
+        "the host kept up": "1.780 s of computing, 0.000 s late",
+        "the accuracy was reached": "80 % asked for, the best was 81.50 %",
+    }
+
+
+BAD: list[tuple[str, list[Change], str, str]] = [
+    (
+        "the log is whole",
+        [without("run_started")],
+        "fail",
+        "the log does not say run_started",
+    ),
+    (
+        "the log is whole",
+        [altered("run_started", {"sites": ["oslo", "rome"]})],
+        "fail",
+        "the run's sites are oslo, rome, not the scenario's",
+    ),
+    (
+        "the log is whole",
+        [without("run_finished")],
+        "fail",
+        "the log does not say run_finished",
+    ),
+    (
+        "the log is whole",
+        [added(1000, "rome", "task_joined", task=7)],
+        "fail",
+        "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False)"
+        " is of no task or starts it again",
+    ),
+    (
+        "the log is whole",
+        [without("task_completed")],
+        "unknown",
+        "no task was completed, so nothing is shown to work",
+    ),
+    (
+        "every agent exited cleanly",
+        [without("agent_exited", who="rome")],
+        "fail",
+        "rome had to be ended with the run",
+    ),
+    (
+        "every agent exited cleanly",
+        [altered("agent_exited", {"code": 1}, who="controller")],
+        "fail",
+        "controller exited with code 1",
+    ),
+    (
+        "every agent exited cleanly",
+        [altered("agent_exited", {"signal": 9}, who="kyiv")],
+        "fail",
+        "kyiv was ended by signal 9",
+    ),
+    (
+        "every agent exited cleanly",
+        [added(100, "kyiv", "agent_failed", reason="port 7000 is taken")],
+        "fail",
+        "kyiv gave up: port 7000 is taken",
+    ),
+    (
+        "every task ended once",
+        [without("task_completed", task=1)],
+        "fail",
+        "task 1 was neither completed nor abandoned",
+    ),
+    (
+        "every task ended once",
+        [added(4400, "controller", "task_completed", task=2)],
+        "fail",
+        "task 2 was completed 1 and abandoned 1 times",
+    ),
+    (
+        "members decided alike",
+        [without("task_finished", task=0, site="oslo")],
+        "fail",
+        "task 0: oslo never heard how it ended",
+    ),
+    (
+        "members decided alike",
+        [added(2290, "oslo", "task_finished", task=1, digest="result-1", fingerprint=[])],
+        "fail",
+        "task 1: oslo is no member and ended it",
+    ),
+    (
+        "members decided alike",
+        [added(3000, "rome", "task_finished", task=2, digest="result-2", fingerprint=[])],
+        "fail",
+        "task 2: rome ended it 2 times; task 2: finished by rome, given up by oslo, rome",
+    ),
+    (
+        "members decided alike",
+        [without("contributed", task=0, site="rome")],
+        "fail",
+        "task 0: rome ended it and did not take part",
+    ),
+    (
+        "members decided alike",
+        [
+            without("task_finished", task=1),
+            added(2300, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1),
+        ],
+        "fail",
+        "task 1: rome never heard how it ended; task 1 is completed, but nobody has its result",
+    ),
+    (
+        "all members hold one result",
+        [altered("task_finished", {"digest": "result-x"}, task=1, site="kyiv")],
+        "fail",
+        "task 1: members hold 2 different results",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("task_finished", {"fingerprint": [6.0, 12.01, 18.0, 24.0] + [0.0] * 12}, task=0)],
+        "fail",
+        "task 0: the fingerprint at rome is off by 0.01, rounding explains 0.0011;"
+        " task 0: the fingerprint at oslo is off by 0.01, rounding explains 0.0011",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("task_started", {"weights": {"oslo": 1.0, "rome": 2.0}}, task=0)],
+        "fail",
+        "task 0: the fingerprint at rome is off by 4, rounding explains 0.00128;"
+        " task 0: the fingerprint at oslo is off by 4, rounding explains 0.00128",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("task_finished", {"fingerprint": [NAN] * 16}, task=1, site="rome")],
+        "fail",
+        "task 1: the fingerprint at rome is off by nan, rounding explains 0.000595",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("task_finished", {"fingerprint": [3.5, NAN] + [0.0] * 14}, task=1, site="rome")],
+        "fail",
+        "task 1: the fingerprint at rome is off by 13, rounding explains 0.000595",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("task_finished", {"fingerprint": [6.0]}, task=0, site="rome")],
+        "fail",
+        "task 0: fingerprints differ in length",
+    ),
+    (
+        "every result is the weighted sum",
+        [without("contributed", task=1, site="kyiv")],
+        "fail",
+        "task 1: the sum cannot be recomputed from its contributions",
+    ),
+    (
+        "every result is the weighted sum",
+        [altered("contributed", {"fingerprint": [NAN] * 16}, task=1, site="rome")],
+        "unknown",
+        "task 1: the contributions are not finite numbers",
+    ),
+    (
+        "giving up changed nothing",
+        [altered("task_dropped", {"digest": "half-updated"}, site="rome")],
+        "fail",
+        "task 2: the model of rome changed",
+    ),
+    (
+        "every contribution counts once",
+        [without("contributed", task=0, site="rome")],
+        "fail",
+        "task 0: rome contributed 0 times, not 1",
+    ),
+    (
+        "every contribution counts once",
+        [
+            added(
+                1520,
+                "oslo",
+                "contributed",
+                task=1,
+                iteration=1,
+                digest="oslo-1",
+                fingerprint=[],
+                weight=1.0,
+            )
+        ],
+        "fail",
+        "task 1: oslo contributed 1 times, not 0",
+    ),
+    (
+        "every contribution counts once",
+        [altered("contributed", {"iteration": 0}, task=1, site="rome")],
+        "fail",
+        "iteration 0 of rome is in tasks 0, 1",
+    ),
+    (
+        "every contribution counts once",
+        [altered("contributed", {"iteration": 5}, task=1, site="kyiv")],
+        "fail",
+        "kyiv contributed iteration 5, which it did not compute",
+    ),
+    (
+        "every contribution counts once",
+        [altered("contributed", {"weight": 2.0}, task=0, site="oslo")],
+        "fail",
+        "task 0: oslo weighs 2.0, not 1.0",
+    ),
+    (
+        "nobody waited for ever",
+        [without("worker_finished", site="kyiv")],
+        "fail",
+        "kyiv waited, ready with iteration 1 at 2.390 s, to the end of the log",
+    ),
+    (
+        "nobody waited for ever",
+        [without("task_finished", task=0, site="oslo"), without("round_finished", site="oslo")],
+        "fail",
+        "oslo waited, in task 0 with iteration 0 at 0.210 s, in vain, then again",
+    ),
+    (
+        "nobody waited for ever",
+        [added(2000, "oslo", "ready", iteration=2)],
+        "fail",
+        "oslo waited, ready with iteration 1 at 1.580 s, in vain, then again",
+    ),
+    (
+        "every task kept its budget",
+        [altered("task_abandoned", {"t_ns": 5500 * MS})],
+        "fail",
+        "task 2 took 3.100 s of 2 s",
+    ),
+    (
+        "every task kept its budget",
+        [
+            without("task_abandoned"),
+            without("task_dropped"),
+            altered("run_finished", {"t_ns": 9000 * MS}),
+        ],
+        "fail",
+        "task 2 took 6.600 s of 2 s",
+    ),
+    (
+        "every byte arrived",
+        [altered("received", {"bytes": 750_000}, task=0, site="rome")],
+        "fail",
+        "task 0 on oslo -> rome: 1000000 bytes planned, 1000000 sent, 750000 received",
+    ),
+    (
+        "every byte arrived",
+        [
+            altered("sent", {"bytes": 750_000}, task=1, site="kyiv", dst="rome"),
+            altered("received", {"bytes": 750_000}, task=1, site="rome", src="kyiv"),
+        ],
+        "fail",
+        "task 1 on kyiv -> rome: 500000 bytes planned, 750000 sent, 750000 received",
+    ),
+    (
+        "links kept their rates",
+        [
+            altered("sent", {"end_ns": 700 * MS}, task=0, site="oslo"),
+            altered("received", {"end_ns": 710 * MS}, task=0, site="rome"),
+        ],
+        "unknown",
+        "oslo -> rome: 1000000 bytes from 0.210 s to 0.700 s are more than 8 Mbit/s",
+    ),
+    (
+        "links kept their rates",
+        [
+            altered("sent", {"dst": "bern"}, task=0, site="oslo"),
+        ],
+        "fail",
+        "oslo -> bern: bytes sent on a link that does not exist",
+    ),
+    (
+        "links kept their delays",
+        [altered("received", {"start_ns": 215 * MS}, task=0, site="rome")],
+        "unknown",
+        "oslo -> rome: a first byte took 5.000 ms, set to 10 ms",
+    ),
+    (
+        "interfaces saw the bytes",
+        [altered("run_finished", {"links": []})],
+        "fail",
+        "oslo -> rome: no interface counters; oslo -> kyiv: no interface counters;"
+        " rome -> oslo: no interface counters; rome -> kyiv: no interface counters;"
+        " kyiv -> oslo: no interface counters; and 1 more",
+    ),
+    (
+        "the host kept up",
+        [added(900, "kyiv", "late", seconds=0.25)],
+        "unknown",
+        f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled",
+    ),
+    (
+        "the host kept up",
+        [added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)],
+        "unknown",
+        f"{TOO_SLOW}; kyiv: timers were late for 25% of 2.000 s",
+    ),
+    (
+        "the host kept up",
+        [altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})],
+        "unknown",
+        "TCP met the limit of its memory at kyiv, oslo: raise net.ipv4.tcp_mem",
+    ),
+    (
+        "the accuracy was reached",
+        [without("evaluated", task=1)],
+        "fail",
+        "80 % asked for, the best was 41.50 %",
+    ),
+    (
+        "the accuracy was reached",
+        [without("evaluated")],
+        "fail",
+        "80 % asked for, nothing was evaluated",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "outcome", "detail"), BAD)
+def test_a_bad_history_fails_its_check_with_the_reason(
+    name: str, changes: list[Change], outcome: str, detail: str
+) -> None:
+    assert one(name, *changes) == (outcome, detail)
+
+
+GAVE_UP = added(2300, "rome", "task_dropped", task=1, reason="", digest="rome-1")
+ROME_DROPS = [without("task_finished", task=1, site="rome"), GAVE_UP]
+ALONE = added(1600, "rome", "controller_lost", reason="silent")
+KILLED = added(2280, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1)
+
+LOSSES: list[tuple[str, list[Change], str, str]] = [
+    (
+        "members decided alike",
+        ROME_DROPS,
+        "fail",
+        "task 1: finished by kyiv, given up by rome",
+    ),
+    (
+        "members decided alike",
+        [*ROME_DROPS, ALONE],
+        "pass",
+        "3 tasks, 1 split where somebody was lost or late",
+    ),
+    (
+        "members decided alike",
+        [*ROME_DROPS, added(100, "rome", "controller_lost", reason="silent")],
+        "pass",
+        "3 tasks, 1 split where somebody was lost or late",
+    ),
+    (
+        "members decided alike",
+        [
+            *ROME_DROPS,
+            added(100, "rome", "controller_lost", reason="silent"),
+            added(1000, "rome", "controller_found", controller="controller"),
+        ],
+        "fail",
+        "task 1: finished by kyiv, given up by rome",
+    ),
+    (
+        "members decided alike",
+        [without("task_finished", task=1, site="kyiv"), KILLED],
+        "pass",
+        "3 tasks, 0 split where somebody was lost or late",
+    ),
+    (
+        "every task ended once",
+        [added(2400, "backup", "task_completed", task=1), ALONE],
+        "pass",
+        "2 completed, 1 abandoned, 1 by no controller or by several",
+    ),
+    (
+        "every task ended once",
+        [added(2400, "backup", "task_completed", task=1)],
+        "fail",
+        "task 1 was completed 2 and abandoned 0 times",
+    ),
+    (
+        "every result is the weighted sum",
+        [
+            *ROME_DROPS,
+            ALONE,
+            altered("task_finished", {"fingerprint": [9.0] * 16}, task=1, site="kyiv"),
+        ],
+        "fail",
+        "task 1: the fingerprint at kyiv is off by 9, rounding explains 0.000595",
+    ),
+    (
+        "giving up changed nothing",
+        [
+            without("task_finished", task=1, site="rome"),
+            added(2300, "rome", "task_dropped", task=1, reason="", digest="result-1"),
+            ALONE,
+        ],
+        "fail",
+        "task 1: the model of rome changed",
+    ),
+    (
+        "every contribution counts once",
+        [*ROME_DROPS, ALONE],
+        "pass",
+        "3 contributions in results",
+    ),
+    (
+        "nobody waited for ever",
+        [without("worker_finished", site="kyiv"), added(2395, "kyiv", "round_alone", iteration=1)],
+        "pass",
+        "9 times ready, each answered",
+    ),
+    (
+        "nobody waited for ever",
+        [
+            without("worker_finished", site="kyiv"),
+            added(2395, "kyiv", "agent_changed", who="kyiv", do="pause", fault=1),
+        ],
+        "fail",
+        "kyiv waited, ready with iteration 1 at 2.390 s, to the end of the log",
+    ),
+    (
+        "every agent exited cleanly",
+        [KILLED, altered("agent_exited", {"signal": 9, "fault": 1}, who="kyiv")],
+        "pass",
+        "4 agents, each with code 0",
+    ),
+    (
+        "every byte arrived",
+        [altered("received", {"bytes": 400_000}, task=1, site="rome"), ALONE],
+        "pass",
+        "5000000 bytes planned, sent and received",
+    ),
+    (
+        "every byte arrived",
+        [altered("received", {"bytes": 900_000}, task=1, site="rome", src="oslo"), ALONE],
+        "fail",
+        "task 1 on oslo -> rome: 500000 bytes planned, 500000 sent, 900000 received",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "outcome", "detail"), LOSSES)
+def test_losses_excuse_what_they_may_and_nothing_else(
+    name: str, changes: list[Change], outcome: str, detail: str
+) -> None:
+    assert one(name, *changes) == (outcome, detail)
+
+
+def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gifts() -> None:
+    name = "every task kept its budget"
+    late = altered("task_finished", {"t_ns": 4000 * MS}, task=1, site="rome")
+    assert one(name, late) == ("pass", "3 tasks, each within 2 s")
+    late = altered("task_finished", {"t_ns": 4550 * MS}, task=1, site="rome")
+    assert one(name, late) == ("fail", "task 1 took 3.040 s of 2 s")
+    pause = [
+        added(2000 + 500 * n, "runner", "agent_changed", who="rome", do=do, fault=1)
+        for n, do in enumerate(("pause", "resume"))
+    ]
+    assert one(name, late, *pause)[0] == "pass"
+    halted = added(2100, "controller", "task_halted", task=1, reason="", members=[])
+    assert one(name, late, halted)[0] == "pass"
+
+
+def test_every_check_has_a_history_that_it_does_not_pass() -> None:
+    assert {name for name, *_ in BAD} == CHECKS.keys()
+
+
+def test_interfaces_that_counted_too_little_fail_and_too_much_prove_nothing() -> None:
+    def links(size: int) -> Change:
+        rows = [
+            {"src": link.src, "dst": link.dst, "bytes": 2_000_000, "packets": 1, "drops": 0}
+            for link in TOPOLOGY.links
+        ]
+        rows[0]["bytes"] = size
+        return altered("run_finished", {"links": rows})
+
+    name = "interfaces saw the bytes"
+    assert one(name, links(1_500_000))[0] == "pass"
+    assert one(name, links(1_499_999)) == (
+        "fail",
+        "oslo -> rome: 1500000 bytes sent, the interface saw 1499999",
+    )
+    assert one(name, links(4_800_000)) == (
+        "unknown",
+        "oslo -> rome: 4800000 bytes in 4.600 s are more than 8 Mbit/s",
+    )
+
+
+def test_payloads_that_overlap_on_a_link_share_its_rate() -> None:
+    together = [
+        altered("sent", {"start_ns": 300 * MS, "end_ns": 1000 * MS}, task=1, site="oslo"),
+        altered("received", {"start_ns": 700 * MS, "end_ns": 1100 * MS}, task=1, src="oslo"),
+    ]
+    assert one("links kept their rates", *together) == (
+        "unknown",
+        "oslo -> rome: 1500000 bytes from 0.210 s to 1.210 s are more than 8 Mbit/s",
+    )
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    group=st.integers(2, 8),
+    elements=st.integers(1, 40_000),
+    offset=st.sampled_from([0.0, 1.0, -3.0]),
+)
+@settings(max_examples=40)
+def test_rounding_in_any_order_passes_and_a_lost_chunk_does_not(
+    seed: int, group: int, elements: int, offset: float
+) -> None:
+    random = np.random.default_rng(seed)
+    sites = [f"s{rank}" for rank in range(group)]
+    weights = {site: float(random.integers(1, 5)) for site in sites}
+    scale = 1 / sum(weights.values())
+    inputs = {s: np.float32(random.normal(offset, 1.0, elements)) for s in sites}
+    total = np.zeros(elements, np.float32)
+    for site in random.permutation(sites):
+        total += np.float32(weights[site]) * inputs[site]
+    total *= np.float32(scale)
+
+    def findings(result: Vector) -> list[Finding]:
+        start = TaskStarted(0, "controller", 0, "", "", tuple(sites), weights, scale, 0, 4096, {})
+        task = Task(
+            start,
+            contributed=tuple(
+                Contributed(0, s, 0, 0, "", fingerprint(inputs[s], 4096), weights[s]) for s in sites
+            ),
+            finished=(TaskFinished(0, sites[0], 0, "", fingerprint(result, 4096)),),
+            completed=(TaskCompleted(0, "controller", 0),),
+        )
+        return list(results_are_sums(History((), (task,), (), {}), RULES))
+
+    assert [finding.outcome for finding in findings(total)] == ["pass"]
+    total[: min(1024, elements)] -= (
+        np.float32(scale * weights[sites[0]]) * (inputs[sites[0]][: min(1024, elements)])
+    )
+    assert findings(total)[0].outcome == "fail"
+
+
+def test_a_short_payload_may_pass_as_one_burst() -> None:
+    short = (
+        altered("sent", {"bytes": 60_000, "end_ns": 2400 * MS + 1}, task=2, site="oslo"),
+        altered("received", {"end_ns": 2410 * MS + 1}, task=2),
+    )
+    assert one("links kept their rates", *short)[0] == "pass"
+
+
+def test_jitter_may_shorten_a_delay() -> None:
+    overrides = tuple(
+        type(link)(link.src, link.dst, 8.0, 10.0, jitter_ms=5.0) for link in TOPOLOGY.links
+    )
+    rules = Rules(type(TOPOLOGY)("three", TOPOLOGY.sites, overrides), 2.0)
+    early = altered("received", {"start_ns": 215 * MS}, task=0, site="rome")
+    assert one("links kept their delays", early, rules=rules)[0] == "pass"
+
+
+def test_a_mere_receiver_states_its_model_and_is_no_contributor() -> None:
+    receives = added(
+        1520,
+        "oslo",
+        "contributed",
+        task=1,
+        iteration=1,
+        digest="oslo-1",
+        fingerprint=[9.0] * 16,
+        weight=0.0,
+    )
+    for name in ("every contribution counts once", "every result is the weighted sum"):
+        assert one(name, receives)[0] == "pass"
+
+
+def test_exact_results_are_compared_where_the_workload_knows_them() -> None:
+    asked: list[int] = []
+
+    def expected(task: Task) -> str:
+        asked.append(task.number)
+        return f"result-{task.number}"
+
+    rules = Rules(TOPOLOGY, 2.0, expected_digest=expected)
+    name = "every result is the weighted sum"
+    assert one(name, rules=rules) == ("pass", "2 results recomputed to the byte")
+    assert asked == [0, 1]
+    rules = Rules(TOPOLOGY, 2.0, expected_digest=lambda task: "result-0")
+    assert one(name, rules=rules) == (
+        "fail",
+        "task 1: the result is not the exact sum, result-0",
+    )
+
+
+def test_no_accuracy_is_missing_where_none_was_asked_for() -> None:
+    rules = Rules(TOPOLOGY, 2.0)
+    assert one("the accuracy was reached", without("evaluated"), rules=rules) == (
+        "pass",
+        "not asked for",
+    )
+
+
+def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:
+    good, odd, bad = (
+        Check.of("good", [Finding("pass", "3 seen")]),
+        Check.of("odd", [Finding("unknown", "slow"), Finding("pass", "3 seen")]),
+        Check.of("bad", [Finding("fail", "a"), Finding("unknown", "b"), Finding("fail", "c")]),
+    )
+    assert Verdict.of([good]).outcome == "pass"
+    assert Verdict.of([good, odd]).outcome == "unknown"
+    verdict = Verdict.of([odd, bad, good])
+    assert verdict.problems == ("bad: a; c", "odd: slow")
+    assert verdict.to_json() == {
+        "verdict": "fail",
+        "checks": [
+            {"name": "odd", "outcome": "unknown", "detail": "slow"},
+            {"name": "bad", "outcome": "fail", "detail": "a; c"},
+            {"name": "good", "outcome": "pass", "detail": "3 seen"},
+        ],
+    }

@@ -1,0 +1,444 @@
+"""The command line: what it prints, and the exit code of every way a command can end."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from trunkline.harness import runs
+from trunkline.harness.checks.verdict import Check, Verdict
+from trunkline.harness.commands import main
+from trunkline.harness.commands.verbs import commands
+from trunkline.harness.config import units
+from trunkline.harness.kernel import KernelError
+from trunkline.harness.live import progress
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.processes.ownership import Owner
+from trunkline.harness.scenario.settings import Stop
+
+ROOT = Path(__file__).parents[3]
+QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
+RING = str(ROOT / "scenarios" / "internet2_ring.yaml")
+
+TASKS_CSV = """\
+task,plan,policy,group,bytes,start_s,end_s,duration_s,estimate_s,latency_s,bound_s,outcome
+1,crew,preduce,a b c,1000,0.0,2.0,2.0,1.5,0.5,1.0,completed
+2,crew,preduce,a b d,1000,1.0,5.0,4.0,1.5,0.5,1.0,completed
+3,crew,preduce,a c d,1000,5.0,,,1.5,0.5,1.0,abandoned
+"""
+ACCURACY_CSV = """\
+t_s,task,site,accuracy_percent,loss,samples
+2.0,1,a,61.25,1.1,10000
+5.0,2,a,81.5,0.6,10000
+"""
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    path = tmp_path / "runs" / "quickstart" / "20260101-000000"
+    (path / "tables").mkdir(parents=True)
+    (path / "tables" / "tasks.csv").write_text(TASKS_CSV)
+    (path / "tables" / "accuracy.csv").write_text(ACCURACY_CSV)
+    (path / "events.jsonl").write_text("")
+    (path / "verdict.json").write_text('{"verdict": "pass", "checks": []}')
+    (path.parent / "latest").symlink_to(path.name)
+    return path
+
+
+@pytest.fixture
+def runner(monkeypatch, run_dir):
+    """A runner that is told how to end, and remembers what it was asked for."""
+    fake = SimpleNamespace(outcome="pass", error=None, ended_by=None, asked=None)
+
+    def run(scenario, source_path, runs_dir, on_progress):
+        fake.asked = (scenario, source_path, runs_dir)
+        on_progress(Progress(message="building the network"))
+        if fake.error:
+            raise fake.error
+        on_progress(Progress(12.5, 6, 2, 30_000_000, 61.25))
+        verdict = Verdict.of([Check("bytes are right", fake.outcome, "2 tasks [a, b]")])
+        return SimpleNamespace(verdict=verdict, run_dir=run_dir, error=fake.ended_by)
+
+    fake.run = run
+    monkeypatch.setitem(sys.modules, "trunkline.harness.runs.runner", fake)
+    monkeypatch.setattr(runs, "runner", fake, raising=False)
+    return fake
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("unknown", 2), ("fail", 1)])
+def test_the_exit_code_of_a_run_is_its_verdict(runner, outcome, code, capsys):
+    runner.outcome = outcome
+    assert main.main(["run", QUICKSTART, "--quiet"]) == code
+    assert capsys.readouterr().out.startswith(f"{outcome}  ")
+
+
+def test_a_run_that_was_cut_short_is_never_a_pass(runner, capsys):
+    runner.ended_by = "the agent of tokyo was killed by signal 9"
+    assert main.main(["run", QUICKSTART, "--quiet"]) == 1
+    assert "trunkline: the agent of tokyo was killed by signal 9" in capsys.readouterr().err
+
+
+def test_a_run_gets_the_scenario_as_changed_on_the_command_line(runner, tmp_path):
+    arguments = ["run", QUICKSTART, "--set", "scheme.plan=ring", "--set", "scheme.p=4"]
+    assert main.main([*arguments, "--seed", "5", "--runs", str(tmp_path)]) == 0
+    scenario, source_path, runs_dir = runner.asked
+    assert scenario.scheme.plan.kind == "ring"
+    assert scenario.scheme.policy.options["p"] == 4
+    assert scenario.seed == 5
+    assert (source_path, runs_dir) == (Path(QUICKSTART), tmp_path)
+
+
+def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
+    runner.outcome = "fail"
+    assert main.main(["run", QUICKSTART]) == 1
+    output = capsys.readouterr()
+    assert [line.rstrip() for line in output.out.splitlines()] == [
+        "tasks      2 completed, 1 not",
+        "task time  3 s on average (2 s to 4 s)",
+        "estimate   2 s on average with 500 ms latency; measured / it: median 1.50, mean 1.50",
+        "bound      1 s on average; measured / it: median 3.00, mean 3.00",
+        "accuracy   81.5 % after 5 s",
+        "verdict    fail",
+        "           bytes are right: 2 tasks [a, b]",
+        f"results    {run_dir}",
+    ]
+    assert output.err == "  0% building the network\n"
+
+
+def test_a_run_without_tables_still_shows_its_verdict(runner, run_dir, capsys):
+    (run_dir / "tables" / "tasks.csv").unlink()
+    (run_dir / "tables" / "accuracy.csv").unlink()
+    runner.outcome = "fail"
+    assert main.main(["run", QUICKSTART]) == 1
+    assert "verdict  fail" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KernelError("no kernel; remedy: build it"), 70, "trunkline: no kernel; remedy: build it"),
+        (ZeroDivisionError("by zero"), 70, "trunkline: internal error: ZeroDivisionError: by zero"),
+        (KeyboardInterrupt(), 130, "trunkline: interrupted"),
+        (main.Terminated(15), 143, "trunkline: terminated"),
+    ],
+)
+def test_a_run_that_cannot_end_says_why_without_a_traceback(runner, error, code, text, capsys):
+    runner.error = error
+    assert main.main(["run", QUICKSTART]) == code
+    err = capsys.readouterr().err
+    assert text in err
+    assert "Traceback" not in err
+    assert ("Please report" in err) == isinstance(error, ZeroDivisionError)
+
+
+def test_the_traceback_is_shown_to_who_asks_for_it(runner, monkeypatch, capsys):
+    monkeypatch.setenv("TRUNKLINE_DEBUG", "1")
+    runner.error = ZeroDivisionError("by zero")
+    assert main.main(["run", QUICKSTART]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+SIGNALLED = """
+import sys, signal, types
+from trunkline.harness import runs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+def run(*_):
+    try:
+        print("running", flush=True)
+        while True:
+            signal.pause()
+    finally:
+        print("cleaned up", flush=True)
+runs.runner = sys.modules["trunkline.harness.runs.runner"] = types.SimpleNamespace(run=run)
+from trunkline.harness.commands import main as cli
+sys.exit(cli.main(["run", sys.argv[1], "--quiet"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "text"),
+    [
+        (signal.SIGINT, 130, "trunkline: interrupted\n"),
+        (signal.SIGTERM, 143, "trunkline: terminated\n"),
+    ],
+)
+def test_a_signal_ends_a_run_cleanly(number, code, text):
+    with subprocess.Popen(
+        [sys.executable, "-c", SIGNALLED, RING],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (code, "cleaned up\n", text)
+
+
+def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("topology: star\nworkload: synthetic\nseed: x\nstop: {rounds: 0}\n")
+    assert main.main(["validate", RING, str(wrong), str(tmp_path / "none.yaml")]) == 64
+    assert capsys.readouterr().out.splitlines() == [
+        f"{RING}: ok",
+        f"{wrong}:3: seed: x: allowed is a whole number",
+        f"{wrong}:4: stop.rounds: 0: allowed is 1 or more",
+        f"{tmp_path / 'none.yaml'}: cannot read: no such file or directory "
+        "(see: trunkline list scenarios)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["run", RING, "--set", "scheme.p=3"], "--set scheme.p=3: scheme.p: 3: unknown key"),
+        (["run", "none.yaml"], "none.yaml: cannot read: no such file or directory"),
+        (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
+        (["run", RING, "--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1"),
+        (["rum", RING], "invalid choice: 'rum': did you mean run? allowed is one of attach, "),
+        ([], "the following arguments are required: COMMAND"),
+        (["list", "plan"], "invalid choice: 'plan': did you mean plans? allowed is one of top"),
+        (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
+        (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
+        (["report", "nothing", "--width", "1"], "argument --width: 1: allowed is 2 to 20"),
+    ],
+)
+def test_bad_usage_is_64_and_says_what_is_allowed(arguments, text, capsys):
+    assert main.main(arguments) == 64
+    assert text in capsys.readouterr().err
+
+
+def test_show_lists_sites_and_links_with_both_directions(capsys):
+    assert main.main(["show", QUICKSTART]) == 0
+    out = capsys.readouterr().out
+    assert "gcp:us-central1" in out
+    row = next(line for line in out.splitlines() if "tokyo" in line and "iowa" in line)
+    cells = [cell.strip() for cell in row.split("│")[1:5]]
+    assert cells == ["iowa", "tokyo", "52.64 Mbit/s", "171.9 Mbit/s"]
+    assert "policy      preduce  p: 3" in out
+
+
+def test_show_as_yaml_is_a_scenario_that_gives_itself(tmp_path, capsys):
+    assert main.main(["show", QUICKSTART, "--format", "yaml"]) == 0
+    resolved = tmp_path / "resolved.yaml"
+    resolved.write_text(capsys.readouterr().out)
+    assert main.main(["show", str(resolved), "--format", "yaml"]) == 0
+    assert capsys.readouterr().out == resolved.read_text()
+
+
+def test_schema_prints_json(capsys):
+    assert main.main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Trunkline scenario"
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ("topologies", "full_mesh"),
+        ("plans", "crew"),
+        ("policies", "preduce"),
+        ("workloads", "training"),
+        ("schemes", "netstorm-lite"),
+        ("faults", "outage"),
+        ("scenarios", "scenarios/quickstart.yaml"),
+    ],
+)
+def test_list_says_what_each_thing_is_in_one_line(what, name, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main.main(["list", what]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert len(lines[name]) > 10
+
+
+def test_a_list_of_nothing_says_so(tmp_path, capsys):
+    assert main.main(["list", "runs", "--runs", str(tmp_path)]) == 0
+    assert tuple(capsys.readouterr()) == ("", f"trunkline: there are no runs in {tmp_path}\n")
+
+
+def test_list_runs_shows_each_run_once_with_its_verdict(run_dir, capsys):
+    (run_dir.parent / "20260102-000000").mkdir()
+    assert main.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{run_dir}  pass",
+        f"{run_dir.parent / '20260102-000000'}  not finished",
+    ]
+    (run_dir / "verdict.json").write_text("[]")
+    assert main.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
+    assert capsys.readouterr().out.startswith(f"{run_dir}  not finished")
+
+
+def test_a_run_that_goes_on_is_not_judged(run_dir, capsys):
+    (run_dir / "verdict.json").unlink()
+    (run_dir / "environment.json").write_text(json.dumps({"owner": Owner.me().tag}))
+    assert main.main(["report", str(run_dir)]) == 64
+    assert "this run goes on" in capsys.readouterr().err
+    assert not (run_dir / "verdict.json").exists()
+
+
+def test_a_page_of_several_runs_takes_no_other_files_place(run_dir, capsys):
+    log = run_dir / "events.jsonl"
+    before = log.read_bytes()
+    assert main.main(["report", str(run_dir), str(run_dir), "--out", str(log)]) == 64
+    assert "allowed is a name that ends in .html" in capsys.readouterr().err
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
+    from trunkline.harness.report import outputs
+
+    verdict = Verdict.of([Check("bytes are right", "unknown", "nothing was sent")])
+    seen = []
+    monkeypatch.setattr(
+        outputs, "build", lambda path, width: seen.append(path.resolve()) or verdict
+    )
+    runs = str(run_dir.parents[1])
+    name = "quickstart" if by_name else str(run_dir)
+    assert main.main(["report", name, "--runs", runs, "--quiet"]) == 2
+    assert seen == [run_dir.resolve()]
+    assert capsys.readouterr().out.startswith("unknown  ")
+
+
+def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, capsys):
+    from trunkline.harness.report import outputs
+
+    seen = []
+    monkeypatch.setattr(outputs, "compare", lambda folders, file: seen.append((folders, file)))
+    command = ["report", str(run_dir), "quickstart", "--runs", str(run_dir.parents[1])]
+    assert main.main([*command, "--out", str(tmp_path / "page.html")]) == 0
+    assert seen == [([run_dir, run_dir.parent / "latest"], tmp_path / "page.html")]
+    assert capsys.readouterr().out == f"2 runs compared in {tmp_path}/page.html\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["trunkline", "rep"], ["report", "reproduce"]),
+        (["trunkline", "list", "pl"], ["plans"]),
+        (["trunkline", "run", "--s"], ["--set", "--seed", "--ssh-config"]),
+        (["trunkline", "kernel", "b"], ["build"]),
+        (["trunkline", "run", "scenarios/qu"], []),
+    ],
+)
+def test_bash_completes_commands_options_and_fixed_words(typed, words, capsys):
+    assert main.main(["completion"]) == 0
+    ask = f"COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _trunkline"
+    script = f'{capsys.readouterr().out}\n{ask}\necho "${{COMPREPLY[@]}}"'
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == words
+    assert not told.stderr
+
+
+def test_every_command_shows_what_it_is_for(capsys):
+    for verb, module in commands().items():
+        assert main.main([verb, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert module.EPILOG.splitlines()[-1] in told
+        assert len(told.splitlines()) > 8
+
+
+@pytest.mark.parametrize(
+    ("value", "dimension", "text"),
+    [
+        (1001.0, units.TIME_S, "16.68 min"),
+        (0.0123456, units.TIME_S, "12.35 ms"),
+        (563_454_480, units.SIZE_BYTES, "563.5 MB"),
+        (0.0, units.RATE_MBPS, "0 Mbit/s"),
+    ],
+)
+def test_quantities_are_short_for_people(value, dimension, text):
+    assert progress.short(value, dimension) == text
+
+
+def test_kernel_path_is_one_line(capsys):
+    assert main.main(["kernel", "path"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_help_and_version_end_well(capsys):
+    assert main.main(["--help"]) == 0
+    assert "trunkline run scenarios/quickstart.yaml" in capsys.readouterr().out
+    assert main.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("trunkline ")
+
+
+def test_output_that_nobody_reads_is_no_error():
+    command = [sys.executable, "-m", "trunkline.harness.commands.main", "schema"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert (process.returncode, err) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("now", "stop", "share"),
+    [
+        (Progress(), Stop(rounds=10), 0.0),
+        (Progress(rounds=20), Stop(rounds=10), 0.5),
+        (Progress(virtual_s=10, tasks=9), Stop(time_s=100, tasks=10), 0.9),
+        (Progress(accuracy_percent=60), Stop(accuracy_percent=80), 0.75),
+        (Progress(), Stop(accuracy_percent=80), 0.0),
+        (Progress(tasks=12), Stop(tasks=10), 1.0),
+    ],
+)
+def test_the_bar_follows_the_stop_condition_that_is_nearest(now, stop, share):
+    assert progress.fraction(now, stop, sites=4) == share
+
+
+def test_progress_names_every_number_and_what_it_runs_towards():
+    now = Progress(12.34, 30, 9, 123_456_789, 61.25)
+    stop = Stop(time_s=300, rounds=10, tasks=20, accuracy_percent=80)
+    assert progress.describe(now, stop, sites=4) == (
+        "12.3 s of 300 s, rounds 30 of 40, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
+    )
+
+
+def test_without_a_terminal_there_is_a_line_every_few_seconds_and_fewer_later():
+    times = iter([0.0, 1.0, 2.9, 3.0, 7.0, 1000.0, 1040.0, 1060.0])
+    screen = io.StringIO()
+    with progress.live(Console(file=screen, width=40), lambda: next(times)) as show:
+        for share, text in [(0, "a"), (0.1, "b"), (0.2, "c"), (0.5, "d"), (0.6, "d")]:
+            show(share, text)
+        for share, text in [(0.7, "e"), (0.8, "f"), (0.9, "g")]:
+            show(share, text)
+    assert screen.getvalue() == "  0% a\n 50% d\n 70% e\n 90% g\n"
+
+
+def test_on_a_terminal_there_is_one_line_that_goes_away():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, color_system=None)
+    with progress.live(console) as show:
+        show(0.5, "12 s")
+    assert " 50 % 12 s" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "trunkline.harness.commands.main", "show", QUICKSTART]
+    shown = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    shown.stdout.close()
+    assert shown.stderr.read() == b""
+    assert shown.wait() == 128 + signal.SIGPIPE
+    shown.stderr.close()

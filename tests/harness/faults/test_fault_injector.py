@@ -1,0 +1,115 @@
+"""A timeline carried out on the in-memory network, and what links were set to, read from a log."""
+
+import select
+import time
+
+from trunkline.harness.faults.fault_injector import Performer
+from trunkline.harness.faults.fault_syntax import parse
+from trunkline.harness.faults.timeline import Entry, Timeline
+from trunkline.harness.network.interface import InMemoryNetwork
+from trunkline.harness.record.fault_events import LinkChanged
+from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
+from trunkline.topologies.model import Link, Site, Topology
+
+TOPOLOGY = Topology(
+    "pair", (Site("a"), Site("b")), (Link("a", "b", 8.0, 10.0), Link("b", "a", 8.0, 10.0))
+)
+
+
+class Agents:
+    def __init__(self):
+        self.told = []
+
+    def kill(self, name, fault):
+        self.told.append(("kill", name, fault))
+        return True
+
+    def restart(self, name):
+        self.told.append(("restart", name))
+        return True
+
+    def pause(self, name):
+        self.told.append(("pause", name))
+        return False  # it has ended by itself
+
+    def resume(self, name):
+        self.told.append(("resume", name))
+        return True
+
+
+def performed(*lines):
+    """Each line is `seconds: fault`; the network, the agents and the log until nothing is due."""
+    entries = [
+        Entry(float(at_s), parse(text, TOPOLOGY))
+        for at_s, _, text in (line.partition(": ") for line in lines)
+    ]
+    network, agents, log = InMemoryNetwork(TOPOLOGY), Agents(), []
+    timeline = Timeline(TOPOLOGY, entries)
+    performer = Performer(
+        timeline, network, agents, lambda event, **more: log.append((event, more))
+    )
+    try:
+        assert not select.select([performer.fd], [], [], 0)[0]
+        performer.start(time.monotonic_ns())
+        while timeline.next_ns is not None:
+            assert select.select([performer.fd], [], [], 5)[0]
+            performer.wake()
+        states = [(network.topology, set(network.cuts))]
+        performer.finish()
+    finally:
+        performer.close()
+    return [*states, (network.topology, network.cuts)], agents.told, log
+
+
+def test_links_are_changed_and_cut_and_everything_is_logged_and_undone():
+    (during, after), told, log = performed("0: outage a -> b", "0.01: setlink b a rate=2 Mbit/s")
+    assert during[0].link("b", "a").rate_mbps == during[0].link("a", "b").rate_mbps == 2.0
+    assert during[1] == {(("a", "b"), "blackhole")}
+    assert after == (TOPOLOGY, set())
+    assert told == []
+    assert log[0] == (
+        "fault_started",
+        {
+            "fault": 0,
+            "verb": "outage",
+            "text": "outage a b one-way blackhole",
+            "targets": ["a -> b"],
+        },
+    )
+    values = {"src": "a", "dst": "b", "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    assert log[1] == ("link_changed", {**values, "rate_mbps": 8.0, "cuts": ["blackhole"]})
+    assert ("link_changed", {**values, "rate_mbps": 2.0, "cuts": ["blackhole"]}) in log
+    assert [more["fault"] for event, more in log if event == "fault_ended"] == [0, 1]
+
+
+def test_agents_are_told_and_what_had_no_effect_is_not_logged():
+    _, told, log = performed("0: kill a for 10 ms", "0: pause b")
+    assert told == [("kill", "a", 0), ("pause", "b"), ("restart", "a"), ("resume", "b")]
+    changes = [more["do"] for event, more in log if event == "agent_changed"]
+    assert changes == ["kill", "restart", "resume"]
+
+
+def changed(t_s, rate_mbps, delay_ms=10.0):
+    return LinkChanged(int(t_s * 1e9), "runner", "a", "b", rate_mbps, delay_ms, 0.0, 0.0, ())
+
+
+def test_a_links_rate_is_what_it_was_at_the_time():
+    history = History.of([changed(10, 16.0, 5.0), changed(20, 4.0, 20.0)])
+    conditions = Conditions.of(history, TOPOLOGY)
+    ends = ("a", "b")
+    assert [conditions.at(ends, t * 10**9).rate_mbps for t in (0, 9, 10, 19, 30)] == [
+        8,
+        8,
+        16,
+        16,
+        4,
+    ]
+    assert conditions.rates_mbps(10**10) == {("a", "b"): 16.0, ("b", "a"): 8.0}
+    assert conditions.capacity_bytes(ends, [(5 * 10**9, 25 * 10**9)]) == 5e6 + 20e6 + 2.5e6
+    assert conditions.capacity_bytes(ends, [(12 * 10**9, 13 * 10**9)]) == 2e6
+    assert conditions.least_delays_ms()[ends] == 5.0
+    assert conditions.slowdowns(ends, 0, 15 * 10**9) == 0
+    assert conditions.slowdowns(ends, 0, 25 * 10**9) == 1
+    assert conditions.mean_rate_mbps(ends, 20 * 10**9) == 12.0
+    assert conditions.mean_rate_mbps(("b", "a"), 20 * 10**9) == 8.0

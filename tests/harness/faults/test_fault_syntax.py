@@ -1,0 +1,358 @@
+"""The text of a fault and its value, both ways, what is refused, and what may come next."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.harness.faults.fault_syntax import complete, parse, summary, usage, write
+from trunkline.harness.faults.fault_types import (
+    VERBS,
+    Churn,
+    FaultError,
+    Flap,
+    Heal,
+    Isolate,
+    Kill,
+    Mend,
+    Outage,
+    Partition,
+    Pause,
+    Redraw,
+    Restart,
+    Resume,
+    SetLink,
+    Step,
+    Trace,
+)
+from trunkline.topologies.model import Link, Site, Topology
+
+SITES = ("oslo", "rome", "kyiv", "5")
+LINKS = [(a, b) for a in SITES for b in SITES if a != b and {a, b} != {"oslo", "5"}]
+TOPOLOGY = Topology("t", tuple(map(Site, SITES)), tuple(Link(a, b, 8.0, 10.0) for a, b in LINKS))
+FILES = {
+    "up.csv": "time,rate,delay,loss\n0,20\n1.5,30 Mbit/s,40,0.1\n",
+    "up.mahi": "1\n2\n2\n150\n",
+}
+
+SAME = [
+    ("outage oslo rome both blackhole for 5 s", Outage("oslo", "rome", for_s=5.0)),
+    ("outage oslo rome one-way blackhole", Outage("oslo", "rome", "one-way")),
+    ("isolate rome carrier for 500 ms", Isolate("rome", "carrier", 0.5)),
+    ("partition oslo,rome | kyiv blackhole", Partition((("oslo", "rome"), ("kyiv",)))),
+    ("flap rome 5 both carrier every 1 s for 60 s", Flap("rome", "5", 1.0, "both", "carrier", 60)),
+    (
+        "setlink oslo rome both rate=20Mbit/s delay=30ms loss=0.02%",
+        SetLink("oslo", "rome", rate_mbps=20.0, delay_ms=30.0, loss_percent=0.02),
+    ),
+    ("redraw rate=20..155Mbit/s every 180 s", Redraw(rate_mbps=(20.0, 155.0), every_s=180.0)),
+    (
+        "trace oslo rome 0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1% one-way",
+        Trace("oslo", "rome", (Step(0, 20), Step(1.5, 30, 40, 0.1))),
+    ),
+    ("kill controller for 2 s", Kill("controller", 2.0)),
+    ("pause kyiv", Pause("kyiv")),
+    ("resume kyiv", Resume("kyiv")),
+    ("restart 5", Restart("5")),
+    ("mend oslo rome", Mend("oslo", "rome")),
+    ("heal", Heal()),
+    (
+        "churn outages=30s kills=120s lasting=0.5..2s links=2 agents=1 total=20 seed=7 for 1 h",
+        Churn(30.0, None, 120.0, lasting_s=(0.5, 2.0), links=2, total=20, seed=7, for_s=3600.0),
+    ),
+    (
+        "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5",
+        Churn(pauses_s=30.0, among=("rome", "5")),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), SAME)
+def test_a_text_and_its_fault_are_one_another(text, fault):
+    assert parse(text, TOPOLOGY) == fault
+    assert write(fault) == text
+
+
+def test_every_verb_is_in_the_examples_above_and_has_help():
+    assert {text.split()[0] for text, _ in SAME} == set(VERBS)
+    for verb in VERBS:
+        assert usage(verb).startswith(verb)
+        assert summary(verb).endswith((".", ";", ":")) or len(summary(verb)) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("outage oslo rome", "outage oslo rome both blackhole"),
+        ("outage oslo -> rome for 5s", "outage oslo rome one-way blackhole for 5 s"),
+        ("outage oslo <-> rome carrier", "outage oslo rome both carrier"),
+        ("outage oslo rome for 5 s blackhole both", "outage oslo rome both blackhole for 5 s"),
+        ("partition oslo|rome,kyiv", "partition oslo | rome,kyiv blackhole"),
+        (
+            "setlink oslo rome rate=20 Mbit/s delay=1 s",
+            "setlink oslo rome both rate=20Mbit/s delay=1s",
+        ),
+        ("redraw rate=20Mbit/s..1Gbit/s", "redraw rate=20..1000Mbit/s"),
+        ("redraw rate=20..155 Mbit/s loss=0..1 %", "redraw rate=20..155Mbit/s loss=0..1%"),
+        (
+            "trace oslo -> rome up.csv",
+            "trace oslo rome 0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1% one-way",
+        ),
+        ("trace oslo rome up.mahi both", "trace oslo rome 0s:320kbit/s both"),
+    ],
+)
+def test_other_spellings_mean_the_same(text, same):
+    assert write(parse(text, TOPOLOGY, FILES.__getitem__)) == same
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a verb is missing: allowed is one of outage, isolate, partition,"),
+        ("outgae oslo rome", "outgae: did you mean outage? allowed is one of outage,"),
+        ("outage", "a site is missing: allowed is outage SITE SITE [both|one-way]"),
+        ("outage oslo paris", "paris: allowed is one of rome, kyiv"),
+        ("outage oslo 5", "5: allowed is one of rome, kyiv"),
+        (
+            "outage oslo rome twice",
+            "twice: allowed is one of both, one-way, blackhole, carrier, for",
+        ),
+        ("outage oslo rome for", "a time is missing: allowed is outage"),
+        ("outage oslo rome for 5", "for: 5: a unit is missing: allowed is a time such as 50 s"),
+        ("outage oslo rome for 5 s for 6 s", "for: this was said already: allowed is once"),
+        ("outage oslo -> rome carrier", "carrier one-way: allowed is both"),
+        ("flap oslo rome", "every TIME is missing: allowed is flap SITE SITE"),
+        ("flap oslo rome every 1 us", "1e-06 s: allowed is 1 ms or more"),
+        ("partition oslo | oslo", "site oslo is named twice: allowed is once"),
+        ("setlink oslo rome", "nothing to do: allowed is at least one of rate=, delay=, jitter="),
+        ("setlink oslo rome rate=fast", "rate: fast: allowed is a rate such as 50 Mbit/s"),
+        ("redraw rate=155..20 Mbit/s", "rate: 155..20Mbit/s: allowed is the smaller value first"),
+        ("kill paris", "paris: allowed is one of oslo, rome, kyiv, 5, controller"),
+        ("heal everything", "everything: allowed is nothing more"),
+        ("churn total=7", "nothing to do: allowed is at least one of outages=, pauses=, kills="),
+        ("churn kills=1 s among=oslo,oslo", "site oslo is named twice: allowed is once"),
+        ("churn kills=1 s among=oslo,paris", "paris: allowed is one of oslo, rome, kyiv, 5"),
+        ("churn kills=1 s links=few", "links: few: allowed is a whole number of 0 or more"),
+        (
+            "trace oslo rome up.csv",
+            "up.csv: allowed are a trace's steps: no files can be read here",
+        ),
+        ("trace oslo rome 0s:20Mbit/s,0s:30Mbit/s", "steps: 0 s after 0 s: allowed are times that"),
+        ("trace oslo rome 0s:0Mbit/s", "steps: rate_mbps 0.0: allowed is 0.001 to"),
+        ("trace oslo rome 9s:1Mbit/s every 9 s", "every 9 s: allowed is more than 9 s, its end"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_allowed(text, message):
+    with pytest.raises(FaultError) as refused:
+        parse(text, TOPOLOGY)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("setlink loss=101%", "loss_percent 101.0: allowed is 0 to 100"),
+        ("setlink jitter=3s delay=5s", "jitter_ms 3000.0: allowed is 0 to 2000"),
+        ("setlink jitter=11ms", "jitter_ms 11.0: allowed is 0 to the link's delay, 10.0 ms"),
+        ("setlink delay=100h", "delay_ms 360000000.0: allowed is 0 to 60000"),
+        ("setlink rate=0.00001Mbit/s", "rate_mbps 1e-05: allowed is 0.001 to 1000000"),
+        ("setlink rate=2000Gbit/s", "rate_mbps 2000000.0: allowed is 0.001 to 1000000"),
+        (
+            "setlink rate=1kbit/s",  # the link's default queue is 65,536 bytes
+            "queue_bytes 65536: allowed is 1514 (one packet) to 33750, what drains in 270 s at",
+        ),
+        ("redraw rate=0.00001..1Mbit/s", "rate_mbps 1e-05: allowed is 0.001 to 1000000"),
+        ("redraw rate=0.001..1Mbit/s", "queue_bytes 65536: allowed is 1514 (one packet) to"),
+        ("redraw loss=0..101%", "loss_percent 101.0: allowed is 0 to 100"),
+        ("trace 0s:1Mbit/s,1s:2e12Mbit/s", "steps: rate_mbps 2000000000000.0: allowed is"),
+        ("trace 0s:1Mbit/s:2h,1s:1Mbit/s", "steps: delay_ms 7200000.0: allowed is 0 to 60000"),
+    ],
+)
+def test_values_that_no_link_can_have_are_refused_in_a_topology_s_words(values, message):
+    verb, rest = values.split(" ", 1)
+    ends = "" if verb == "redraw" else "oslo rome "
+    with pytest.raises(FaultError) as refused:
+        parse(f"{verb} {ends}{rest}", TOPOLOGY)
+    assert str(refused.value).removeprefix("link oslo -> rome: ").startswith(message)
+
+
+def test_without_a_topology_every_site_may_be_meant():
+    assert parse("kill oslo") == Kill("oslo")
+
+
+def test_a_shorter_delay_takes_the_jitter_with_it():
+    links = [Link(a, b, 8.0, 10.0, jitter_ms=4.0) for a, b in LINKS]
+    jittery = Topology("t", tuple(map(Site, SITES)), tuple(links))
+    for text in ("setlink oslo rome delay=1ms", "redraw delay=0..9ms"):
+        parse(text, jittery)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("out", ("outage",)),
+        ("re", ("redraw", "resume", "restart")),
+        ("outage ", SITES),
+        ("outage oslo ", ("rome", "kyiv")),
+        ("outage oslo rome ", ("both", "one-way", "blackhole", "carrier", "for")),
+        ("outage oslo rome carrier f", ("for",)),
+        ("kill c", ("controller",)),
+        ("partition oslo,r", ("oslo,rome",)),
+        ("partition oslo | ky", ("kyiv",)),
+        ("setlink oslo rome ra", ("rate=",)),
+        ("flap oslo rome e", ("every",)),
+        ("paris ", ()),
+        ("outage paris ", ()),
+        ("heal ", ()),
+    ],
+)
+def test_an_unfinished_text_is_completed(text, words):
+    assert complete(text, TOPOLOGY) == words
+
+
+sites = st.sampled_from(SITES)
+pairs = st.sampled_from(LINKS)
+times_s = st.none() | st.floats(0.001, 1e6)
+hows = st.sampled_from(["blackhole", "carrier"])
+ranges = st.tuples(st.floats(0.01, 10), st.floats(10, 1e5))
+faults = st.one_of(
+    st.builds(
+        lambda p, d, t: Outage(*p, direction=d, for_s=t),
+        pairs,
+        st.sampled_from(["both", "one-way"]),
+        times_s,
+    ),
+    st.builds(
+        lambda p, h, e, t: Flap(*p, e, "both", h, t), pairs, hows, st.floats(0.001, 1e6), times_s
+    ),
+    st.builds(Isolate, sites, hows, times_s),
+    st.builds(
+        lambda p, *v: SetLink(*p, "both", *v),
+        pairs,
+        st.floats(1e-6, 1e6),
+        times_s,
+        times_s,
+        times_s,
+        times_s,
+    ),
+    st.builds(Redraw, ranges, st.none() | ranges, st.none() | ranges, times_s, times_s),
+    st.builds(Kill, sites | st.just("controller"), times_s),
+    st.builds(
+        Churn,
+        st.floats(0.001, 1e6),
+        times_s,
+        times_s,
+        times_s,
+        ranges,
+        st.integers(0, 99),
+        st.integers(0, 99),
+        st.none() | st.integers(0, 99),
+    ),
+)
+
+
+@given(faults)
+def test_what_is_written_is_read_back(fault):
+    assert parse(write(fault)) == fault
+
+
+words = st.sampled_from(
+    [
+        *VERBS,
+        *SITES,
+        "both",
+        "carrier",
+        "for",
+        "every",
+        "5",
+        "s",
+        "rate=2..3Mbit/s",
+        ",",
+        "|",
+        "->",
+        "=",
+    ]
+)
+
+
+@given(st.lists(words, max_size=8).map(" ".join))
+def test_any_words_are_a_fault_or_refused(text):
+    fault = None
+    with contextlib.suppress(FaultError):
+        fault = parse(text, TOPOLOGY)
+    assert fault is None or parse(write(fault), TOPOLOGY) == fault
+    assert all(isinstance(word, str) for word in complete(text, TOPOLOGY))
+
+
+def steps_of(text):
+    return parse("trace oslo rome f", TOPOLOGY, lambda _: text).steps
+
+
+def test_a_csv_trace_s_first_row_names_its_columns_in_any_order():
+    assert steps_of("time,rate,loss\n0,20,1\n2,30") == (
+        Step(0.0, 20.0, None, 1.0),
+        Step(2.0, 30.0),
+    )
+    assert steps_of("Rate, Time\n20,0") == (Step(0.0, 20.0),)
+    assert steps_of("# seconds, Mbit/s\n0,20,,1") == (Step(0.0, 20.0, None, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "steps"),
+    [
+        ([1], (Step(0.0, 12.0),)),  # one packet in every ms, as mahimahi repeats it
+        (range(1, 1002, 50), (Step(0.0, 0.24), Step(0.9, 36 / 101))),  # 3 packets in 101 ms
+        ([*range(1, 101), 300], (Step(0.0, 12.0), Step(0.1, 0.12))),  # none in 101..200
+    ],
+)
+def test_the_last_mahimahi_window_is_never_a_short_one_and_an_empty_one_has_a_packet(
+    times_ms, steps
+):
+    assert steps_of("\n".join(map(str, times_ms))) == steps
+
+
+def test_a_mahimahi_file_says_how_many_packets_may_pass_in_each_tenth_of_a_second():
+    lines = [str(ms) for ms in range(1, 101)] + ["101"] * 50 + ["200"]
+    trace = parse("trace oslo rome f", TOPOLOGY, lambda _: "\n".join(lines))
+    assert trace.steps == (Step(0.0, 12.0), Step(0.1, 6.12))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "f: empty: allowed is CSV (time,rate[,delay[,loss]]) or mahimahi"),
+        ("time,rate", "f:1: no rows: allowed is one or more"),
+        ("0,20\n1", "f:2: no rate: allowed are time,rate[,delay[,loss]]"),
+        ("0,20\n,20", "f:2: no time: allowed are time,rate[,delay[,loss]]"),
+        ("time,rate\n0,20,1", "f:2: 3 columns: allowed are time,rate"),
+        ("time,rate,jitter\n0,20,1", "f:1: columns time,rate,jitter: allowed are time and rate,"),
+        ("time,delay\n0,20", "f:1: columns time,delay: allowed are time and rate,"),
+        ("time,rate,rate\n0,20,1", "f:1: columns time,rate,rate: allowed are time and rate,"),
+        ("time,rate\n0,20\n1,x", "f:3: x: allowed is a rate such as 50 Mbit/s"),
+        ("0,20\n1,-5", "f:2: -5: allowed is a rate of 0 or more"),
+        ("0,20\n0,30", "f:2: 0 s after 0 s: allowed are times that grow"),
+        ("0,20,1,101", "f:1: loss_percent 101.0: allowed is 0 to 100"),
+        ("0,10\n1,1e12", "f:2: rate_mbps 1000000000000.0: allowed is 0.001 to 1000000"),
+        ("0,0.0001", "f:1: rate_mbps 0.0001: allowed is 0.001 to 1000000"),
+        ("0,10,1e9", "f:1: delay_ms 1000000000.0: allowed is 0 to 60000"),
+        ("5\n4", "f:2: 4 after 5: allowed are times that do not fall"),
+        ("1\n2\nx", "f:3: x: allowed is time,rate[,delay[,loss]], or mahimahi's whole millisec"),
+        ("0;10", "f:1: 0;10: allowed is time,rate[,delay[,loss]], or mahimahi's whole millisec"),
+        ("1\n86400001", "f:2: 86400001: allowed is up to 86400000 ms, a day"),
+        ("999999999999", "f:1: 999999999999: allowed is up to 86400000 ms, a day"),
+        ("0", "f:1: 0: allowed is a last time of 1 ms or more"),
+    ],
+)
+def test_a_trace_that_is_none_is_refused_with_its_line(text, message):
+    with pytest.raises(FaultError) as refused:
+        parse("trace oslo rome f", TOPOLOGY, lambda _: text)
+    assert str(refused.value).startswith(message)
+
+
+def test_the_manual_lists_every_verb_with_its_usage_and_help():
+    text = (Path(__file__).parents[3] / "docs" / "timeline.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    escaped = {verb: usage(verb).replace("|", "\\|") for verb in VERBS}
+    assert rows == [f"| `{escaped[verb]}` | {summary(verb)} |" for verb in VERBS]

@@ -1,0 +1,181 @@
+"""The embedded kernel runs a program like a subprocess, in a world of its own."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from trunkline.harness.kernel import KernelError, boot
+
+
+def test_the_program_is_root_inside_and_its_output_and_exit_code_come_out(embedded):
+    completed = embedded.script("import os; print('uid', os.getuid()); raise SystemExit(7)")
+    assert (completed.code, completed.output) == (7, "uid 0\n")
+
+
+def test_a_program_that_a_signal_ended_counts_as_128_and_its_number(embedded):
+    completed = embedded.script("import os; os.kill(os.getpid(), 9)")
+    assert completed.code == 128 + signal.SIGKILL
+
+
+def test_a_program_that_does_not_exist_is_exit_code_127_with_the_reason(embedded, tmp_path):
+    completed = embedded.run(["no-such-program"], cwd=tmp_path)
+    assert completed.code == 127
+    assert completed.output == (
+        f"cannot run no-such-program in {tmp_path}: No such file or directory\n"
+    )
+
+
+def test_of_the_environment_only_what_was_asked_for_reaches_the_program(
+    embedded, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SECRET", "of the host")
+    completed = embedded.run(
+        [
+            "sh",
+            "-c",
+            "pwd; echo $COLOUR $OMP_NUM_THREADS $PYTHONHASHSEED $HOME $SECRET;"
+            "cat /sys/module/tcp_cubic/parameters/hystart",
+        ],
+        cwd=tmp_path,
+        env={"COLOUR": "deep blue"},
+        parameters=["tcp_cubic.hystart=0"],
+    )
+    assert completed.output == f"{tmp_path}\ndeep blue 1 0 /run/tmp\n0\n"
+
+
+def test_output_is_the_program_s_bytes_however_many():
+    expected = bytes(range(256)) * 16384
+    chunks = []
+    source = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 16384)"
+    code = boot.run([sys.executable, "-c", source], on_output=chunks.append, timeout_s=60)
+    assert code == 0
+    assert b"".join(chunks) == expected
+
+
+def test_output_comes_out_while_the_program_still_runs(tmp_path):
+    """The program waits for a file that only its own output makes us write."""
+    source = (
+        "import pathlib, time\n"
+        "print('ask')\n"
+        "while not pathlib.Path('answer').exists(): time.sleep(0.1)\n"
+    )
+
+    def answer(data):
+        if b"ask" in data:
+            (tmp_path / "answer").touch()
+
+    argv = [sys.executable, "-c", source]
+    assert boot.run(argv, cwd=tmp_path, on_output=answer, timeout_s=60) == 0
+
+
+def files_of_the_guest():
+    Path("/run/mine").write_text("x")
+    Path("/dev/shm/mine").write_text("x")
+    Path(os.environ["TMPDIR"], "mine").write_text("x")
+    return [Path("/proc/self/status").exists(), Path("/sys/class/net/lo").exists()]
+
+
+def test_scratch_folders_are_the_guest_s_own(embedded):
+    assert embedded.call(files_of_the_guest) == [True, True]
+    assert not Path("/run/mine").exists()
+    assert not Path("/dev/shm/mine").exists()
+    assert not Path(boot.ENVIRONMENT["TMPDIR"], "mine").exists()
+
+
+@pytest.mark.parametrize("covered", ["/dev/shm", "/tmp"])
+def test_what_is_written_in_the_working_folder_stays_on_the_host(embedded, covered, tmp_path):
+    folder = Path(covered, f"trunkline test {os.getpid()}", "a", "b")
+    folder.mkdir(parents=True)
+    try:
+        assert embedded.run(["sh", "-c", "echo kept > file"], cwd=folder).code == 0
+        assert (folder / "file").read_text() == "kept\n"
+    finally:
+        (folder / "file").unlink(missing_ok=True)
+        for parent in (folder, folder.parent, folder.parent.parent):
+            parent.rmdir()
+
+
+def test_a_working_folder_that_does_not_exist_is_an_error(embedded, tmp_path):
+    with pytest.raises(KernelError, match="nowhere: the guest needs this folder"):
+        embedded.run(["true"], cwd=tmp_path / "nowhere")
+
+
+def test_no_room_for_the_guest_s_memory_is_an_error_that_names_what_was_tried(embedded):
+    with pytest.raises(KernelError, match=r"no place .* /dev/shm has \d+ MB free.*remedy: "):
+        embedded.run(["true"], memory_mb=100_000_000)
+
+
+def open_many(folder, count):
+    with contextlib.ExitStack() as files:
+        for number in range(count):
+            files.enter_context(Path(folder, str(number)).open("w"))
+        return count
+
+
+def test_a_guest_may_have_thousands_of_the_host_s_files_open(embedded, tmp_path):
+    assert embedded.call(open_many, str(tmp_path), 3000) == 3000
+
+
+def sleep_for(seconds):
+    began_ns = time.monotonic_ns()
+    time.sleep(seconds)
+    return (time.monotonic_ns() - began_ns) / 1e9, time.time()
+
+
+def test_ten_minutes_of_virtual_sleep_take_seconds(embedded):
+    began_s = time.monotonic()
+    slept_s, calendar_s = embedded.call(sleep_for, 600)
+    assert slept_s == pytest.approx(600, abs=0.001)
+    assert calendar_s == pytest.approx(boot.VIRTUAL_EPOCH_S + boot.SETTLE_S + 600, abs=0.1)
+    assert time.monotonic() - began_s < 30
+
+
+def test_the_real_clock_is_the_host_s(embedded):
+    began_s = time.time()
+    slept_s, calendar_s = embedded.call(sleep_for, 0.5, clock="real")
+    assert 0.5 <= slept_s < 5
+    assert began_s < calendar_s < time.time()
+    assert time.time() - began_s >= 0.5
+
+
+DRAWS = """
+import os, socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+time.sleep(10)
+print(os.urandom(8).hex(), listener.getsockname(), client.getsockname(), time.monotonic_ns())
+"""
+
+
+def test_the_seed_decides_every_random_draw_and_every_nanosecond(embedded):
+    first, second, other = (embedded.script(DRAWS, seed=seed) for seed in (7, 7, 8))
+    assert first.code == 0
+    assert first == second
+    assert first != other
+
+
+def test_guests_run_side_by_side(embedded):
+    """Each guest waits until the host has heard of both."""
+    heard = threading.Barrier(2, timeout=60)
+    codes = {}
+
+    def run(name):
+        def answer(data):
+            if b"\n" in data:
+                heard.wait()
+
+        argv = [sys.executable, "-c", "print('up')"]
+        codes[name] = boot.run(argv, on_output=answer, timeout_s=60)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes == {"a": 0, "b": 0}

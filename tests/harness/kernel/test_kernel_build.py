@@ -1,0 +1,146 @@
+"""The kernel is built once into a cache, in one piece or not at all.
+
+Except for the first test, the build tools here are stand-ins, each a few lines of shell.
+"""
+
+import threading
+
+import pytest
+
+from trunkline.harness.kernel import KernelError, build
+
+TOOLS = {
+    "tar": "cp $0 source",
+    "patch": "true",
+    "make": """
+        case "$*" in
+            *allnoconfig*) cp {config} .config ;;
+            *) echo "  CC      init/main.o"; echo "  AS      arch/x86/um/checksum.o"
+               echo "  LINK    linux"
+               printf '#!/bin/sh\\necho 6.12.1\\n' > linux
+               chmod +x linux ;;
+        esac
+    """,
+    "strip": "true",
+}
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with stand-in tools and an empty cache; a function that replaces one tool."""
+    source = tmp_path / "linux-source.tar.xz"
+    source.touch()
+    monkeypatch.setattr(build, "SOURCE", source)
+    monkeypatch.setattr(build, "CONFIG", tmp_path / "um.config")
+    build.CONFIG.write_text("CONFIG_NET=y\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    def install(name, script):
+        (tmp_path / name).write_text("#!/bin/sh\nset -e\n" + script)
+        (tmp_path / name).chmod(0o755)
+
+    for name, script in TOOLS.items():
+        install(name, script.replace("{config}", str(build.CONFIG)))
+    return install
+
+
+def cached_files():
+    folder = build.path().parent
+    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+
+
+def test_the_real_kernel_is_built_or_cached_and_names_its_version(embedded):
+    status = build.status()
+    assert status.path == build.ensure()
+    assert status.version is not None
+    assert status.version.startswith("6.12.")
+
+
+def test_a_build_lands_in_the_cache_and_the_next_one_has_nothing_to_do(machine):
+    assert build.status().version is None
+    kernel = build.ensure()
+    assert kernel == build.path()
+    assert build.status().version == "6.12.1"
+    assert cached_files() == ["linux", "lock"]
+    machine("make", "exit 1")
+    assert build.ensure() == kernel
+
+
+def test_progress_goes_from_0_to_100_percent_and_says_what_is_done(machine):
+    steps = []
+    build.ensure(steps.append)
+    assert [step.doing for step in steps] == [
+        "unpacking linux-source.tar.xz",
+        "configuring",
+        "compiling init/main.o",
+        "compiling arch/x86/um/checksum.o",
+        "done",
+    ]
+    percents = [step.percent for step in steps]
+    assert (percents[0], percents[-1]) == (0, 100)
+    assert percents == sorted(percents)
+
+
+def test_other_options_are_another_kernel(machine):
+    first = build.path()
+    build.CONFIG.write_text("CONFIG_NET=y\nCONFIG_VETH=y\n")
+    assert build.path() != first
+
+
+def test_missing_tools_and_source_are_named_with_the_command_that_installs_them(
+    machine, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    build.SOURCE.unlink()
+    with pytest.raises(KernelError) as error:
+        build.ensure()
+    assert str(error.value) == (
+        "cannot build the embedded kernel: missing bc bison flex gcc xz-utils linux-source-6.12; "
+        "remedy: sudo apt-get install bc bison flex gcc xz-utils linux-source-6.12"
+    )
+
+
+def test_an_option_that_the_source_does_not_take_is_an_error(machine):
+    machine("make", "echo CONFIG_OTHER=y > .config")
+    with pytest.raises(KernelError, match="does not take CONFIG_NET=y"):
+        build.ensure()
+    assert cached_files() == ["lock"]
+
+
+def test_a_failing_step_is_an_error_with_its_last_lines_and_leaves_nothing(machine):
+    machine("tar", "echo 'No space left on device'; exit 2")
+    with pytest.raises(KernelError, match=r"tar .* ended with code 2:\nNo space left on device"):
+        build.ensure()
+    assert cached_files() == ["lock"]
+
+
+def test_what_a_killed_builder_left_is_removed(machine):
+    abandoned = build.path().parent / "build-killed"
+    abandoned.mkdir(parents=True)
+    build.ensure()
+    assert not abandoned.exists()
+
+
+def test_two_builders_at_once_build_once(machine, tmp_path):
+    """The first builder's tar waits until the second one says that it waits."""
+    second_waits = tmp_path / "second-waits"
+    machine("tar", f"while [ ! -e {second_waits} ]; do sleep 0.01; done; echo >> {tmp_path}/built")
+
+    def second_progress(progress):
+        if progress.doing.startswith("waiting"):
+            second_waits.touch()
+
+    started = threading.Event()
+    first = threading.Thread(target=build.ensure, args=(lambda _: started.set(),))
+    first.start()
+    started.wait(timeout=10)
+    build.ensure(second_progress)
+    first.join()
+    assert (tmp_path / "built").read_text() == "\n"
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(machine, tmp_path):
+    (tmp_path / "cache").write_text("not a folder")
+    with pytest.raises(KernelError, match=r"cannot build the embedded kernel: .*Not a directory"):
+        build.ensure()

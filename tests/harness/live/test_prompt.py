@@ -1,0 +1,314 @@
+"""The shell and `inject`: a session typed through a pipe, replayed; and the parts of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from command_line import command
+
+from trunkline.harness.commands import main
+from trunkline.harness.faults.fault_syntax import parse as parse_fault
+from trunkline.harness.faults.fault_types import VERBS
+from trunkline.harness.faults.timeline import Timeline
+from trunkline.harness.live import control_socket, prompt
+from trunkline.harness.live.control_socket import Desk
+from trunkline.harness.live.live_state import Situation, rates_mbps
+from trunkline.harness.live.request_queue import FOLDER, Inbox, Outbox
+from trunkline.harness.network import mininet_cli
+from trunkline.harness.network.interface import LinkCounters
+from trunkline.harness.scenario.loading import load, parse
+
+ROOT = Path(__file__).parents[3]
+SMALL = """
+name: small
+topology: {builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}
+workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s]}
+scheme: {policy: preduce, plan: crew, chunk: 64 KiB, p: 3}
+stop: {time: 30 s}
+outputs: {plots: false}
+"""
+
+
+def faults(run_dir: Path) -> list[tuple[str, int]]:
+    """What happened in a run, and how many nanoseconds after its first task started."""
+    log = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    start_ns = next(each["t_ns"] for each in log if each["event"] == "task_started")
+    return [
+        (each["text"], each["t_ns"] - start_ns) for each in log if each["event"] == "fault_started"
+    ]
+
+
+def lasted_ns(run_dir: Path, fault: int) -> int:
+    log = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    start_ns, end_ns = (each["t_ns"] for each in log if each.get("fault") == fault)
+    return int(end_ns - start_ns)
+
+
+def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    runs = str(tmp_path / "runs")
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("step 1 s\noutage n1 n2  # they part\nn2 sleep 1000 &\nstatus\n")
+        process.stdin.flush()
+        said = {}
+        while not said or "Mbit/s" not in said:
+            about, _, text = process.stdout.readline().rstrip().partition("  ")
+            said[about] = text.strip()
+        held = main.main(["inject", "small", "setlink n1 n3 rate=5Mbit/s", "--runs", runs])
+        wrong = main.main(["inject", "small", "outage", "n1", "n9", "--runs", runs])
+        early = str(tmp_path / "early.yaml")
+        kept = main.main(["inject", "small", "save", early, "--runs", runs])
+        injected = capsys.readouterr()
+        process.stdin.write(
+            "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n"
+        )
+        process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
+        process.stdin.close()
+        out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
+    assert process.returncode == 0, err
+    assert said["fault 0"].startswith("outage n1 n2 both blackhole, since 0.")
+    assert said["n1 -> n2"] == "blackhole"
+    assert said["time"].startswith("1.0")
+    assert (held, wrong, kept) == (0, 64, 0)
+    assert len(load(early).timeline) == 2
+    assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
+    assert injected.err == "trunkline: n9: allowed is one of n2, n3, n4\n"
+    assert "64 bytes from 10.0.0.3" in out
+    assert (
+        len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
+        == 2
+    )
+    assert "watch: 1: a unit is missing" in err
+    assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
+    assert "'\\x00.csv': cannot read: embedded null byte" in err
+    assert err.endswith("status: not done: the run is over\n")
+    assert "the run is ending: somebody asked for it" in out
+    assert out.splitlines()[-1].startswith("pass  ")
+
+    first = tmp_path / "runs/small/latest"
+    assert not (first / FOLDER).exists()
+    assert not (first / control_socket.LINK).is_symlink()
+    assert main.main(["inject", str(first), "heal"]) == 64
+    assert "this run has ended" in capsys.readouterr().err
+    text = (tmp_path / "saved.yaml").read_text()
+    assert "# not repeated: at 1 s: n2 sleep 1000 &\n" in text
+    with command(tmp_path, "run", "saved.yaml", "--quiet") as process:
+        assert process.wait() == 0
+    typed, replayed = faults(first), faults(tmp_path / "runs/saved/latest")
+    assert typed.pop()[0] == "heal"  # of `exit`
+    assert [fault for fault, _ in typed] == [
+        "outage n1 n2 both blackhole",
+        "setlink n1 n3 both rate=5Mbit/s",
+        "outage n2 n4 both blackhole for 1 ms",
+        "mend n1 n2",
+    ]
+    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
+    assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
+    for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
+        assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
+def test_on_the_host_nothing_that_was_typed_at_a_site_lives_on(tmp_path):
+    text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
+    (tmp_path / "small.yaml").write_text(text)
+    seconds = str(10**6 + os.getpid())
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        out, err = process.communicate(
+            f"n1 sleep {seconds} &\nsh sleep {seconds} &\nn1 ping -c1 n2\nlink n1 n2 down\n"
+            "step 1 s\nports\nlink n1 n2 up\nexit\n"
+        )
+    assert "64 bytes from 10.0.0.2" in out
+    assert "outage n1 n2 both carrier\nmend n1 n2\n" in out
+    assert "step: the clock runs: only a virtual clock stands still" in err
+    assert "ports: there are no switches" in err
+    commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    assert not [each for each in commands if seconds.encode() in each.split(b"\0")]
+
+
+# -- the desk ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def program():
+    """A program that notes what is done to it."""
+    done: list[str] = []
+    return SimpleNamespace(
+        done=done,
+        nudge=lambda: done.append("nudge"),
+        pause=lambda: done.append("pause"),
+        resume=lambda: done.append("resume"),
+    )
+
+
+def served(place: Desk) -> None:
+    """Everything that is there to be read at a desk, once."""
+    for act in list(place.handles().values())[1:]:
+        act()
+
+
+def test_the_socket_of_a_run_is_its_owners_alone_however_long_the_name_of_its_folder(
+    tmp_path, program, monkeypatch
+):
+    run_dir = tmp_path / ("long" * 30)
+    run_dir.mkdir()
+    with Desk(run_dir) as place:
+        place.began(program)
+        assert stat.S_IMODE((run_dir / control_socket.LINK).stat().st_mode) == 0o700
+        with control_socket.reach(run_dir) as mine:
+            place._accept()
+            assert len(place.handles()) == 2
+            mine.sendall(b"no json\n")
+            served(place)
+            assert b"allowed is a JSON object per line" in mine.recv(1000)
+        monkeypatch.setattr(control_socket.os, "geteuid", lambda: 12345)
+        with control_socket.reach(run_dir) as stranger:
+            place._accept()
+            assert stranger.recv(1) == b""
+    assert list(run_dir.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        control_socket.reach(run_dir)
+
+
+def test_a_line_waits_until_the_session_takes_any_and_its_answer_finds_back(tmp_path, program):
+    inbox = Inbox(tmp_path / FOLDER)
+    with Desk(tmp_path) as place:
+        place.began(program)
+        with control_socket.reach(tmp_path) as sock:
+            place._accept()
+            sock.sendall(b'{"line": "heal", "cwd": "/"}\n')
+            served(place)
+            assert (inbox.take(), program.done) == (None, [])
+            place.hear({"open": True, "hold": False})
+            assert inbox.take() == {"line": "heal", "cwd": "/"}
+            place.hear({"answer": 1, "done": True, "text": "", "t_s": 1.5})
+            assert json.loads(sock.recv(1000)) == {"done": True, "text": "", "t_s": 1.5}
+            sock.sendall(b'{"line": "n1 ping n2"}\n')
+            served(place)
+        served(place)
+        assert inbox.take() == {"line": "n1 ping n2"}
+        assert inbox.take() == {"interrupt": 2}  # who asked has gone
+    assert program.done == ["nudge", "nudge", "nudge"]
+
+
+def test_a_world_that_stands_still_is_frozen_until_the_next_line(tmp_path, program):
+    ours, theirs = socket.socketpair()
+    inbox = Inbox(tmp_path / FOLDER)
+    with Desk(tmp_path, ours) as place:
+        place.began(program)
+        place.hear({"open": True, "hold": True})
+        place.hear({"prompt": 0.0, "taken": 0})
+        assert program.done == ["pause"]
+        theirs.sendall(b'{"line": "step 1 s"}\n')
+        served(place)
+        assert program.done == ["pause", "resume"]
+        place.hear({"prompt": 0.0, "taken": 0})  # said before the session saw the line
+        assert program.done == ["pause", "resume"]
+        assert inbox.take() == {"line": "step 1 s"}
+        theirs.close()
+        served(place)
+        assert inbox.take() == {"interrupt": 1}
+        assert inbox.take() == {"line": "exit"}  # with its front end, the shell's run ends
+
+
+def test_requests_are_taken_once_and_in_their_order(tmp_path):
+    inbox, outbox = Inbox(tmp_path), Outbox(tmp_path)
+    assert inbox.take() is None
+    assert [outbox.put({"line": word}) for word in ("a", "ü")] == [1, 2]
+    assert [inbox.take(), inbox.take(), inbox.take()] == [{"line": "a"}, {"line": "ü"}, None]
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the front end -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def front():
+    ours, theirs = socket.socketpair()
+    yield prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    ours.close()
+    theirs.close()
+
+
+def test_words_are_completed(front):
+    assert front.completenames("out") == ["outage "]
+    assert front.completenames("st") == ["status ", "step "]
+    assert front.completenames("n1") == ["n1 "]
+    line = "setlink n1 n2 r"
+    assert front.completedefault("r", line, len(line) - 1, len(line)) == ["rate="]
+    line = "n1 ping n"
+    assert front.completedefault("n", line, 8, 9) == ["n1 ", "n2 ", "n3 ", "n4 "]
+    assert front.completedefault("he", "help he", 5, 7) == ["heal ", "help "]
+
+
+def test_every_verb_has_help(front, capsys):
+    for verb in (*VERBS, *prompt.OWN, *mininet_cli.verbs()):
+        front.do_help(verb)
+        said = capsys.readouterr()
+        assert len(said.out) > 10
+        assert said.err == ""
+    front.do_help("")
+    assert "faults: churn flap" in capsys.readouterr().out
+    front.do_help("ports")
+    assert "there is no such verb" in capsys.readouterr().err
+
+
+def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
+    timeline = [{"at": "1 s", "do": "outage n1 n2 both blackhole for 2 s"}]
+    session = {"timeline": timeline, "end_s": 12.5, "notes": ["at 3 s: n1 ping n2"]}
+    path = tmp_path / "mine.yaml"
+    path.write_text(prompt.saved(parse(SMALL, "small.yaml"), "mine", session))
+    scenario = load(path)
+    assert (scenario.name, scenario.stop.time_s) == ("mine", 12.5)
+    assert [entry.at_s for entry in scenario.timeline] == [1.0]
+    assert path.read_text().startswith("# not repeated: at 3 s: n1 ping n2\n")
+
+
+# -- status ------------------------------------------------------------------------------------
+
+
+def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
+    topology = parse(SMALL, "small.yaml").topology
+    situation = Situation(topology.site_names)
+    timeline = Timeline(topology)
+    timeline.begin(parse_fault("setlink n1 -> n2 rate=5Mbit/s", topology), 0)
+    timeline.begin(parse_fault("outage n3 n4 one-way", topology), 0)
+    second = 10**9
+    for event in (
+        {"t_ns": 0, "site": "n4", "event": "compute_started", "iteration": 1},
+        {"t_ns": second, "site": "n3", "event": "ready", "iteration": 1},
+        {"t_ns": second, "site": "controller", "event": "task_started", "task": 7, "group": "12"},
+        {"t_ns": second, "site": "runner", "event": "fault_started", "fault": 0},
+        {"t_ns": second, "site": "controller", "event": "task_started", "task": 8, "group": "34"},
+        {"t_ns": 2 * second, "site": "1", "event": "task_finished", "task": 7},
+        {"t_ns": 2 * second, "site": "3", "event": "ready", "iteration": 2},
+        {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "4", "do": "kill"},
+        {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "n4", "do": "kill"},
+    ):
+        situation.update(event)
+    counted = {("n1", "n2"): LinkCounters(0, 0, 0)}, {("n1", "n2"): LinkCounters(250_000, 9, 0)}
+    rates = rates_mbps(*counted, 2.0)
+    assert situation.lines(3 * second, timeline.going, timeline.changed, rates, 2.0) == [
+        ("done", "0 tasks, 0 rounds"),
+        ("task 7", "1 2, for 2.0 s; waits for 2"),
+        ("sites", "not begun: n1, n2"),
+        ("sites", "waiting for a group: n3 (2.0 s)"),
+        ("sites", "computing: n4"),
+        ("fault 0", "setlink n1 n2 one-way rate=5Mbit/s, since 2.0 s"),
+        ("fault 1", "outage n3 n4 one-way blackhole, since 0.0 s"),
+        ("4", "dead"),
+        ("n4", "dead"),
+        ("n1 -> n2", f"rate 5 Mbit/s (as built {topology.link('n1', 'n2').rate_mbps:g} Mbit/s)"),
+        ("n3 -> n4", "blackhole"),
+        ("Mbit/s", "n1 -> n2 1.0 (over the last 2.0 s)"),
+    ]
+    assert rates_mbps(*counted, 0.0) == {}

@@ -1,0 +1,38 @@
+"""The fidelity self-check as a whole, in the embedded kernel."""
+
+import contextlib
+from datetime import datetime
+
+from burning import all_processors_busy
+
+from trunkline.harness.measure import self_check
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.scenario.loading import parse
+
+PAIR = """
+name: pair
+topology:
+  builder: explicit
+  sites: [a, b]
+  links:
+  - {src: a, dst: b, rate: 100 Mbit/s, delay: 20 ms, jitter: 5 ms, loss: 1 %}
+  - {src: b, dst: a, rate: 20 Mbit/s, delay: 5 ms, queue: 60 kB}
+workload: {kind: synthetic}
+scheme: {policy: bsp, plan: ring}
+stop: {rounds: 1}
+"""
+
+
+def test_the_table_is_the_same_on_a_busy_machine(embedded, tmp_path):
+    verdicts, tables = [], []
+    for name, load in {"idle": contextlib.nullcontext, "busy": all_processors_busy}.items():
+        folder = RunFolder.create(tmp_path, name, datetime(2026, 1, 1))
+        with load():
+            found = self_check.check(
+                parse(PAIR, "pair"), folder, lambda *_: None, with_foreign=False
+            )
+        verdicts.append(found.verdict)
+        tables.append((folder.path / "tables/fidelity.csv").read_bytes())
+    assert [verdict.outcome for verdict in verdicts] == ["pass", "pass"]
+    assert tables[0].count(b"\n") == 1 + 2 * 7  # a header, and seven quantities of each link
+    assert tables[0] == tables[1]

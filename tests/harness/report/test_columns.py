@@ -1,0 +1,46 @@
+"""What columns mean is said once, of every column, and the docs say the same."""
+
+from pathlib import Path
+
+import pandas as pd
+from three_sites import LOG, SCENARIO
+
+from trunkline.harness.report import columns, outputs
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_column_of_every_table_has_a_meaning_and_a_place() -> None:
+    assert columns.TYPES.keys() == columns.MEANINGS.keys() == columns.ROWS.keys()
+    for name, types in columns.TYPES.items():
+        assert list(columns.MEANINGS[name]) == list(types), name
+
+
+def test_the_tables_of_a_run_are_those_that_are_described(tmp_path: Path) -> None:
+    scenario = SCENARIO.read_text() + "outputs: {plots: false}\n"
+    aware = "scheme: {awareness: {}, auxiliary: {}, "
+    (tmp_path / "resolved.yaml").write_text(scenario.replace("scheme: {", aware))
+    (tmp_path / "events.jsonl").write_text(LOG.read_text())
+    outputs.build(tmp_path)
+    found = {
+        path.stem: list(pd.read_csv(path).columns) for path in (tmp_path / "tables").glob("*.csv")
+    }
+    assert found == {name: list(types) for name, types in columns.TYPES.items()}
+
+
+def test_units_are_the_ends_of_names() -> None:
+    names = (
+        "task_s",
+        "rate_mbps",
+        "bytes_sent",
+        "drops",
+        "t_s",
+        "loss",
+        "error_percent",
+        "delay_ms",
+    )
+    assert list(map(columns.unit, names)) == ["s", "Mbit/s", "bytes", "", "s", "", "%", "ms"]
+
+
+def test_the_docs_are_made_of_it() -> None:
+    assert (ROOT / "docs" / "tables.md").read_text() == columns.document()

@@ -1,0 +1,57 @@
+"""What somebody did to a run is told, and what its scenario did is not."""
+
+from three_sites import added, altered, history, without
+
+from trunkline.harness.report import manual_actions
+from trunkline.harness.report.manual_actions import INTERRUPTED
+
+OUTAGE = {"verb": "outage", "text": "outage oslo rome", "targets": ["oslo -> rome"]}
+HEAL = {"verb": "heal", "text": "heal", "targets": []}
+
+
+def test_what_a_scenario_asks_for_is_not_done_by_hand() -> None:
+    planned = history(added(500, "runner", "fault_started", fault=0, **OUTAGE))
+    assert manual_actions.done(planned) == ()
+    assert manual_actions.account(planned) == "time is up"
+
+
+def test_faults_and_commands_are_told_with_their_time() -> None:
+    found = history(
+        added(500, "runner", "fault_started", fault=0, **OUTAGE, asked=True),
+        added(700, "runner", "command_typed", line="oslo  ping -c 1 rome"),
+        added(900, "runner", "fault_started", fault=1, **HEAL, asked=True),
+    )
+    assert manual_actions.done(found) == (
+        "outage oslo rome at 0.500 s",
+        "oslo ping -c 1 rome at 0.700 s",
+        "heal at 0.900 s",
+    )
+
+
+def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
+    asked = history(
+        added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
+        altered("stopping", {"reason": "somebody asked for it"}),
+    )
+    assert manual_actions.done(asked) == ("ended at 4.400 s",)
+
+
+def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
+    cut = history(altered("run_finished", {"reason": f"rome: no more; {INTERRUPTED}"}))
+    assert manual_actions.account(cut) == "rome: no more; interrupted; by hand: ended at 4.600 s"
+    assert (
+        manual_actions.account(history(without("run_finished"))) == "the log breaks off at 4.500 s"
+    )
+
+
+def test_many_deeds_are_counted() -> None:
+    many = history(
+        *(
+            added(100 * number, "runner", "command_typed", line=f"oslo {number}")
+            for number in range(9)
+        )
+    )
+    assert manual_actions.told(many) == (
+        "oslo 0 at 0.000 s; oslo 1 at 0.100 s; oslo 2 at 0.200 s; oslo 3 at 0.300 s; 4 more; "
+        "oslo 8 at 0.800 s"
+    )

@@ -1,0 +1,334 @@
+"""Report pages say what the run folder says, whole, safely and in one file."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
+
+from trunkline.harness.record.events import ComputeFinished, ComputeStarted
+from trunkline.harness.record.history import History
+from trunkline.harness.report import outputs
+from trunkline.harness.report.link_load import loads
+from trunkline.harness.report.pages import charts, layout, markup, run_page
+from trunkline.harness.report.pages.differences import Givens
+from trunkline.harness.report.pages.gantt import MOST_BARS, gantt
+from trunkline.harness.report.pages.markup import tag
+from trunkline.topologies.model import Link, Site, Topology
+
+NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, and the text of each kind of them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in markup.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def all(self, name: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for tag, attributes in self.elements if tag == name)
+
+    def text(self, name: str) -> str:
+        return "".join(self.texts.get(name, ()))
+
+
+def page(folder: Path, log: str, scenario: str) -> Page:
+    """The page of a run folder with this log and scenario."""
+    (folder / "resolved.yaml").write_text(scenario + "outputs: {plots: false}\n")
+    (folder / "scenario.yaml").write_text(scenario)
+    (folder / "events.jsonl").write_text(log)
+    outputs.build(folder)
+    return Page((folder / "report.html").read_text())
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Page:
+    return page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+
+
+def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
+    assert plain.text("h1") == "three"
+    assert "✓ pass" in plain.text("span")
+    assert plain.texts["h2"] == [
+        "Summary", "Task times", "Timeline", "Network", "Rates", "Accuracy", "Sites", "Checks",
+        "Scenario", "Files",
+    ]  # fmt: skip
+
+
+def test_a_page_loads_nothing_and_its_links_lead_somewhere(plain: Page) -> None:
+    anchors = [found["id"] for _, found in plain.elements if "id" in found]
+    assert len(anchors) == len(set(anchors))
+    for _, found in plain.elements:
+        assert not found.keys() & {"src", "srcset", "action", "data", "xlink:href"}
+    hrefs = [str(found["href"]) for found in plain.all("a")]
+    assert {href[1:] for href in hrefs if href.startswith("#")} <= set(anchors)
+    assert not [href for href in hrefs if re.match(r"[a-z]+:|/", href)]
+    assert "url(http" not in plain.text("style") and "@import" not in plain.text("style")
+
+
+def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
+    pictures = [found for found in plain.all("svg") if "aria-hidden" not in found]
+    assert len(pictures) >= 6
+    for picture in pictures:
+        assert picture["role"] == "img" and len(str(picture["aria-label"])) > 20
+    levels = [int(name[1]) for name, _ in plain.elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
+    assert [found["lang"] for found in plain.all("html")] == ["en"]
+
+
+def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, monkeypatch) -> None:
+    assert len(list(plain.all("summary"))) == 3
+    assert not [found for found in plain.all("summary") if "data-file" in found]
+    monkeypatch.setattr(run_page, "MOST_PRINTED_TASKS", 2)
+    long = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    assert [found.get("data-file") for found in long.all("summary")] == [
+        "tables/tasks.csv", None, None
+    ]  # fmt: skip
+
+
+def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:
+    scenario = SCENARIO.read_text() + f"description: {json.dumps(NASTY)}\n# {NASTY}\n"
+    fault = {"fault": 0, "verb": "kill", "text": NASTY, "targets": [NASTY]}
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for change in (
+        added(300, "runner", "fault_started", **fault),
+        added(4300, "rome", "agent_failed", reason=NASTY + "\x1b[31m\u202e\ud800"),
+        altered("run_started", {"policy": NASTY}),
+    ):
+        log = change(log)
+    made = page(tmp_path, "".join(json.dumps(line) + "\n" for line in log), scenario)
+    scripts = list(made.all("script"))
+    assert [found.get("type") for found in scripts] == ["application/json", None]
+    assert not list(made.all("img"))
+    assert not [key for _, found in made.elements for key in found if key.startswith("on")]
+    assert NASTY in made.text("pre")
+    assert NASTY in made.text("p")
+    assert any(f"rome gave up: {NASTY}\ufffd[31m\ufffd\ufffd" in text for text in made.texts["li"])
+
+
+def test_a_log_that_cannot_be_read_still_makes_a_page_that_says_so(tmp_path: Path) -> None:
+    made = page(tmp_path, LOG.read_text()[:-50], SCENARIO.read_text())
+    assert "the log is readable: events.jsonl:83: cut off" in made.text("li")
+    assert {"Summary", "Checks", "Scenario"} <= set(made.texts["h2"])
+    made = page(tmp_path, "garbage", SCENARIO.read_text())
+    assert "the log is readable: events.jsonl:1: " in made.text("li")
+
+
+def test_the_script_that_a_page_carries_is_the_one_that_it_allows(plain: Page) -> None:
+    policy = next(str(f["content"]) for f in plain.all("meta") if "http-equiv" in f)
+    digest = base64.b64encode(hashlib.sha256(plain.texts["script"][-1].encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    )
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium here")
+def test_in_a_browser_the_slider_comes_to_life(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    shown = subprocess.run(
+        [*command, profile, (tmp_path / "report.html").as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    controls = next(f for f in Page(shown.stdout).all("div") if f.get("class") == "controls")
+    assert "hidden" not in controls
+
+
+def test_loads_are_payload_over_what_the_rate_lets_pass() -> None:
+    found = loads(history(), TOPOLOGY, 46)
+    assert found.step_s == pytest.approx(0.1)
+    assert found.links[:2] == (("oslo", "rome"), ("oslo", "kyiv"))
+    moved = found.share * 8e6 / 8 * found.step_s
+    sent: dict[tuple[str, str], int] = {}
+    for task in history().tasks:
+        for event in task.sent:
+            sent[event.site, event.dst] = sent.get((event.site, event.dst), 0) + event.bytes
+    by_link = dict(zip(found.links, moved.sum(axis=0), strict=True))
+    assert {ends: round(size) for ends, size in by_link.items() if size} == sent
+    assert not found.cut.any()
+
+
+def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
+    values = {"rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    ends = {"src": "oslo", "dst": "kyiv"}
+    disturbed = history(
+        added(1050, "runner", "link_changed", **ends, **values, cuts=["blackhole"]),
+        added(1250, "runner", "link_changed", **ends, **values, cuts=[]),
+    )
+    found = loads(disturbed, TOPOLOGY, 46)
+    steps, links = np.nonzero(found.cut)
+    assert list(steps) == [10, 11, 12]
+    assert {found.links[link] for link in links} == {("oslo", "kyiv")}
+
+
+@given(st.text())
+def test_any_text_comes_out_of_markup_as_it_went_in(text: str) -> None:
+    made = Page(tag("p", text, title=text))
+    clean = markup.UNFIT.sub("\ufffd", text)
+    assert made.text("p") == clean.replace("\r\n", "\n") or "\r" in clean
+    assert next(made.all("p"))["title"] == clean
+
+
+@given(st.integers(2, 12), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=25)
+def test_sites_lie_within_the_map_and_apart(count: int, random: object) -> None:
+    names = [f"s{number}" for number in range(count)]
+    delays = {frozenset((a, b)): random.uniform(1, 200) for a in names for b in names if a < b}  # type: ignore[attr-defined]
+    links = tuple(
+        Link(a, b, 1.0, delays[frozenset((a, b))]) for a in names for b in names if a != b
+    )
+    topology = Topology("t", tuple(map(Site, names)), links)
+    places, _ = layout.places(topology, 700.0, 400.0, 50.0)
+    assert places == layout.places(topology, 700.0, 400.0, 50.0)[0]
+    assert all(-0.1 <= x <= 700.1 and -0.1 <= y <= 400.1 for x, y in places)
+    gaps = [np.hypot(a[0] - b[0], a[1] - b[1]) for n, a in enumerate(places) for b in places[:n]]
+    assert min(gaps) > 15
+
+
+def test_sites_that_are_equally_far_from_each_other_lie_on_a_circle() -> None:
+    places, by_delay = layout.places(TOPOLOGY, 200.0, 200.0, 10.0)
+    assert not by_delay
+    assert places[0] == (100.0, 0.0)
+
+
+def test_near_bars_become_one_and_short_ones_stay_visible() -> None:
+    spans = [(0.0, 1.0), (1.2, 2.0), (5.0, 5.0)]
+    assert charts.merged(spans, 0.5, 0.3) == [(0.0, 2.0), (5.0, 5.3)]
+    assert charts.merged(spans, 0.0, 0.3) == [(0.0, 1.0), (1.2, 2.0), (5.0, 5.3)]
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))
+def test_ticks_are_within_the_scale_and_few(low: float, size: float) -> None:
+    ticks = charts.Scale(low, low + size, 0, 100).ticks(6)
+    assert len(ticks) <= 8
+    assert all(low - size * 1e-6 <= tick <= low + size * (1 + 1e-6) for tick in ticks)
+
+
+def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
+    """60 sites, 400 tasks: more bars than a page has room for."""
+    names = tuple(f"site{number}" for number in range(60))
+    events = []
+    for task in range(400):
+        for number, site in enumerate(names):
+            t_ns = task * 10**9 + number
+            events += [ComputeStarted(t_ns, site, task), ComputeFinished(t_ns + 10**8, site, task)]
+    shown = str(gantt(History.of(events), names, "virtual"))
+    assert len(shown) < 60 * MOST_BARS
+    assert "are drawn as one" in shown
+
+
+def compared(folder: Path, *changes: tuple[str, str]) -> Page:
+    """The page of the good run and of runs whose scenario has something else instead."""
+    runs = []
+    for number, (old, new) in enumerate((("", ""), *changes)):
+        run_dir = folder / str(number)
+        run_dir.mkdir()
+        assert old in SCENARIO.read_text()
+        (run_dir / "resolved.yaml").write_text(SCENARIO.read_text().replace(old, new))
+        (run_dir / "events.jsonl").write_text(LOG.read_text())
+        runs.append(run_dir)
+    outputs.compare(runs, folder / "page.html")
+    return Page((folder / "page.html").read_text())
+
+
+def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path) -> None:
+    made = compared(tmp_path, ("seed: 1", "seed: 2"), ("seed: 1", "seed: 3"))
+    assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
+    assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
+    rows = made.texts["td"]
+    assert rows[:3] == ["time is up", "preduce, crew", "2"]
+    assert rows[-3:] == ["1", "2", "3"]
+
+
+def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_legends(
+    tmp_path: Path,
+) -> None:
+    asked = "somebody asked for it"
+    outage = {"fault": 0, "verb": "outage", "text": "outage oslo rome", "targets": []}
+    made = compared(tmp_path, ("seed: 1", "seed: 2\nclock: real"))
+    assert not [text for text in made.texts["li"] if "by hand" in text]
+    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for change in (
+        added(500, "runner", "fault_started", **outage, asked=True),
+        altered("stopping", {"reason": asked}),
+        altered("run_finished", {"reason": asked}),
+    ):
+        log = change(log)
+    (tmp_path / "1" / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    outputs.compare([tmp_path / "0", tmp_path / "1"], tmp_path / "page.html")
+    made = Page((tmp_path / "page.html").read_text())
+    name = "2: seed 2 (by hand, real clock)"
+    by_hand = "by hand: outage oslo rome at 0.500 s; ended at 4.400 s"
+    words = (tmp_path / "page.html").read_text()
+    assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
+    assert "Run 2: not as in the first: seed, clock" in made.texts["li"]
+    assert made.texts["li"].count(name) == 3
+    assert made.texts["th"].count(name) == 1
+    outputs.build(tmp_path / "1")
+    alone = Page((tmp_path / "1" / "report.html").read_text())
+    assert "outage oslo rome, by hand" in alone.texts["td"]
+    assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
+    assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
+
+
+def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> None:
+    ours = {"commit": "1", "host.cpus": "2"}
+    first, edited, other = (
+        Givens({"scheme.plan": plan, f"code.{plan}": text}, ours)
+        for plan, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "1"))
+    )
+    assert edited.unlike(first) == ["own files"]
+    assert other.unlike(first) == ["scheme"]
+    assert Givens({}, {"commit": "2", "host.cpus": "4"}).unlike(Givens({}, ours)) == [
+        "code", "machine"
+    ]  # fmt: skip
+
+
+def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    rows = [["crew", "3", "1.5 ± 0.1", "1"], ["ring", "3: 2 pass, 1 fail", "3", "2 (1.9 to 2.1)"]]
+    heads = ["scheme.plan", "trials", "task time, s", "ratio"]
+    outputs.compare([tmp_path], tmp_path / "page.html", (heads, rows, [f"fail: {NASTY}"]))
+    made = Page((tmp_path / "page.html").read_text())
+    assert made.texts["h2"][:2] == ["All trials", "Runs"]
+    assert made.texts["td"][:6] == [*rows[0][1:], *rows[1][1:]]
+    assert f"fail: {NASTY}" in made.text("li")
+
+
+def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    made = compared(tmp_path, ("", ""))
+    assert f"2: {tmp_path.name}/1" in made.texts["th"]
+    assert "Nothing: the scenarios, the hosts and the versions are the same." in made.text("p")

@@ -1,0 +1,200 @@
+"""The tables of a run, number by number."""
+
+import io
+
+import pandas as pd
+import pytest
+from three_sites import SITES, TOPOLOGY, added, altered, history, without
+
+from trunkline.harness.record.events import TaskStarted
+from trunkline.harness.record.history import History, Transfer, phases, transfers, union
+from trunkline.harness.report import tables
+from trunkline.harness.report.tables import Forecast
+
+MS = 1_000_000
+
+
+def forecast(started: TaskStarted) -> Forecast:
+    return Forecast(1.0 + started.task, 0.5, 0.03)
+
+
+def csv(table: pd.DataFrame) -> list[str]:
+    return table.to_csv(index=False, float_format="%.3f").splitlines()
+
+
+def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() -> None:
+    assert csv(tables.tasks(history(), forecast)) == [
+        "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
+        "duration_s,estimate_s,latency_s,bound_s,outcome",
+        "0,ps,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed",
+        "1,crew,preduce,kyiv rome,1000000,3000000,0,1.510,2.290,0.780,2.000,0.030,0.500,completed",
+        "2,ps,preduce,oslo rome,1000000,250000,0,2.400,4.400,2.000,3.000,0.030,0.500,abandoned",
+    ]
+
+
+def test_a_task_that_never_ended_has_no_end() -> None:
+    last = tables.tasks(history(without("task_abandoned")), forecast).iloc[2]
+    assert last["outcome"] == "unfinished"
+    assert pd.isna(last["end_s"])
+    assert pd.isna(last["duration_s"])
+
+
+def test_workers_compute_wait_and_synchronize() -> None:
+    assert csv(tables.workers(history(), SITES)) == [
+        "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received",
+        "oslo,1,0.200,0.950,3.270,2250000,2000000",
+        "rome,2,0.580,0.080,3.770,2000000,2250000",
+        "kyiv,1,1.000,2.660,0.770,1000000,1000000",
+    ]
+
+
+def test_faults_have_their_words_targets_and_times() -> None:
+    faulty = history(
+        added(500, "runner", "fault_started", fault=0, verb="outage", text="outage oslo rome",
+              targets=["oslo -> rome", "rome -> oslo"]),
+        added(900, "runner", "fault_ended", fault=0),
+        added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv",
+              targets=["kyiv"], asked=True),
+    )  # fmt: skip
+    assert csv(tables.faults(faulty)) == [
+        "fault,verb,text,targets,start_s,end_s,by_hand",
+        '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900,False',
+        "1,kill,kill kyiv,kyiv,1.000,,True",
+    ]
+
+
+def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
+    killed = history(added(300, "runner", "agent_changed", who="kyiv", do="kill", fault=0))
+    first, second, *_ = phases(killed)["kyiv"]
+    assert (first.doing, first.end_ns) == ("compute", 300 * MS)
+    assert second.start_ns > 300 * MS
+
+
+def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
+    assert csv(tables.workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
+
+
+def test_a_run_is_summed_up_in_one_row() -> None:
+    events = history()
+    row = tables.run(events, tables.tasks(events, forecast), SITES).iloc[0].to_dict()
+    assert row == {
+        "tasks": 2,
+        "abandoned": 1,
+        "task_s": pytest.approx((1.270 + 0.780) / 2),
+        "task_median_s": pytest.approx((1.270 + 0.780) / 2),
+        "task_warm_s": pytest.approx(0.780),
+        "estimate_s": 1.5,
+        "latency_s": pytest.approx(0.03),
+        "expected_warm_s": pytest.approx(2.03),
+        "bound_s": 0.5,
+        "window_s": pytest.approx(4.4),
+        "rounds": pytest.approx(4 / 3),
+        "rounds_least": 1,
+        "bytes_sent": 5_250_000,
+        "accuracy_percent": pytest.approx(81.5),
+        "ended": "time is up",
+        "by_hand": "",
+    }
+
+
+def test_links_have_goodput_while_busy_and_utilisation() -> None:
+    assert csv(tables.links(history(), TOPOLOGY)) == [
+        "src,dst,rate_mbps,delay_ms,bytes,interface_bytes,drops,busy_s,goodput_mbps,"
+        "utilisation_percent",
+        "oslo,rome,8.000,10.000,1750000,1820000,0,1.750,8.000,100.000",
+        "oslo,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
+        "rome,oslo,8.000,10.000,1500000,1560000,0,1.500,8.000,100.000",
+        "rome,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
+        "kyiv,oslo,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
+        "kyiv,rome,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
+    ]
+
+
+def test_a_link_without_traffic_or_counters_has_no_numbers_for_them() -> None:
+    changes = [
+        without("run_finished"),
+        without("sent", site="kyiv", dst="rome"),
+        without("received", site="rome", src="kyiv"),
+    ]
+    assert csv(tables.links(history(*changes), TOPOLOGY))[6] == (
+        "kyiv,rome,8.000,10.000,0,,,0.000,,"
+    )
+
+
+def test_time_in_which_transfers_overlap_is_busy_once() -> None:
+    overlapping = altered("sent", {"start_ns": 1100 * MS}, task=1, site="oslo", dst="rome")
+    first = tables.links(history(overlapping), TOPOLOGY).iloc[0]
+    assert first["busy_s"] == pytest.approx(2.32)
+
+
+def test_evaluations_are_listed_in_order_of_time() -> None:
+    assert csv(tables.accuracy(history())) == [
+        "t_s,task,site,accuracy_percent,loss,samples",
+        "1.480,0,oslo,41.500,1.625,10000",
+        "2.290,1,kyiv,81.500,0.500,10000",
+    ]
+
+
+def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:
+    empty = History.of([])
+    for got, full in (
+        (tables.tasks(empty, forecast), tables.tasks(history(), forecast)),
+        (tables.accuracy(empty), tables.accuracy(history())),
+        (tables.links(empty, TOPOLOGY), tables.links(history(), TOPOLOGY)),
+        (tables.workers(empty, SITES), tables.workers(history(), SITES)),
+    ):
+        assert got.dtypes.equals(full.dtypes)
+    assert len(tables.tasks(empty, forecast)) == 0
+
+
+def test_a_table_survives_being_written_and_read() -> None:
+    table = tables.tasks(history(), forecast)
+    again = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6f")))
+    pd.testing.assert_frame_equal(again, table, check_dtype=False)
+
+
+def test_phases_follow_each_other_and_the_last_ends_with_the_log() -> None:
+    kyiv = phases(history(without("worker_finished", site="kyiv")))["kyiv"]
+    assert [(p.doing, p.start_ns // MS, p.end_ns // MS, p.task) for p in kyiv] == [
+        ("compute", 0, 900, None),
+        ("wait", 900, 1520, None),
+        ("sync", 1520, 2290, 1),
+        ("compute", 2290, 2390, None),
+        ("wait", 2390, 4600, None),
+    ]
+
+
+def test_a_transfer_lasts_until_its_last_byte_has_left_the_link() -> None:
+    moved = transfers(history().tasks[:1], {("oslo", "rome"): 10.0, ("rome", "oslo"): 30.0})
+    assert moved == (
+        Transfer(0, "oslo", "rome", "in", 1_000_000, 210 * MS, 1210 * MS),
+        Transfer(0, "rome", "oslo", "out", 1_000_000, 470 * MS, 1450 * MS),
+    )
+
+
+def test_relayed_bytes_arrive_as_the_phase_that_they_belong_to() -> None:
+    relayed = altered("sent", {"phase": "relay"}, task=0, site="oslo")
+    first, *_ = transfers(history(relayed).tasks, TOPOLOGY.delays_ms())
+    assert (first.phase, first.end_ns) == ("relay", 1210 * MS)
+
+
+def test_what_was_sent_and_never_arrived_lasts_as_long_as_its_sender_says() -> None:
+    lost = without("received", task=0, site="rome")
+    first, *_ = transfers(history(lost).tasks, TOPOLOGY.delays_ms())
+    assert first.end_ns == 1150 * MS
+
+
+def test_events_of_unknown_tasks_and_second_starts_are_strays() -> None:
+    start = {"policy": "", "plan": "", "group": [], "weights": {}, "scale": 1.0}
+    sizes = {"bytes": 1, "chunk_bytes": 1, "forest": {}}
+    again = added(500, "controller", "task_started", task=0, **start, **sizes)
+    unknown = added(600, "rome", "task_joined", task=9)
+    found = history(again, unknown)
+    assert [type(event).__name__ for event in found.strays] == ["TaskStarted", "TaskJoined"]
+    assert len(found.tasks) == 3
+
+
+def test_intervals_that_overlap_or_touch_are_one() -> None:
+    assert union([(5, 6), (0, 2), (1, 3), (3, 4)]) == ((0, 4), (5, 6))
+    assert union([(0, 9), (2, 3)]) == ((0, 9),)
+    assert union([]) == ()

@@ -1,0 +1,52 @@
+"""What the outside makes of what a session says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trunkline.harness.live.progress import Progress
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import CannotRunError, load
+
+SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Runs a scenario whose session says these bytes and exits with this code."""
+
+    def run(said, code):
+        def boot(command, *, on_output, **options):
+            for byte in said:
+                on_output(bytes([byte]))
+            return code
+
+        monkeypatch.setattr(runner.boot, "run", boot)
+        heard = []
+        return runner.run(load(SCENARIO), SCENARIO, tmp_path, heard.append), heard
+
+    return run
+
+
+def test_progress_is_passed_on_and_anything_else_goes_to_a_log(run):
+    said = b'{"message": "hello"}\nTraceback: oh\n{"progress": {"rounds": 3}}\n[1]\n'
+    result, heard = run(said, 0)
+    assert heard == [Progress(message="hello"), Progress(rounds=3)]
+    assert (result.run_dir / "log" / "session.log").read_text() == "Traceback: oh\n[1]\n"
+
+
+def test_an_error_is_kept_and_the_run_is_judged_all_the_same(run):
+    result, _ = run(b'{"error": "n2 was killed"}\n', 1)
+    assert (result.error, result.verdict.outcome) == ("n2 was killed", "fail")
+
+
+def test_a_session_that_dies_silently_is_an_error(run):
+    result, _ = run(b"", 9)
+    assert result.error == f"the session ended with code 9; see {result.run_dir}/log/session.log"
+
+
+def test_a_network_that_cannot_be_built_is_no_verdict_but_a_refusal(run):
+    with pytest.raises(CannotRunError, match="this kernel lacks netem"):
+        run(b'{"refused": "this kernel lacks netem"}\n', 1)

@@ -1,0 +1,44 @@
+"""What a plan will refuse at run time is refused before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from trunkline.agents import registry
+from trunkline.harness.scenario.loading import ScenarioErrors, parse
+from trunkline.harness.scenario.plan_dry_run import first_group
+
+SCENARIO = """\
+topology: {{builder: full_mesh, sites: 5, rates: 50 Mbit/s}}
+workload: {{kind: synthetic, model: 10 MB}}
+scheme: {scheme}
+stop: {{tasks: 3}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        (
+            "{plan: fapt, roots: 9}",
+            "x.yaml:3: scheme.roots: 9: allowed are 1 to the number of sites, 5",
+        ),
+        ("{plan: bkt, k: 0}", "x.yaml:3: scheme.k: 0: allowed is 1 or more"),
+    ],
+)
+def test_an_option_that_the_plan_refuses_is_a_problem_of_the_scenario(scheme, said):
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(SCENARIO.format(scheme=scheme), "x.yaml")
+    assert str(refused.value) == said
+
+
+def test_every_plan_is_rehearsed_without_complaint():
+    for plan in registry.plans():
+        parse(SCENARIO.format(scheme=f"{{plan: {plan}, p: 3}}"), "x.yaml")
+
+
+def test_the_sample_group_is_the_first_that_the_policy_makes():
+    policies = registry.policies()
+    sites = ("a", "b", "c", "d")
+    assert first_group(policies["preduce"].create(sites, p=2), sites) == ("a", "b")
+    assert first_group(policies["bsp"].create(sites), sites) == sites

@@ -1,0 +1,392 @@
+"""Right scenarios: what is read, what is filled in, and what `resolve` writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trunkline.agents.planning.plan import Plan, PlanRequest
+from trunkline.agents.plans import ring
+from trunkline.harness.config import document
+from trunkline.harness.faults.fault_types import Step, Trace
+from trunkline.harness.scenario.extensions import discover
+from trunkline.harness.scenario.loading import (
+    SCHEMES,
+    Awareness,
+    Component,
+    Limits,
+    NetworkOptions,
+    Outputs,
+    ScenarioErrors,
+    Scheme,
+    Stop,
+    json_schema,
+    load,
+    parse,
+    resolve,
+)
+from trunkline.topologies.model import Link, Site, Topology
+
+ROOT = Path(__file__).parents[3]
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
+
+FULL = """\
+name: full
+description: every key
+seed: 7
+backend: host
+clock: real
+topology:
+  builder: explicit
+  sites: {a: "aws:us-east-1", b: ""}
+  links:
+  - {src: a, dst: b, rate: 1.5 Gbit/s, delay: 20 ms, jitter: 150 us, loss: 0.02 %, queue: 1 MB}
+  - {src: b, dst: a, rate: 800 kbit/s}
+  overrides:
+  - {link: a <-> b, jitter: 0}
+  - {link: b -> a, rate: 20 Mbit/s, queue: 100 kB}
+network:
+  congestion_control: bbr
+  offloads: true
+  mtu: 9000
+  slow_start_after_idle: true
+  initial_window: 40
+workload: {kind: synthetic, model: 180 MB, compute: [50 ms, 0.2 s], slowdown: {b: 2}}
+scheme:
+  {plan: opr, p: 2, split: even, chunk: 1 MiB, discipline: C1, rate_error: 30 %, rates: measured}
+controller: {site: b}
+stop: {rounds: 10, time: 3 min, tasks: 30}
+limits: {task: 50 s, run: 1 h}
+outputs: {plots: false}
+"""
+
+SMALL = """\
+topology: {builder: full_mesh, sites: 3}
+workload: synthetic
+stop: {rounds: 1}
+"""
+
+
+def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
+    scenario = parse(FULL, "x.yaml")
+    assert (scenario.name, scenario.description, scenario.seed) == ("full", "every key", 7)
+    assert (scenario.backend, scenario.clock) == ("host", "real")
+    assert scenario.topology == Topology(
+        "explicit",
+        (Site("a", "aws:us-east-1"), Site("b")),
+        (
+            Link("a", "b", 1500.0, 20.0, 0.0, 0.02, 1_000_000),
+            Link("b", "a", 20.0, 0.0, 0.0, 0.0, 100_000),
+        ),
+    )
+    assert scenario.network == NetworkOptions("bbr", True, 9000, True, 40)
+    assert scenario.workload.kind == "synthetic"
+    assert scenario.workload.options["model_bytes"] == 180_000_000
+    assert scenario.workload.options["compute_s"] == (0.05, 0.2)
+    assert scenario.workload.options["slowdown"] == {"b": 2.0}
+    assert scenario.scheme == Scheme(
+        Component("preduce", {"p": 2, "weights": "constant", "decay": 0.5}),
+        Component("opr", {"split": "even"}),
+        2**20,
+        "C1",
+        "blocking",
+        30.0,
+        "measured",
+        Awareness("one_way_min_delay", 2**19, 4),
+    )
+    assert scenario.controller_site == "b"
+    assert scenario.stop == Stop(rounds=10, time_s=180.0, tasks=30)
+    assert scenario.limits == Limits(task_s=50.0, run_s=3600.0)
+    assert scenario.outputs == Outputs(plots=False)
+
+
+def test_what_a_file_leaves_out_has_a_default():
+    scenario = parse(SMALL, "folder/my first.yaml")
+    assert (scenario.name, scenario.description, scenario.seed) == ("my-first", "", 1)
+    assert (scenario.backend, scenario.clock) == ("embedded", "virtual")
+    assert scenario.network == NetworkOptions("cubic", False, 1500, False, 10)
+    assert scenario.scheme == Scheme(
+        Component("preduce", {"p": 3, "weights": "constant", "decay": 0.5}),
+        Component("crew", {"split": "aware"}),
+        256 * 1024,
+    )
+    assert scenario.controller_site == "n1"
+    assert scenario.limits == Limits(600.0, 3600.0)
+    assert all(link.queue_bytes is not None for link in scenario.topology.links)
+
+
+def test_the_clock_of_a_host_is_real_unless_said_otherwise():
+    assert parse(SMALL + "backend: host\n", "x.yaml").clock == "real"
+
+
+@pytest.mark.parametrize(("clock", "timeout_s"), [("virtual", 2.0), ("real", 10.0)])
+def test_silence_is_given_more_time_on_a_real_clock(clock, timeout_s):
+    failover = parse(SMALL, "x.yaml", [f"clock={clock}"]).failover
+    assert (failover.timeout_s, failover.heartbeat_s) == (timeout_s, timeout_s / 4)
+
+
+def test_the_budget_of_a_task_is_by_default_no_more_than_that_of_the_run():
+    assert parse(SMALL + "limits: {run: 3 min}\n", "x.yaml").limits == Limits(180.0, 180.0)
+
+
+def test_many_links_give_signs_of_life_less_often():
+    failover = parse(SMALL.replace("sites: 3", "sites: 60"), "x.yaml").failover
+    assert (failover.timeout_s, failover.heartbeat_s) == (14.0, 3.5)  # of 3540 directed links
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_scheme_by_name_is_its_policy_plan_and_options(name):
+    spelt = parse(SMALL, "x.yaml", [f"scheme={json.dumps(SCHEMES[name])}"])
+    for text in (f"scheme: {name}\n", f"scheme: {{name: {name}}}\n"):
+        assert parse(SMALL + text, "x.yaml").scheme == spelt.scheme
+
+
+def test_a_named_scheme_takes_other_options_and_another_name():
+    text = SMALL + "scheme: {name: crew, p: 2, chunk: 4 KiB}\n"
+    scheme = parse(text, "x.yaml").scheme
+    assert (scheme.plan.kind, scheme.chunk_bytes) == ("crew", 4096)
+    assert scheme.policy.options["p"] == 2
+    scheme = parse(text.replace("p: 2, ", ""), "x.yaml", ["scheme.name=netstorm-lite"]).scheme
+    assert (scheme.policy.kind, scheme.plan.kind, scheme.chunk_bytes) == ("bsp", "fapt", 4096)
+    assert parse(text, "x.yaml", ["scheme.plan=ring"]).scheme.plan.kind == "ring"
+
+
+def test_options_of_a_named_schemes_options_stand_beside_those_that_it_has():
+    text = SMALL + "scheme: {name: tsengine, awareness: {sync: off}}\n"
+    awareness = parse(text, "x.yaml").scheme.awareness
+    assert (awareness.estimator, awareness.sync_s) == ("round_trip", "off")
+    pro = ["scheme=netstorm-pro", "scheme.auxiliary=null"]
+    assert parse(SMALL, "x.yaml", pro).scheme.auxiliary is None
+
+
+def test_a_component_by_name_alone_has_its_default_options():
+    short = parse("topology: star\nworkload: synthetic\nstop: {rounds: 1}\n", "x.yaml")
+    long = parse(
+        "topology: {builder: star}\nworkload: {kind: synthetic}\nstop: {rounds: 1}\n", "x.yaml"
+    )
+    assert short == long
+
+
+def test_overrides_are_applied_in_order_and_the_seed_last():
+    overrides = ["scheme=p-reduce", "scheme.p=2", "stop.time=2 min", "seed=3", "stop.rounds=null"]
+    scenario = parse(SMALL, "x.yaml", overrides, 9)
+    assert scenario.scheme.plan.kind == "ring"
+    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
+    assert scenario.stop == Stop(time_s=120.0)
+    assert scenario.seed == 9
+
+
+def test_an_override_reaches_into_a_list():
+    overridden = parse(FULL, "x.yaml", ["topology.overrides[1].rate=30 Mbit/s"])
+    assert overridden.topology.link("b", "a").rate_mbps == 30.0
+
+
+def test_words_that_yaml_takes_for_something_else_are_words():
+    text = SMALL.replace("sites: 3", "sites: [no, on, 2026-01-01]")
+    assert parse(text, "x.yaml").topology.site_names == ("no", "on", "2026-01-01")
+
+
+def test_the_seed_decides_the_drawn_rates():
+    first, again, other = (parse(SMALL, "x.yaml", (), seed).topology for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_right_and_survives_resolving(path):
+    scenario = load(path)
+    assert scenario.name == path.stem
+    assert parse(resolve(scenario), "resolved.yaml") == scenario
+
+
+def test_quickstart_compares_every_plan_by_one_override():
+    plans = discover().plans
+    kinds = [load(SCENARIOS[-1], [f"scheme.plan={plan}"]).scheme.plan.kind for plan in plans]
+    assert SCENARIOS[-1].stem == "quickstart"
+    assert kinds == list(plans)
+
+
+def test_parsing_never_imports_torch():
+    code = (
+        "import sys; from trunkline.harness.scenario.loading import load;"
+        "load('scenarios/quickstart.yaml');"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+positive = st.floats(1e-3, 1e6, allow_nan=False)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@st.composite
+def scenarios(draw):
+    """Any scenario that is right, built from parsed text and then changed in its values."""
+    count = draw(st.integers(2, 5))
+    base = parse(SMALL.replace("sites: 3", f"sites: {count}"), "x.yaml", ["scheme.p=2"])
+    link = st.builds(
+        lambda rate_mbps, queue_ms, **values: {
+            **values,
+            "rate_mbps": rate_mbps,
+            "queue_bytes": 2000 + int(rate_mbps * 125 * queue_ms),
+        },
+        rate_mbps=positive,
+        queue_ms=st.floats(0, 2.5e5),
+        delay_ms=st.floats(0, 6e4),
+        loss_percent=st.floats(0, 99),
+    )
+    links = tuple(dataclasses.replace(each, **draw(link)) for each in base.topology.links)
+    sites = tuple(Site(site.name, draw(words)) for site in base.topology.sites)
+    backend, clock = draw(
+        st.sampled_from([("embedded", "virtual"), ("embedded", "real"), ("host", "real")])
+    )
+    limits = Limits(draw(st.floats(1e-3, 10)), draw(st.floats(10, 1e6)))
+    return dataclasses.replace(
+        base,
+        name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)),
+        description=draw(words),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        backend=backend,
+        clock=clock,
+        topology=Topology(draw(words), sites, links),
+        network=NetworkOptions("reno", draw(st.booleans()), draw(st.integers(576, 1500))),
+        workload=Component(
+            "synthetic",
+            {
+                "model_bytes": 4 * draw(st.integers(65_536, 10**9)),
+                "compute_s": draw(
+                    st.one_of(
+                        positive,
+                        positive.map(lambda low: (low, 2 * low)),
+                        st.sampled_from(["t1", "t2"]),
+                        st.just({"lognormal": {"mean": 0.1, "deviation": 0.05}}),
+                    )
+                ),
+                "compute_factor": draw(st.floats(1e-3, 1e3)),
+                "slowdown": draw(st.one_of(st.none(), st.just({"n1": 2.5}))),
+            },
+        ),
+        stop=Stop(
+            draw(st.none() | st.integers(1, 10**9)),
+            draw(st.none() | st.floats(1e-3, 10)),
+            draw(st.integers(1, 10**9)),
+        ),
+        limits=limits,
+        outputs=Outputs(draw(st.booleans())),
+    )
+
+
+@settings(max_examples=25)
+@given(scenarios())
+def test_a_resolved_scenario_is_read_back_as_an_equal_one(scenario):
+    assert parse(resolve(scenario), "resolved.yaml") == scenario
+
+
+def test_a_resolved_timeline_needs_no_other_file(tmp_path):
+    (tmp_path / "up.csv").write_text("time,rate\n0,20\n2,30\n")
+    lines = ["{at: 5 s, do: outage n1 n2 for 1 s}", "{do: trace n1 -> n2 up.csv}"]
+    (tmp_path / "x.yaml").write_text(f"{SMALL}timeline: [{', '.join(lines)}]\n")
+    scenario = load(tmp_path / "x.yaml")
+    assert document.read(resolve(scenario), "").data["timeline"] == [
+        {"at": "5 s", "do": "outage n1 n2 both blackhole for 1 s"},
+        {"at": "0 s", "do": "trace n1 n2 0s:20Mbit/s,2s:30Mbit/s one-way"},
+    ]
+    assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
+def test_a_trace_may_start_with_a_byte_order_mark_and_is_never_a_pipe(tmp_path):
+    (tmp_path / "up.csv").write_text("\ufeff0,20\n", encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "good.yaml").write_text(SMALL + "timeline: [{do: trace n1 n2 up.csv}]\n")
+    (tmp_path / "bad.yaml").write_text(SMALL + "timeline: [{do: trace n1 n2 pipe}]\n")
+    (entry,) = load(tmp_path / "good.yaml").timeline
+    assert entry.fault == Trace("n1", "n2", (Step(0.0, 20.0),))
+    with pytest.raises(ScenarioErrors, match="pipe: allowed is a regular file"):
+        load(tmp_path / "bad.yaml")
+
+
+def test_a_resolved_scenario_spells_out_every_default():
+    data = document.read(resolve(parse(SMALL, "x.yaml")), "x.yaml").data
+    assert data["topology"]["builder"] == "explicit"
+    assert set(data["topology"]["links"][0]) == {
+        "src", "dst", "rate", "delay", "jitter", "loss", "queue",
+    }  # fmt: skip
+    assert data["scheme"] == {
+        "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
+        "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
+        "awareness": None, "auxiliary": None, "update": "5 s", "update_rate": "0 %", "p": 3,
+        "weights": "constant", "decay": 0.5, "split": "aware",
+    }  # fmt: skip
+    assert data["stop"] == {
+        "rounds": 1, "time": None, "tasks": None, "accuracy": None,
+        "exit": None,
+    }  # fmt: skip
+    assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s"}
+    assert data["timeline"] == []
+
+
+def with_plan(build: Any) -> Any:
+    known = discover()
+    return dataclasses.replace(known, plans={**known.plans, "mine": SimpleNamespace(build=build)})
+
+
+def mine(
+    request: PlanRequest,
+    *,
+    window_s: float,
+    pieces_bytes: list[int] | Literal["auto"] = "auto",
+    copies: int = 1,
+    p: int = 3,
+    label: str | None = None,
+) -> Plan:
+    """A plan with options of every sort, one of which its policy has too."""
+    return ring.build(request)
+
+
+def test_the_signature_of_a_new_plan_is_all_that_a_file_needs():
+    text = SMALL + "scheme: {plan: mine, window: 2 ms, pieces: [1 KiB, 2 KiB], label: x, p: 2}\n"
+    scenario = parse(text, "x.yaml", extensions=with_plan(mine))
+    assert scenario.scheme.plan.options == {
+        "window_s": 0.002, "pieces_bytes": (1024, 2048), "copies": 1, "p": 2, "label": "x",
+    }  # fmt: skip
+    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
+    assert parse(resolve(scenario), "x.yaml", extensions=with_plan(mine)) == scenario
+
+
+def test_the_schema_names_every_extension_and_writes_quantities_as_patterns():
+    schema = json_schema(with_plan(mine))
+    scheme = schema["$defs"]["scheme_preduce_mine"]
+    assert scheme["required"] == ["plan", "window"]
+    assert scheme["properties"]["window"]["anyOf"][0]["pattern"].endswith("(us|ms|s|min|h)$")
+    assert scheme["properties"]["copies"] == {"default": 1, "title": "Copies", "type": "integer"}
+    assert scheme["additionalProperties"] is False
+    assert {"topology_full_mesh", "workload_training", "scheme_bsp_ring"} <= schema["$defs"].keys()
+    assert schema["required"] == ["stop", "topology", "workload"]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_schema_accepts_every_shipped_scenario_and_its_resolved_form(path):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json_schema())
+    for text in (path.read_text(), resolve(load(path))):
+        assert not list(validator.iter_errors(document.read(text, path.name).data))
+
+
+@pytest.mark.parametrize(
+    "assignment", ["stop.tiem=3 s", "stop.time=50", "scheme.plan=rign", "seed=-1", "topology.x=1"]
+)
+def test_the_schema_refuses_what_is_wrong_in_form(assignment):
+    jsonschema = pytest.importorskip("jsonschema")
+    source = document.read(SCENARIOS[-1].read_text(), "x.yaml")
+    source.set(assignment)
+    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(source.data)

@@ -1,0 +1,152 @@
+"""Wrong scenarios: every one with everything that is said about it, to the letter.
+
+Each file of `tests/bad` ends with the lines that reading it must give, marked `#>`. The names of
+extensions in them are those of `KNOWN`, so that a new plan or topology changes no message here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from trunkline.harness.scenario.extensions import Extensions, discover
+from trunkline.harness.scenario.loading import ScenarioErrors, load, parse
+
+BAD = sorted((Path(__file__).parents[2] / "bad").glob("*.yaml"))
+
+GOOD = """\
+topology: {builder: full_mesh, sites: 4, rates: 50 Mbit/s}
+workload: {kind: synthetic, model: 10 MB}
+scheme: {policy: preduce, plan: crew, p: 3}
+stop: {rounds: 3}
+"""
+
+
+@pytest.fixture(scope="module")
+def known() -> Extensions:
+    names = {
+        "topologies": ("explicit", "full_mesh", "internet2", "star"),
+        "plans": ("a2a", "crew", "opr", "ps", "ring"),
+        "policies": ("bsp", "preduce"),
+        "workloads": ("program", "synthetic", "training"),
+    }
+    found = discover()
+    return Extensions(
+        **{
+            field.name: {name: getattr(found, field.name)[name] for name in names[field.name]}
+            for field in dataclasses.fields(Extensions)
+        }
+    )
+
+
+def messages(known, text, *arguments, file="x.yaml"):
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(text, file, *arguments, extensions=known)
+    return str(refused.value).splitlines()
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_wrong_scenario_is_refused_with_every_problem_in_it(path, known):
+    text = path.read_text()
+    expected = [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+    assert expected, "the file does not say what is wrong with it"
+    assert messages(known, text, file=path.name) == expected
+
+
+def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
+    assert parse(GOOD, "x.yaml", extensions=known).scheme.policy.options == {
+        "p": 3,
+        "weights": "constant",
+        "decay": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("scheme.p=99", "scheme.p: 99: p = 99 is not between 2 and the number of sites, 4"),
+        (
+            "scheme.plan=rign",
+            "scheme.plan: rign: did you mean ring? allowed is one of a2a, crew, opr, ps, ring",
+        ),
+        ("topology.sites=2", "scheme.p: 3: p = 3 is not between 2 and the number of sites, 2"),
+        (
+            "stop.time=50",
+            "stop.time: 50: a unit is missing: allowed is a time such as 50 s "
+            "(units: us, ms, s, min, h)",
+        ),
+        (
+            "stop.tiem=50 s",
+            "stop.tiem: 50 s: unknown key: did you mean time? allowed is one of "
+            "rounds, time, tasks, accuracy, exit",
+        ),
+        ("stop={}", "stop: {}: allowed is at least one of rounds, time, tasks, accuracy"),
+        ("scheme.p", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("=3", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("scheme..p=3", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("seed.x=3", "seed.x: allowed is a path through the mappings and lists of the file"),
+        (
+            "stop.rounds.x=3",
+            "stop.rounds.x: allowed is a path through the mappings and lists of the file",
+        ),
+        (
+            "topology.overrides[0].rate=1 Mbit/s",
+            "topology.overrides[0].rate: allowed is a path "
+            "through the mappings and lists of the file",
+        ),
+        ("stop={a: 1, a: 2}", "given again: allowed is once (first in line 1)"),
+        (
+            "stop=[1",
+            "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'",
+        ),
+    ],
+)
+def test_a_problem_of_an_override_points_to_the_override(assignment, message, known):
+    lines = messages(known, GOOD + "seed: 1\n", [assignment])
+    place = "x.yaml:3" if assignment == "topology.sites=2" else f"--set {assignment}"
+    assert lines == [f"{place}: {message}"]
+
+
+def test_a_problem_of_the_seed_points_to_its_option(known):
+    assert messages(known, GOOD, (), -1) == ["--seed -1: seed: -1: allowed is 0 or more"]
+
+
+def test_problems_of_the_file_and_of_overrides_are_reported_together(known):
+    assert messages(known, GOOD + "seed: -5\n", ["scheme.p=1", "clock=fast"]) == [
+        "--set clock=fast: clock: fast: allowed is one of virtual, real",
+        "--set scheme.p=1: scheme.p: 1: p = 1 is not between 2 and the number of sites, 4",
+        "x.yaml:5: seed: -5: allowed is 0 or more",
+    ]
+
+
+def test_an_override_hides_the_problem_that_it_repairs(known):
+    assert parse(GOOD + "seed: -5\n", "x.yaml", ["seed=5"], extensions=known).seed == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "no such file or directory (see: trunkline list scenarios)"),
+        (lambda path: path.mkdir(), "cannot read: is a directory"),
+        (lambda path: path.write_bytes(b"name: \xff\xfe"), "allowed is UTF-8 text"),
+        (
+            lambda path: path.write_bytes(b"name: a\0"),
+            "not YAML: unacceptable character #x0000: special characters are not allowed",
+        ),
+        (
+            lambda path: path.write_text("#" * 10_000_001),
+            "allowed are 10000000 characters or fewer",
+        ),
+        (lambda path: path.write_text("[" * 5000), "allowed is less nesting"),
+    ],
+    ids=["missing", "folder", "not UTF-8", "control character", "too long", "too deep"],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path, make, message):
+    path = tmp_path / "x.yaml"
+    make(path)
+    with pytest.raises(ScenarioErrors) as refused:
+        load(path)
+    assert str(refused.value).startswith(str(path))
+    assert str(refused.value).endswith(message)

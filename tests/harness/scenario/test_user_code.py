@@ -1,0 +1,269 @@
+"""Plans, policies, workloads and topologies in a file beside the scenario."""
+
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.agents.policies.policy import Ready, average
+from trunkline.harness.commands import overview
+from trunkline.harness.config import document
+from trunkline.harness.runs import provenance
+from trunkline.harness.runs.remote import client
+from trunkline.harness.scenario import user_code
+from trunkline.harness.scenario.loading import ScenarioErrors, json_schema, load, parse, resolve
+from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.study import fluid_run
+
+SCENARIO = """\
+topology: {builder: wan.py, count: 3}
+workload: {kind: sums.py, model: 1 MB}
+scheme: {policy: mine.py, plan: plans/hub.py, chunk: 64 KiB, rate: 5 Mbit/s}
+stop: {rounds: 2}
+"""
+
+WAN = """\
+from trunkline.topology import Link, Site, Topology
+
+def build(rng, *, count: int) -> Topology:
+    names = [f"s{n}" for n in range(count)]
+    links = tuple(Link(a, b, 10.0, 5.0) for a in names for b in names if a != b)
+    return Topology("mine", tuple(map(Site, names)), links)
+"""
+
+POLICY = """\
+from __future__ import annotations
+from dataclasses import dataclass
+from trunkline.policy import PartialReduce
+
+@dataclass(frozen=True)
+class Pairs(PartialReduce):
+    pass
+
+def create(sites):
+    return Pairs(sites, 2)
+"""
+
+WORKLOAD = """\
+from trunkline.workload import synthetic
+
+def build(rank, sites, seed, *, model_bytes: int):
+    return synthetic.build(rank, sites, seed, model_bytes=model_bytes)
+
+def model_bytes(*, model_bytes):
+    return model_bytes
+"""
+
+PLAN = """\
+from trunkline.plan import Block, Plan, routes, star
+
+def build(request, *, rate_mbps: float = 1.0) -> Plan:
+    hub = request.group[0]
+    pairs = [p for s in request.group if s != hub for p in ((s, hub), (hub, s))]
+    spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
+    block = Block(((0, request.chunk_count),), hub, *spokes)
+    return Plan(request.group, request.group, request.chunk_count, (block,))
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "wan.py").write_text(WAN)
+    (tmp_path / "mine.py").write_text(POLICY)
+    (tmp_path / "sums.py").write_text(WORKLOAD)
+    (tmp_path / "plans" / "hub.py").write_text(PLAN)
+    (tmp_path / "mine.yaml").write_text(SCENARIO)
+    return tmp_path / "mine.yaml"
+
+
+def problems(file: Path) -> list[str]:
+    with pytest.raises(ScenarioErrors) as refused:
+        load(file)
+    return [f"{found.key_path}: {found.allowed}" for found in refused.value.problems]
+
+
+def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
+    scenario = load(file)
+    assert scenario.topology.site_names == ("s0", "s1", "s2")
+    assert scenario.scheme.plan.options == {"rate_mbps": 5.0}
+    policy = user_code.policy(scenario).create(scenario.topology.site_names)
+    (_, decisions) = policy.step(policy.step(policy.initial, Ready("s2", 0))[0], Ready("s1", 0))
+    assert decisions == (average(("s1", "s2")),)
+    assert user_code.plan(scenario).__doc__ is None and user_code.plan(scenario).build
+    assert user_code.workload(scenario).model_bytes(**scenario.workload.options) == 1_000_000
+    assert overview.facts(scenario).row_count and fluid_run.of(scenario) is None
+
+
+def test_what_was_resolved_needs_none_of_the_files(file):
+    scenario = load(file)
+    text = resolve(scenario)
+    for path in file.parent.rglob("*.py"):
+        path.unlink()
+    assert parse(text, str(file)) == scenario
+    assert "    return Pairs(sites, 2)\n" in text
+
+
+@pytest.mark.parametrize(("given", "found"), [("folder: data,", True), ("", False)])
+def test_the_folder_of_a_workload_is_beside_the_scenario_and_goes_along(file, given, found):
+    text = WORKLOAD.replace("*, model_bytes:", "*, folder: str | None = None, model_bytes:")
+    (file.parent / "sums.py").write_text(text.replace("*, model_bytes)", "*, model_bytes, **_)"))
+    file.write_text(SCENARIO.replace("sums.py,", f"sums.py, {given}"))
+    scenario = load(file)
+    folder = file.parent / "data" if found else None
+    assert scenario.workload.options["folder"] == (str(folder) if folder else None)
+    assert client._folders(scenario) == ({"folder": folder} if folder else {})
+
+
+def test_the_schema_for_editors_accepts_files(file):
+    validator = jsonschema.Draft202012Validator(json_schema())
+    for text in (SCENARIO, resolve(load(file))):
+        data = document.read(text, "x").data
+        assert not list(validator.iter_errors(data))
+        for section, key, policy in (("scheme", "plan", "bsp"), ("workload", "kind", "mine.py")):
+            refused = {**data, section: {**data[section], key: "mine.txt"}}
+            refused["scheme"]["policy"] = policy
+            assert list(validator.iter_errors(refused))
+
+
+def test_a_run_is_another_one_when_a_file_has_changed(file):
+    before = provenance.of_run(load(file))
+    (file.parent / "plans" / "hub.py").write_text(PLAN + "# faster\n")
+    assert provenance.of_run(load(file)) != before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot read: no such file or directory"),
+        ("def build(request):\n  return (\n", "line 2: '(' was never closed"),
+        ("import nothing_like_it\n", "line 1: ModuleNotFoundError: No module named"),
+        ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
+        ("BUILD = 1\n", "allowed is a file with a function build(request, *, ...)"),
+        ("def build(request, rate): ...\n", "allowed for build is the form build(request, *, ...)"),
+        ("def build(request, *, rate: open): ...\n", "an option of build has no type"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused_with_its_line(file, text, said):
+    path = file.parent / "plans" / "hub.py"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    (found,) = problems(file)
+    assert found.startswith("scheme.plan: ") and said in found
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return {}[request.group]", "plans/hub.py: line 2: KeyError: ('s0', 's1')"),
+        ("return 'a plan'", "plans/hub.py: build gave 'a plan': allowed is a Plan"),
+    ],
+)
+def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body, said):
+    (file.parent / "plans" / "hub.py").write_text(f"def build(request, *, rate=1):\n    {body}\n")
+    file.write_text(SCENARIO.replace("rate: 5 Mbit/s", "rate: 1"))
+    (found,) = problems(file)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def model_bytes", "def size", "workload.kind: allowed is a file with a function model_b"),
+        ("*, model_bytes)", "*, size)", "allowed for model_bytes is the form model_bytes(*, ...) "),
+        ("rank, sites, seed,", "rank, sites,", "allowed for build is the form build(rank, sites, "),
+        ("from", "PROGRAMS = True\nfrom", "workload.kind: allowed is a file without PROGRAMS"),
+        ("return model_bytes", "return {}[1]", "workload: sums.py: line 7: KeyError: 1"),
+        ("return model_bytes", "return 3", "workload: sums.py: model_bytes gave 3: allowed is an "),
+        ("from", "def problems(s, **_): return [s]\nfrom", "allowed is a list of OptionError"),
+        ("from", "def tensor_bytes(**_): return 8, 8\nfrom", "tensors: 16 in all: allowed is "),
+    ],
+)
+def test_a_workload_that_cannot_be_one_is_refused_before_the_run(file, old, new, said):
+    (file.parent / "sums.py").write_text(WORKLOAD.replace(old, new))
+    (found,) = problems(file)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (
+            "def compute(self, iteration): return None",
+            "compute gave None: allowed is a time in secon",
+        ),
+        (
+            "def compute(self, iteration): return 1 / 0",
+            "line 4: ZeroDivisionError: division by zero",
+        ),
+        (
+            "def contribution(self): return np.zeros(250_000)",
+            "float64 of shape (250000,): allowed is",
+        ),
+        (
+            "def contribution(self): return np.zeros(9, 'f')",
+            "float32 of shape (9,): allowed is conti",
+        ),
+        ("def evaluate(self): return 90.0", "evaluate gave 90.0: allowed is an Evaluation"),
+    ],
+)
+def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, method, said):
+    text = "import numpy as np\nfrom trunkline.workload import compute_time, synthetic\n"
+    text += "class Mine(synthetic.Synthetic):\n"
+    times = "compute_time.for_site(rank, sites, seed, 0.1, 1.0, None)"
+    made = f"Mine(rank, seed, model_bytes // 4, {times})"
+    body = WORKLOAD.replace("synthetic.build(rank, sites, seed, model_bytes=model_bytes)", made)
+    (file.parent / "sums.py").write_text(f"{text}    {method}\n{body}")
+    scenario = load(file)
+    mine = user_code.workload(scenario).build(0, ("s0",), 1, **scenario.workload.options)
+    with pytest.raises(OwnCodeError, match=f"^sums.py: .*{re.escape(said)}"):
+        mine.compute(0), mine.contribution(), mine.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
+        ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
+        ("return state, (average(('s9',)),)", "allowed is a pair: the state, and a tuple of Star"),
+    ],
+)
+def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):
+    (file.parent / "mine.py").write_text(
+        "from trunkline.policy import average\n"
+        "class Mine:\n"
+        "    initial = frozenset()\n"
+        "    def __init__(self, sites):\n"
+        "        self.sites = sites\n"
+        "\n"
+        f"    def step(self, state, event):\n        {step}\n"
+        "def create(sites): return Mine(sites)\n"
+    )
+    (found,) = problems(file)
+    assert said in found
+
+
+def test_a_topology_that_fails_is_refused_with_its_line(file):
+    (file.parent / "wan.py").write_text(
+        "def build(rng, *, count: int):\n    return 1 / (count - 3)\n"
+    )
+    assert problems(file) == ["topology: wan.py: line 2: ZeroDivisionError: division by zero"]
+
+
+def test_code_that_nothing_names_is_refused(file):
+    file.write_text(f"{SCENARIO}code: {{other.py: ''}}\n")
+    named = "workload.kind, scheme.plan or scheme.policy"
+    assert problems(file) == [f"code.other.py: allowed is what {named} names"]
+
+
+@given(st.text(max_size=60))
+def test_text_of_any_lines_survives_being_written(text):
+    given_back = document.read(document.write({"code": {"a.py": text}}), "x")
+    if not given_back.problems:
+        assert given_back.data == {"code": {"a.py": text}}
+    else:  # a character that YAML has no form for
+        assert not text.isprintable()

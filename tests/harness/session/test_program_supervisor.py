@@ -1,0 +1,315 @@
+"""Other people's programs inside the embedded kernel: what they find, and every way they end.
+
+Booting a guest and starting sessions is dear, so all runs here share one guest.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import inside
+import pytest
+
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import parse, resolve
+from trunkline.harness.session import program_supervisor
+from trunkline.harness.session.program_output import report as report_of
+from trunkline.workloads.program import Program
+
+ROOT = Path(__file__).parents[3]
+SCENARIO = """
+name: programs
+topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 20 ms}
+outputs: {plots: false}
+workload:
+  kind: program
+"""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of this file: where they are, and what was seen of them inside."""
+
+    home: Path
+    seen: Mapping[str, tuple[int, float, list[str], list[str]]]
+
+    def code(self, name: str) -> int:
+        return self.seen[name][0]
+
+    def seconds(self, name: str) -> float:
+        return self.seen[name][1]
+
+    def said(self, name: str) -> list[dict]:
+        return [json.loads(line) for line in self.seen[name][3]]
+
+    def verdict(self, name: str) -> tuple[str, str]:
+        verdict = outputs.build(self.home / name)
+        return verdict.outcome, "; ".join(verdict.problems)
+
+    def events(self, name: str, *kinds: str) -> list[dict]:
+        lines = (self.home / name / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] in kinds]
+
+    def output(self, name: str, site: str, stream: str = "out") -> str:
+        return (self.home / name / "log" / f"{site}.{stream}").read_text()
+
+    def table(self, name: str, table: str) -> list[str]:
+        return (self.home / name / "tables" / f"{table}.csv").read_text().splitlines()
+
+
+def shell(script: str) -> str:
+    return f"  command: [sh, -c, {json.dumps(script)}]\n"
+
+
+def by_site(**scripts: str) -> str:
+    return (
+        f"  command: {json.dumps({site: ['sh', '-c', text] for site, text in scripts.items()})}\n"
+    )
+
+
+WHO = """
+echo $TRUNKLINE_SITE $TRUNKLINE_RANK $TRUNKLINE_WORLD_SIZE $TRUNKLINE_SITES $TRUNKLINE_ADDRESSES
+echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT $TRUNKLINE_CLOCK $COLOUR
+hostname; getent hosts n3; pwd; cat; ping -c 1 -q n3 | tail -1
+say() { echo "{\\"event\\": $1}" > $TRUNKLINE_REPORTS; }
+sleep 0.5; say '"sync_started", "task": 0, "bytes": 12500000, "operation": "allreduce"'
+sleep 1.5; say '"sync_finished", "task": 0'
+say '"evaluated", "task": 0, "accuracy_percent": 50, "loss": 1, "samples": 10'
+"""
+CHATTY = "head -c 100000 /dev/zero | tr '\\0' x; echo complaint >&2"
+DAEMON = "setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000' >/dev/null 2>&1 &"
+REST = "sleep 1000"
+TIMELINE = """
+timeline:
+- {at: 0.5 s, do: pause n1 for 3 s}
+- {at: 1.5 s, do: outage n2 n3 for 2 s}
+"""
+PYTHON = """
+import os, sys, threading, time
+already = "fractions" in sys.modules
+import beside
+threading.Thread(target=lambda: (time.sleep(1), print("thread", flush=True))).start()
+print(__name__, sys.argv, already, beside.VALUE, os.environ["RANK"])
+if os.environ["RANK"] == "1":
+    time.sleep(2)
+    sys.exit("enough")
+"""
+GOOD = {
+    "who": shell(WHO) + "  env: {COLOUR: 7}\n",
+    "daemon": by_site(n1=f"{DAEMON} exit 0", n2="exec <&- >&- 2>&-; sleep 2; exit 0", n3=CHATTY),
+    "timeline": by_site(n1="for i in 1 2 3 4 5; do sleep 0.4; done", n2="ping -c 5 -q n3")
+    + TIMELINE,
+    "time": by_site(n1=REST) + "stop: {time: 3 s}\n",
+    "some": by_site(
+        n1="trap '' TERM; sleep 1000; sleep 1000",
+        n2="sleep 2",
+        n3="trap 'exit 5' TERM; while :; do sleep 1; done",
+    )
+    + "stop: {exit: [n2]}\n",
+}
+BAD = {
+    "code": by_site(n1=REST, n2=f"{DAEMON} exit 3"),
+    "signal": by_site(n2="kill -SEGV $$"),
+    "broken": "  command: {n1: [./no-program]}\n",
+    "budget": by_site(n1=REST) + "limits: {run: 2 s, task: 1 s}\n",
+    "reports": by_site(
+        n1="echo nonsense > $TRUNKLINE_REPORTS; echo 1 > $TRUNKLINE_REPORTS",
+        n2="""echo '{"event": "sync_started", "task": 4}' > $TRUNKLINE_REPORTS; exit 1""",
+    ),
+    "preloaded": "  command: {n1: [python3, mine.py, 3], n2: [python3, mine.py, 3]}\n"
+    "  preload: [fractions]\n",
+}
+REFUSED = {
+    "command": "  command: {n1: [echo], n2: [./nowhere]}\n",
+    "module": "  command: [python3, x.py]\n  preload: [nowhere]\n",
+    "log": by_site(n2="exit 0"),
+}
+ENDED = {"terminated": signal.SIGTERM, "killed": signal.SIGKILL}
+GLOO = """
+name: gloo
+topology: {builder: full_mesh, sites: 2, rates: 100 Mbit/s, delays: 20 ms}
+outputs: {plots: false}
+workload:
+  kind: program
+  folder: programs
+  command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 2]
+  preload: [torch.distributed]
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(embedded, tmp_path_factory):
+    home = tmp_path_factory.mktemp("programs")
+    ended = {name: by_site(n1=f"{DAEMON} {REST}") for name in ENDED}
+    for name, text in {**GOOD, **BAD, **REFUSED, **ended, "gloo": ""}.items():
+        (home / name / "log").mkdir(parents=True)
+        file = ROOT / "scenarios" / "x.yaml" if name == "gloo" else home / "x.yaml"
+        scenario = parse(GLOO if name == "gloo" else SCENARIO + text, str(file))
+        (home / name / "resolved.yaml").write_text(resolve(scenario))
+    (home / "no-program").write_text("nothing")
+    (home / "no-program").chmod(0o755)
+    (home / "mine.py").write_text(PYTHON)
+    (home / "beside.py").write_text("VALUE = 5\n")
+    (home / "log" / "log" / "n2.out").mkdir()
+    names = [*GOOD, *BAD, *REFUSED, "gloo"]
+    seen = embedded.call(
+        inside.run_programs, str(home), names, ENDED, visible=[home], timeout_s=500
+    )
+    return Runs(home, seen)
+
+
+def test_no_program_is_left_however_a_run_ends(runs):
+    assert {name: left for name, (_, _, left, _) in runs.seen.items()} == {
+        name: [] for name in runs.seen
+    }
+
+
+@pytest.mark.parametrize("name", [*GOOD, "gloo"])
+def test_a_run_whose_programs_end_well_passes(runs, name):
+    assert runs.code(name) == 0, runs.said(name)
+    assert runs.verdict(name) == ("pass", "")
+
+
+def test_programs_find_who_and_where_they_are(runs):
+    who = runs.output("who", "n2").splitlines()
+    assert who[:2] == [
+        "n2 1 3 n1,n2,n3 10.0.0.1,10.0.0.2,10.0.0.3",
+        "1 3 0 10.0.0.1 29500 virtual 7",
+    ]
+    assert who[2:5] == ["n2", "10.0.0.3        n3", str(runs.home)]
+    assert who[5].startswith("rtt min/avg/max/mdev = 40.")
+
+
+def test_what_programs_report_is_in_the_tables(runs):
+    assert runs.verdict("who")[0] == "pass"
+    names, values = (line.split(",") for line in runs.table("who", "tasks")[:2])
+    task = dict(zip(names, values, strict=True))
+    assert [task["plan"], task["policy"], task["group"]] == ["allreduce", "program", "n1 n2 n3"]
+    assert (task["task"], task["bytes"]) == ("0", "12500000")
+    assert 1.5 <= float(task["duration_s"]) < 1.55
+    assert float(task["bound_s"]) == pytest.approx(12.5e6 * 8 / 200e6 / 1448 * 1514, rel=1e-4)
+    assert "50.0" in runs.table("who", "accuracy")[1]
+
+
+def test_output_is_kept_up_to_a_limit(runs):
+    assert runs.output("daemon", "n3") == (
+        "x" * 10_000 + "\n[trunkline: too much; the rest is dropped]\n"
+    )
+    assert runs.output("daemon", "n3", "err") == "complaint\n"
+
+
+def test_a_timeline_pauses_a_program_and_cuts_a_link(runs):
+    assert 4.7 <= runs.seconds("timeline") <= 5.2  # a stopped sleep ends at once, or begins anew
+    assert "5 packets transmitted, 3 received" in runs.output("timeline", "n2")
+
+
+def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
+    assert 3.0 <= runs.seconds("time") <= 3.1  # a run begins at a full tenth of a second
+    assert 2.0 <= runs.seconds("some") - program_supervisor.GRACE_S <= 2.1
+    exits = runs.events("some", "agent_exited")
+    assert [(each["who"], each["code"], each["signal"], each["asked"]) for each in exits] == [
+        ("n2", 0, 0, False),
+        ("n3", 5, 0, True),
+        ("n1", 0, 9, True),
+    ]
+    assert exits[1]["t_ns"] < 2.1e9
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("code", "every program exited cleanly: the program of n2 exited with code 3"),
+        ("signal", "the program of n2 was ended by signal 11"),
+        ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
+        ("budget", "the program of n1 exited 0 times"),
+        ("reports", "n1: a wrong report: b'nonsense': allowed is a JSON object"),
+        ("reports", "task 4: n2 began it 1 times, ended it 0"),
+        ("preloaded", "the program of n2 exited with code 1"),
+    ],
+)
+def test_a_program_that_fails_fails_the_run_and_is_named(runs, name, problem):
+    assert runs.code(name) == 1
+    outcome, problems = runs.verdict(name)
+    assert outcome == "fail"
+    assert problems.count(problem.format(home=runs.home)) == 1
+
+
+def test_a_run_over_its_budget_says_so(runs):
+    (last,) = runs.events("budget", "run_finished")
+    assert last["reason"] == "the run exceeded its 2 s"
+
+
+def test_programs_that_cannot_start_are_refused_with_a_reason(runs):
+    where = "allowed is a program in PATH, or a path from "
+    module = (
+        "workload.preload: 'nowhere': allowed is what can be imported: No module named 'nowhere'"
+    )
+    assert [runs.said(name)[-1] for name in REFUSED] == [
+        {"refused": f"workload.command.n2: './nowhere': {where}{runs.home}"},
+        {"refused": module},
+        {"error": f"[Errno 21] Is a directory: '{runs.home}/log/log/n2.out'"},
+    ]
+
+
+def test_whatever_ends_the_session_ends_the_programs_and_their_daemons(runs):
+    assert (runs.code("terminated"), runs.code("killed")) == (inside.INTERRUPTED, -signal.SIGKILL)
+    (last,) = runs.events("terminated", "run_finished")
+    assert last["reason"] == "interrupted"
+
+
+def test_a_preloaded_file_runs_as_it_would_by_itself(runs):
+    for rank, site in enumerate(("n1", "n2")):
+        line = f"__main__ ['mine.py', '3'] True 5 {rank}"
+        assert runs.output("preloaded", site) in (f"{line}\nthread\n", f"thread\n{line}\n")
+    assert runs.output("preloaded", "n2", "err") == "enough\n"
+    exits = runs.events("preloaded", "agent_exited")
+    assert {each["who"]: each["code"] for each in exits} == {"n1": 0, "n2": 1}
+
+
+def test_gloo_reduces_over_the_network_and_reports_its_tasks(runs):
+    assert len(runs.events("gloo", "sync_finished")) == 4
+
+
+def test_a_report_becomes_an_event_of_its_site_at_its_time():
+    line = b'{"event": "sync_finished", "task": 3, "monotonic_ns": 700, "site": "n9"}'
+    assert report_of(line, "n2", 500, 900) == {
+        "event": "sync_finished", "task": 3, "site": "n2", "t_ns": 200,
+    }  # fmt: skip
+    assert report_of(line.replace(b', "monotonic_ns": 700', b""), "n2", 500, 900)["t_ns"] == 400
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        (b"nonsense", "b'nonsense': allowed is a JSON object in one line"),
+        (b"[1]", r"b'\[1\]': allowed is a JSON object in one line"),
+        (b"\xff", r"b'\\xff': allowed is a JSON object in one line"),
+        (b'{"event": "task_started"}', "event: 'task_started': allowed are compute_started, "),
+        (b'{"event": "sync_finished"}', "task: missing: sync_finished needs "),
+        (b'{"event": "sync_finished", "task": "x"}', "task: 'x': allowed is a whole number"),
+        (
+            b'{"event": "sync_finished", "task": 1, "monotonic_ns": 1000}',
+            "monotonic_ns: 1000: allowed is a time of the monotonic clock since the run's start",
+        ),
+        (
+            b'{"event": "sync_finished", "task": 1, "monotonic_ns": 499}',
+            "monotonic_ns: 499: allowed is a time of the monotonic clock since the run's start",
+        ),
+    ],
+)
+def test_a_report_that_is_none_is_refused_with_the_reason(line, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        report_of(line, "n2", 500, 900)
+
+
+def test_a_scenarios_variables_come_last():
+    scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
+    program = Program(("true",), Path(), {"RANK": "seven"}, ())
+    found = program_supervisor.environment(
+        scenario, {"n1": "10.0.0.1", "n3": "10.0.0.3"}, "n3", program
+    )
+    assert (found["RANK"], found["TRUNKLINE_RANK"], found["WORLD_SIZE"]) == ("seven", "1", "2")

@@ -1,0 +1,338 @@
+"""Whole runs inside the embedded kernel: every plan, the same events twice, and every bad end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from burning import all_processors_busy
+from inside import run_all
+
+from trunkline.agents import registry
+from trunkline.agents.wire.framing import (
+    CONTROL,
+    HEADER,
+    MAGIC,
+    VERSION,
+    ChunkHeader,
+    encode,
+    encode_chunk,
+)
+from trunkline.agents.wire.identity import Identity
+from trunkline.agents.wire.messages import Bye
+from trunkline.harness.kernel import build
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import parse, resolve
+from trunkline.harness.session import agent_main, agent_supervisor, run_session
+
+ROOT = Path(__file__).parents[3]
+MESH = "{builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}"
+SMALL = """
+name: small
+topology: %s
+workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s], slowdown: {n2: 2.0}}
+scheme: {policy: %s, plan: %s, chunk: 64 KiB}
+stop: {tasks: 3}
+outputs: {plots: false}
+"""
+
+
+def folder(home: Path, name: str, text: str) -> Path:
+    run_dir = home / name
+    (run_dir / "log").mkdir(parents=True)
+    (run_dir / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
+    return run_dir
+
+
+def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded, tmp_path):
+    for plan in registry.plans():
+        folder(tmp_path, f"mesh-{plan}", SMALL % (MESH, "preduce", plan))
+        folder(tmp_path, f"internet2-{plan}", SMALL % ("internet2", "bsp", plan))
+    early = "scatter: non-blocking, p: 2, weights: dynamic, decay: 0.123, plan:"
+    text = SMALL.replace("plan:", early).replace("tasks: 3", "tasks: 12")
+    folder(tmp_path, "early", text % (MESH, "preduce", "crew"))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path])
+    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+    for name in names:
+        verdict = outputs.build(tmp_path / name)
+        assert (verdict.outcome, verdict.problems) == ("pass", ())
+    lines = (tmp_path / "early/events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    assert {"early", "in"} <= {event["phase"] for event in events if event["event"] == "sent"}
+    assert any(event["event"] == "discarded" for event in events)
+    running = [{"task_started": 1, "task_completed": -1}.get(event["event"], 0) for event in events]
+    assert max(itertools.accumulate(running)) == 2
+
+
+def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(embedded, tmp_path):
+    """Another folder, place of installation, home and environment, and both processors busy."""
+    far = tmp_path / ("far" * 30) / "trunkline"
+    for folder in ("agents", "harness", "topologies", "workloads", "src"):
+        shutil.copytree(ROOT / folder, far / folder, symlinks=True)
+    text = SMALL % ("{builder: internet2, sites: 9}", "preduce", "crew") + "network: {mtu: 1500}\n"
+    near_log = command_line_run(ROOT, tmp_path / "near", text, {"HOME": "/root"})
+    others = {"HOME": str(tmp_path), "TZ": "Asia/Tokyo", "LC_ALL": "C", "FILLER": "x" * 5000}
+    with all_processors_busy():
+        far_log = command_line_run(far, far.parent / "a long name of a folder", text, others)
+    assert near_log.count("task_completed") == 3
+    assert near_log == far_log
+
+
+def command_line_run(root: Path, where: Path, text: str, variables: dict[str, str]) -> str:
+    """The event log of `trunkline run`, as installed in `root`."""
+    where.mkdir(parents=True)
+    (where / "small.yaml").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "trunkline.harness.commands.main",
+        "run",
+        "small.yaml",
+        "--quiet",
+    ]
+    cache = {"XDG_CACHE_HOME": str(build.path().parents[3]), "PATH": os.environ["PATH"]}
+    path = {"PYTHONPATH": str(root / "src")}
+    subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=600)
+    return (where / "runs" / "small" / "latest" / "events.jsonl").read_text()
+
+
+TIMELINE = """
+timeline:
+- {do: redraw rate=20..155 Mbit/s every 500 ms}
+- {at: 0.3 s, do: outage n1 n2 for 200 ms}
+- {at: 0.6 s, do: pause n3 for 300 ms}
+- {at: 1 s, do: outage n3 n4 carrier for 300 ms}
+"""
+
+
+NETSTORM = """
+name: small
+topology: internet2
+workload: {kind: synthetic, model: 4 MB, compute: [0.05 s, 0.2 s]}
+scheme: {name: netstorm-pro, chunk: 64 KiB, update: 400 ms, barrier: false}
+timeline: [{do: redraw rate=20..155 Mbit/s every 1 s}]
+stop: {tasks: 5}
+outputs: {plots: false}
+"""
+
+
+def test_netstorm_goes_around_what_is_busy_while_rates_change_and_does_so_again(embedded, tmp_path):
+    names = ("copy", "once")
+    for name in names:
+        folder(tmp_path, name, NETSTORM)
+        done = embedded.call(run_all, str(tmp_path), [name], visible=[tmp_path])
+        assert done == {"codes": {name: 0}, "left": []}
+    first, second = ((tmp_path / name / "events.jsonl").read_text() for name in names)
+    assert first == second
+    verdict = outputs.build(tmp_path / "once")
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    events = [json.loads(line) for line in first.splitlines()]
+    started = [event for event in events if event["event"] == "task_started"]
+    assert {event["version"] for event in started} > {1}
+    assert len({event["t_ns"] for event in started}) == len(started)  # also where all were ready
+    assert any(len(event["path"]) > 2 for event in events if event["event"] == "routed")
+    assert (tmp_path / "once/tables/paths.csv").exists()
+
+
+def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
+    measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
+    text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
+    text = text % (MESH, "bsp", "ring") + TIMELINE + "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
+    for name in ("once", "copy"):
+        folder(tmp_path, name, text)
+    names = ["copy", "once"]
+    done = embedded.call(run_all, str(tmp_path), ["once"], visible=[tmp_path])
+    embedded.call(run_all, str(tmp_path), ["copy"], visible=[tmp_path])
+    assert done == {"codes": {"once": 0}, "left": []}
+    verdict = outputs.build(tmp_path / "once")
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    logs = [(tmp_path / name / "events.jsonl").read_text() for name in names]
+    assert logs[0] == logs[1]
+    events = [json.loads(line) for line in logs[0].splitlines()]
+    started = next(event["t_ns"] for event in events if event["event"] == "task_started")
+    begun = {e["verb"]: e["t_ns"] - started for e in events if e["event"] == "fault_started"}
+    assert begun["pause"] == pytest.approx(600_000_000, abs=20_000)  # reading clocks takes time
+    assert [e["event"] for e in events].count("fault_ended") == 4
+    assert {"rate_measured", "plans_updated"} <= {e["event"] for e in events}
+    errors_ms = pd.read_csv(tmp_path / "once/tables/clocks.csv")["error_ms"].abs()
+    assert errors_ms.median() < 0.5
+
+
+def kill_a_worker(home: str) -> dict:
+    """Inside: SIGKILL the worker of n2 as soon as a task has started."""
+
+    def assassin(self, event):
+        original(self, event)
+        if event["event"] == "task_started":
+            victims = [agent for agent in agencies[0]._agents if agent.name == "n2"]
+            os.kill(victims[0].pid, signal.SIGKILL)
+
+    agencies = []
+    start = agent_supervisor.Agency.start
+    agent_supervisor.Agency.start = lambda self: (agencies.append(self), start(self))
+    original = run_session.EventLog.write
+    run_session.EventLog.write = assassin
+    return run_all(home, ["run"])
+
+
+def test_a_killed_worker_ends_the_run_is_named_and_leaves_nothing(embedded, tmp_path):
+    run_dir = folder(tmp_path, "run", SMALL % (MESH, "bsp", "ring"))
+    done = embedded.call(kill_a_worker, str(tmp_path), visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    events = map(json.loads, (run_dir / "events.jsonl").read_text().splitlines())
+    exited = [event for event in events if event["event"] == "agent_exited"]
+    assert {"who": "n2", "code": 0, "signal": 9}.items() <= exited[0].items()
+    assert outputs.build(run_dir).outcome == "fail"
+
+
+def take_a_port(home: str) -> dict:
+    """Inside: the controller is to listen where its site's worker listens already."""
+    agent_main.CONTROLLER_PORT = agent_main.WORKER_PORT
+    return run_all(home, ["run"])
+
+
+def test_a_taken_port_ends_the_run_and_is_named(embedded, tmp_path):
+    run_dir = folder(tmp_path, "run", SMALL % (MESH, "bsp", "ring"))
+    done = embedded.call(take_a_port, str(tmp_path), visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    log = (run_dir / "events.jsonl").read_text()
+    assert "cannot listen on 10.0.0.1 port 7400: Address already in use" in log
+
+
+def fill_a_disk(home: str, text: str) -> dict:
+    """Inside: the run's folder is on a file system of 64 KiB."""
+    small = Path(os.environ["TMPDIR"]) / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=True)
+    folder(small, "run", text)
+    return run_all(str(small), ["run"])
+
+
+def test_a_full_disk_ends_the_run_and_is_named(embedded, tmp_path):
+    text = SMALL % (MESH, "preduce", "a2a")
+    done = embedded.call(fill_a_disk, str(tmp_path), text.replace("tasks: 3", "tasks: 100"))
+    assert done == {"codes": {"run": 1}, "left": []}
+
+
+def test_a_run_over_its_budget_is_ended_and_says_so(embedded, tmp_path):
+    text = SMALL % (MESH, "preduce", "a2a") + "limits: {run: 1.5 s, task: 1 s}\n"
+    run_dir = folder(tmp_path, "run", text.replace("tasks: 3", "tasks: 1000"))
+    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
+    assert done == {"codes": {"run": 1}, "left": []}
+    last = json.loads((run_dir / "events.jsonl").read_text().splitlines()[-1])
+    assert last["reason"] == "the run exceeded its 1.5 s"
+
+
+def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(
+    embedded, tmp_path
+):
+    """The scenario that users are shown, with a smaller model; its faults, one after the other."""
+    text = (ROOT / "scenarios/outage.yaml").read_text().replace("model: 4 MB", "model: 1 MB")
+    run_dir = folder(tmp_path, "run", text + "outputs: {plots: false}\n")
+    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
+    assert done == {"codes": {"run": 0}, "left": []}
+    verdict = outputs.build(run_dir)
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    said = {(event["event"], event["site"]) for event in events}
+    assert {("link_lost", "n3"), ("controller_lost", "n4"), ("task_completed", "backup")} <= said
+    lost = {event["worker"] for event in events if event["event"] == "worker_lost"}
+    assert lost >= {"n2", "n3", "n4", "n5"}
+    rounds = [event for event in events if event["event"] == "round_finished"]
+    late = rounds[-1]["t_ns"] - 10e9
+    assert {event["site"] for event in rounds if event["t_ns"] > late} == {
+        f"n{k}" for k in range(1, 6)
+    }
+
+
+def call_in_vain(home: str, quiet: str, loud: str) -> dict:
+    """Inside: one run as it is; then one whose site n3 is full of strangers, who call everybody."""
+    done = run_all(home, [quiet])
+    start, end = agent_supervisor.Agency.start, agent_supervisor.Agency.end
+    strangers: list[int] = []
+
+    def start_among_strangers(self):
+        start(self)
+        network, sites = self._network, self._scenario.topology.site_names
+        doors = [(network.address(site), agent_main.WORKER_PORT) for site in sites]
+        for door in (*doors, (network.address(sites[0]), agent_main.CONTROLLER_PORT)):
+            strangers.append(os.fork())
+            if not strangers[-1]:
+                network.enter("n3")
+                pester(door, self._body.identity)
+
+    def end_them_all(self):
+        while strangers:
+            pid = strangers.pop()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        end(self)
+
+    agent_supervisor.Agency.start, agent_supervisor.Agency.end = start_among_strangers, end_them_all
+    also = run_all(home, [loud])
+    return {"codes": done["codes"] | also["codes"], "left": done["left"] + also["left"]}
+
+
+def pester(door: tuple[str, int], insider: Identity) -> None:
+    """Send this door whatever might open, cut or block it, until killed."""
+    outsider = Identity(insider.run, b"a guess")
+    said = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        encode(outsider.hello("n2", "n1", 2**62)),
+        encode(Identity("another", b"its own").hello("n2", "n1", 2**62)),
+        *(encode(insider.hello("n1", whom, 1)) for whom in ("n2", "n3", "n4", "controller")),
+        HEADER.pack(MAGIC, VERSION - 1, CONTROL, 50, *[0] * 7) + bytes(50),
+        HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7) + bytes(2**12),
+        encode_chunk(ChunkHeader(False, 0, 0, 0, 0, (), False, 65536)) + bytes(65536),
+        encode(Bye()) * 1000,
+        b"T",
+    ]
+    silent = []
+    for each in itertools.cycle(said):
+        with contextlib.suppress(OSError):
+            sock = socket.create_connection(door, timeout=1)
+            sock.sendall(each)
+            silent.append(sock)
+        for sock in silent[:-50]:
+            sock.close()
+        del silent[:-50]
+        time.sleep(0.02)
+
+
+def test_strangers_in_a_site_change_nothing_in_a_run(embedded, tmp_path):
+    """They call every agent from its first moment on: none is let in, all are named in the log."""
+    text = SMALL.replace("tasks: 3", "tasks: 6") % (MESH, "bsp", "crew")
+    dirs = {name: folder(tmp_path, name, text) for name in ("quiet", "loud")}
+    done = embedded.call(call_in_vain, str(tmp_path), *dirs, visible=[tmp_path])
+    assert done == {"codes": {"quiet": 0, "loud": 0}, "left": []}
+    results = {}
+    for name, run_dir in dirs.items():
+        verdict = outputs.build(run_dir)
+        assert (verdict.outcome, verdict.problems) == ("pass", ())
+        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+        finished = [event for event in events if event["event"] == "task_finished"]
+        results[name] = {(event["task"], event["site"]): event["digest"] for event in finished}
+        assert not [event for event in events if event["event"] == "link_lost"]
+        refused = [event for event in events if event["event"] == "caller_refused"]
+    assert len(results["quiet"]) == 24
+    assert results["loud"] == results["quiet"]
+    assert {event["site"] for event in refused} == {"n1", "n2", "n3", "n4", "controller"}
+    assert all(max(e["count"] for e in refused if e["site"] == who) >= 16 for who in ("n1", "n3"))
+    reasons = " ".join(event["reason"] for event in refused)
+    for reason in (
+        "without proof", "of run 'another'", "an old call of n1 again", "not a version",
+        "a control frame of 16777216 bytes", "a chunk on a control", "the first frame is no hello",
+    ):  # fmt: skip
+        assert reason in reasons

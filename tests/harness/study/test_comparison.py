@@ -1,0 +1,207 @@
+"""Means, intervals and paired ratios of a comparison's trials, and how they are shown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from trunkline.harness.report.plots import render
+from trunkline.harness.study import comparison, comparison_plots
+from trunkline.harness.study.comparison import Interval, interval, ratio, summary
+
+KEYS = ("scheme.plan", "scheme.p")
+
+
+def trial(plan, p, number, task_s, verdict="pass", **others):
+    return {
+        "scheme.plan": plan,
+        "scheme.p": p,
+        "trial": number,
+        "seed": 7 + number,
+        "verdict": verdict,
+        "task_s": task_s,
+        "estimate_s": 0.75,
+        "latency_s": 0.25,
+        "rounds": 10 / task_s,
+        "run": f"runs/{plan}-{p}-{number}",
+        "error": "",
+        **others,
+    }
+
+
+@pytest.fixture
+def trials():
+    return pd.DataFrame(
+        [
+            trial("crew", "5", 0, 1.0),
+            trial("crew", "5", 1, 2.0),
+            trial("crew", "10", 0, 3.0),
+            trial("crew", "10", 1, 3.0),
+            trial("ring", "5", 0, 4.0),
+            trial("ring", "5", 1, 8.0),
+            trial("ring", "10", 0, 9.0, verdict="fail"),
+            trial("ring", "10", 1, 6.0),
+        ]
+    )
+
+
+def test_a_scenario_beside_is_compared_with_the_first_cell_that_is_like_it(trials):
+    rows = [trial("gloo", "-", number, 5.0) for number in (0, 1)]
+    cells = summary(pd.concat([trials, pd.DataFrame(rows)]), KEYS)
+    assert cells["task_s_ratio"].iloc[-1] == pytest.approx(math.sqrt(5.0 * 2.5))
+
+
+def test_an_interval_is_students_t_of_95_percent():
+    found = interval([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.high - 2.0 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+    assert 2.0 - found.low == pytest.approx(found.high - 2.0)
+
+
+def test_one_value_has_no_interval_and_none_has_no_mean():
+    one, none = interval([2.0, math.nan]), interval([])
+    assert (one.mean, math.isnan(one.low), math.isnan(one.high)) == (2.0, True, True)
+    assert math.isnan(none.mean)
+
+
+def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
+    rng = np.random.default_rng(1)
+    found = [interval(list(rng.normal(5, 2, 4))) for _ in range(400)]
+    assert sum(each.low <= 5 <= each.high for each in found) == pytest.approx(380, abs=13)
+
+
+def test_a_ratio_is_taken_at_the_same_seed():
+    found = ratio({1: 2.0, 2: 30.0, 4: 5.0}, {1: 1.0, 2: 10.0, 3: 1.0})
+    assert found.mean == pytest.approx(math.sqrt(6))
+    assert found.low < 2.0
+    assert found.high > 3.0
+
+
+def test_what_is_the_same_multiple_in_every_trial_has_no_spread():
+    assert ratio({1: 2.0, 2: 20.0}, {1: 1.0, 2: 10.0}) == Interval(
+        *(pytest.approx(2.0) for _ in range(3))
+    )
+
+
+@given(st.dictionaries(st.integers(), st.floats(0.01, 100), min_size=2))
+def test_a_ratio_is_the_inverse_of_the_ratio_the_other_way(values):
+    ones = dict.fromkeys(values, 1.0)
+    there, back = ratio(values, ones), ratio(ones, values)
+    assert there.mean == pytest.approx(1 / back.mean)
+    assert there.low == pytest.approx(1 / back.high)
+
+
+def test_cells_stay_in_order_and_have_ratios_to_the_first_value_of_the_first_key(trials):
+    cells = summary(trials, KEYS)
+    assert list(zip(cells["scheme.plan"], cells["scheme.p"], cells["task_s"], strict=True)) == [
+        ("crew", "5", 1.5),
+        ("crew", "10", 3.0),
+        ("ring", "5", 6.0),
+        ("ring", "10", 6.0),
+    ]
+    assert list(cells["task_s_ratio"]) == [1.0, 1.0, pytest.approx(4.0), pytest.approx(2.0)]
+
+
+def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
+    last = summary(trials, KEYS).iloc[3]
+    assert (last["trials"], last["pass"], last["fail"]) == (2, 1, 1)
+    assert last["task_s"] == 6.0
+    assert list(comparison.problems(trials, KEYS)) == [
+        "fail: scheme.plan=ring scheme.p=10 seed 7: runs/ring-10-0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [
+        (["pass", "pass"], "pass"),
+        (["pass", "unknown"], "unknown"),
+        (["fail", "unknown"], "fail"),
+        (["error", "fail"], "error"),
+    ],
+)
+def test_the_worst_verdict_speaks_for_all(verdicts, worst):
+    assert comparison.worst(pd.DataFrame({"verdict": verdicts})) == worst
+
+
+def shown(trials, keys):
+    console = Console(width=160, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(comparison.table(summary(trials, keys), keys))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(trials):
+    lines = [" ".join(line.split()) for line in shown(trials, KEYS)]
+    assert lines == [
+        "scheme.plan scheme.p trials task time, s ratio estimate + latency, s "
+        "rounds per worker ratio",
+        "crew 5 2 1.5 ± 6.4 1 1 7.5 ± 32 1",
+        "crew 10 2 3 1 1 3.33 1",
+        "ring 5 2 6 ± 25 4 1 1.88 ± 7.9 0.25",
+        "ring 10 2: 1 pass, 1 fail 6 2 1 1.67 0.5",
+    ]
+
+
+def test_a_comparison_of_one_thing_has_no_ratios(trials):
+    lines = shown(trials[:2].drop(columns=list(KEYS)), ())
+    assert " ".join(lines[0].split()) == (
+        "trials task time, s estimate + latency, s rounds per worker"
+    )
+
+
+def test_a_cell_without_a_passed_trial_has_no_numbers(trials):
+    trials.loc[2:3, "verdict"] = "unknown"
+    assert shown(trials, KEYS)[2].split() == [
+        "crew", "10", "2:", "2", "unknown", "-", "-", "-", "-", "-"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "short"),
+    [
+        (["10 Mbit/s", "20 Mbit/s"], ["10 Mbit/s", "20 Mbit/s"]),
+        (
+            [f"'churn outages=20ms lasting=100s total={n} among=a,b'" for n in (0, 1)],
+            ["total=0", "total=1"],
+        ),
+        ([f"{'a' * 40} b c d", f"{'a' * 40} b d"], ["c d", "d"]),
+        (["{a: b, " + "c" * 50 + ": d}", "{a: b}"], ["{a: b, " + "c" * 50 + ": d}", "{a: b}"]),
+        (["a" * 50, "b" * 50], ["a" * 50, "b" * 50]),
+        (["a" * 50 + " b"] * 2, ["a" * 50 + " b"] * 2),
+        ([], []),
+    ],
+)
+def test_of_long_values_only_what_tells_them_apart_is_shown(texts, short):
+    assert [comparison.shortened(texts)[text] for text in texts] == short
+
+
+@pytest.mark.parametrize("keys", [KEYS, KEYS[:1], (), (*KEYS, "seed")])
+def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
+    trials = trials if keys else trials.drop(columns=list(KEYS))
+    cells = summary(trials, keys)
+    figure = comparison_plots.draw(trials, cells, keys, "task_s", "task time (s)")
+    assert render(figure, "png").startswith(b"\x89PNG")
+    drawn = sum(len(axes.containers) for axes in figure.axes)
+    assert drawn == {0: 1, 1: 2, 2: 2, 3: 4}[len(keys)]
+
+
+def test_a_figure_names_values_as_a_reader_would(trials):
+    trials["scheme.plan"] = ["{plan: crew, split: even}", "{plan: ring}"] * 4
+    cells = summary(trials, KEYS[:1]).assign(fluid_task_s=1.0)
+    figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
+        "crew\nsplit: even", "ring"
+    ]  # fmt: skip
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fluid model"]
+    cells = summary(trials, KEYS).assign(fluid_task_s=1.0)
+    figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "fluid model", "crew, split: even", "ring"
+    ]  # fmt: skip

@@ -1,0 +1,405 @@
+"""A comparison runs what is missing, keeps what is finished and hides nothing that went wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from trunkline.harness.commands import main
+from trunkline.harness.config.paths import PACKAGE
+from trunkline.harness.record.run_folder import StoreError
+from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.scenario.loading import ScenarioErrors, parse
+from trunkline.harness.study import comparison_runs
+from trunkline.harness.study.grid import GridError, axes
+
+ROOT = Path(__file__).parents[3]
+
+SCENARIO = """\
+name: three
+topology: {builder: full_mesh, sites: 3, rates: n2}
+workload: {kind: synthetic, model: 1 MB, compute: 0.1 s}
+scheme: {policy: preduce, plan: crew, p: 2}
+stop: {tasks: 3}
+"""
+
+FAKE = """
+import hashlib, json, os, sys, time
+from pathlib import Path
+
+job = json.load(sys.stdin)
+with open({log!r}, "a") as log:
+    print(job["name"], job["seed"], *job["overrides"], file=log)
+plan = job["overrides"][0].partition("=")[2]
+if plan == "ps":
+    print("no kernel, no nothing")
+    sys.exit(3)
+if plan == "a2a":
+    print(json.dumps({{"share": 0.5}}), flush=True)
+    time.sleep(600)
+folder = Path(job["runs_dir"], job["name"], "20260101-000000")
+(folder / "tables").mkdir(parents=True)
+(folder / "tables" / "run.csv").write_text(
+    "task_s,rounds,by_hand\\n"
+    f"{{job['seed']}}.5,3,{{'ended at 1.000 s' if plan == 'fapt' else ''}}\\n"
+)
+verdict = "fail" if plan == "ring" else "pass"
+(folder / "verdict.json").write_text(json.dumps({{"verdict": verdict}}))
+(folder / "events.jsonl").write_text("{{}}\\n{{}}\\n")
+log, judged_by = hashlib.sha256(b"{{}}\\n{{}}\\n").hexdigest(), {judged_by!r}
+record = {{"identity": job["identity"], "log": log, "judged_by": judged_by, "error": None}}
+(folder / "run.json").write_text(json.dumps(record))
+print(json.dumps({{"run_dir": str(folder), "outcome": verdict, "error": None}}))
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "three.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Replaces runs by a program that only pretends; tells what was run since the last call."""
+    log, fake = tmp_path / "started", tmp_path / "fake.py"
+    log.touch()
+    fake.write_text(FAKE.format(log=str(log), judged_by=provenance.code(provenance.REPORT)))
+    monkeypatch.setattr(run_pool, "PROGRAM", (sys.executable, str(fake)))
+    monkeypatch.setattr(comparison_runs, "_write_page", lambda *_: None)  # which reads whole runs
+
+    def started():
+        lines = log.read_text().splitlines()
+        log.write_text("")
+        return lines
+
+    return started
+
+
+def run(path, *vary, trials=1, folder=None, at_once=1, on_progress=lambda done, share: None):
+    asked = comparison_runs.plan(path, axes(vary), trials)
+    return comparison_runs.run(asked, folder or path.parent / "out", at_once, on_progress)
+
+
+def test_every_cell_has_the_same_seeds(scenario):
+    asked = comparison_runs.plan(scenario, axes(["scheme.plan=crew,ring"]), 2, ["scheme.p=3"], 5)
+    assert [(str(t.cell), t.number, t.job.seed, t.job.overrides) for t in asked.trials] == [
+        ("scheme.plan=crew", 0, 5, ("scheme.p=3", "scheme.plan=crew")),
+        ("scheme.plan=crew", 1, 6, ("scheme.p=3", "scheme.plan=crew")),
+        ("scheme.plan=ring", 0, 5, ("scheme.p=3", "scheme.plan=ring")),
+        ("scheme.plan=ring", 1, 6, ("scheme.p=3", "scheme.plan=ring")),
+    ]
+
+
+def test_all_cells_are_read_before_any_runs(scenario, started):
+    with pytest.raises(ScenarioErrors) as refused:
+        run(scenario, "scheme.plan=crew,fapt,bkd", "scheme.p=2,4,9")
+    assert str(refused.value).splitlines() == [
+        "--vary scheme.p=4: scheme.p: 4: p = 4 is not between 2 and the number of sites, 3 "
+        "(with scheme.plan=crew scheme.p=4 and 1 more)",
+        "--vary scheme.p=9: scheme.p: 9: p = 9 is not between 2 and the number of sites, 3 "
+        "(with scheme.plan=crew scheme.p=9 and 1 more)",
+        "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? allowed is one of a2a, bkt, "
+        "blink, crew, fapt, mst, opr, ps, ring, star, toa (with scheme.plan=bkd scheme.p=2 and 2 "
+        "more)",
+    ]
+    assert started() == []
+
+
+def test_another_scenario_beside_runs_as_it_is_with_the_same_seeds_and_network(scenario):
+    other = scenario.with_name("other.yaml")
+    program = "{kind: program, command: [sleep, 1]}"
+    network = "topology: {builder: full_mesh, sites: 3, rates: n2}"
+    other.write_text(f"{network}\nworkload: {program}\nseed: 9\n")
+    shared, own = "topology.delays=1 ms", "scheme.p=3"
+    asked = comparison_runs.plan(
+        scenario, axes(["scheme.plan=crew,ring"]), 1, [shared, own], 5, False, [other]
+    )
+    assert [(str(t.cell), t.job.file, t.job.seed, t.job.overrides) for t in asked.trials] == [
+        ("scheme.plan=crew", str(scenario), 5, (shared, own, "scheme.plan=crew")),
+        ("scheme.plan=ring", str(scenario), 5, (shared, own, "scheme.plan=ring")),
+        ("scheme.plan=other", str(other), 5, (shared,)),
+    ]
+    assert (asked.keys, asked.elsewhere) == (("scheme.plan",), ())
+    other.write_text(f"topology: internet2\nworkload: {program}\n")
+    asked = comparison_runs.plan(scenario, (), 1, beside=[other])
+    assert [str(t.cell) for t in asked.trials] == ["scenario=three", "scenario=other"]
+    assert (asked.keys, asked.elsewhere) == (("scenario",), ("other",))
+    with pytest.raises(GridError, match="files of different names"):
+        comparison_runs.plan(scenario, (), 1, beside=[scenario.parent / "x" / "three.yaml"])
+
+
+def test_a_program_that_changed_is_run_again(scenario):
+    (scenario.parent / "mine.py").write_text("1")
+    (scenario.parent / "beside.py").write_text("1")
+    text = SCENARIO.partition("workload:")[0] + (
+        "workload: {kind: program, command: [python3, mine.py]}"
+    )
+    seen = set()
+    for name in ("mine.py", "beside.py", "else.txt"):
+        seen.add(provenance.of_run(parse(text, str(scenario))))
+        (scenario.parent / name).write_text("2")
+    seen.add(provenance.of_run(parse(text, str(scenario))))
+    assert len(seen) == 3
+
+
+def test_what_is_wrong_with_the_file_itself_is_said_once(scenario):
+    scenario.write_text(SCENARIO.replace("tasks: 3", "tasks: none"))
+    with pytest.raises(ScenarioErrors) as refused:
+        comparison_runs.plan(scenario, axes(["scheme.plan=crew,ring"]), 3)
+    assert str(refused.value) == f"{scenario}:5: stop.tasks: none: allowed is a whole number"
+
+
+def test_the_same_comparison_again_runs_nothing_and_a_larger_one_only_what_is_new(
+    scenario, started
+):
+    first = run(scenario, "scheme.plan=crew,opr")
+    assert len(started()) == 2
+    assert run(scenario, "scheme.plan=crew,opr").equals(first)
+    assert started() == []
+    run(scenario, "scheme.plan=crew,opr,star", trials=2)
+    assert [line.split()[1:] for line in started()] == [
+        ["2", "scheme.plan=crew"],
+        ["2", "scheme.plan=opr"],
+        ["1", "scheme.plan=star"],
+        ["2", "scheme.plan=star"],
+    ]
+
+
+def test_a_changed_scenario_or_code_is_run_again_and_a_new_description_is_not(
+    scenario, started, monkeypatch
+):
+    run(scenario, "scheme.plan=crew")
+    scenario.write_text(SCENARIO + "description: better\noutputs: {plots: false}\n")
+    started()
+    run(scenario, "scheme.plan=crew")
+    assert started() == []
+    scenario.write_text(SCENARIO.replace("0.1 s", "0.2 s"))
+    run(scenario, "scheme.plan=crew")
+    assert len(started()) == 1
+    monkeypatch.setattr(provenance, "code", lambda entries: "another")
+    monkeypatch.setattr(comparison_runs, "_judge_again", lambda run_dir: None)
+    run(scenario, "scheme.plan=crew")
+    assert len(started()) == 1
+
+
+def test_a_half_finished_run_is_removed_and_done_again(scenario, started, tmp_path):
+    trials = run(scenario, "scheme.plan=crew")
+    run_dir = tmp_path / "out" / trials["run"][0]
+    (run_dir / "run.json").unlink()
+    run_dir.rename(run_dir.with_name("20250101-000000"))
+    started()
+    again = run(scenario, "scheme.plan=crew")
+    assert len(started()) == 1
+    assert again.equals(trials)
+    assert [path.name for path in run_dir.parent.iterdir()] == [run_dir.name]
+
+
+@pytest.mark.parametrize("damaged", [b"{}\n{", b"{}\n", b"{}\n{}\n\0", None])
+def test_a_run_whose_log_was_damaged_is_done_again(scenario, started, tmp_path, damaged):
+    log = tmp_path / "out" / run(scenario, "scheme.plan=crew")["run"][0] / "events.jsonl"
+    whole = log.read_bytes()
+    log.unlink() if damaged is None else log.write_bytes(damaged)
+    started()
+    run(scenario, "scheme.plan=crew")
+    assert len(started()) == 1
+    assert log.read_bytes() == whole
+
+
+def test_failures_and_errors_stand_in_the_table(scenario, started):
+    trials = run(scenario, "scheme.plan=crew,ring,ps", at_once=3)
+    assert list(trials["verdict"]) == ["pass", "fail", "error"]
+    assert list(trials["error"]) == [
+        "", "", "the run's process ended with 3: no kernel, no nothing"
+    ]  # fmt: skip
+    assert trials["task_s"].tolist()[:2] == [1.5, 1.5]
+    cells = pd.read_csv(scenario.parent / "out" / "tables" / "cells.csv")
+    assert cells["task_s"].isna().tolist() == [False, True, True]
+
+
+def test_a_trial_that_somebody_took_a_hand_in_shows_nothing_of_its_cell(scenario, started):
+    trials = run(scenario, "scheme.plan=crew,fapt")
+    assert list(trials["verdict"]) == ["pass", "unknown"]
+    assert list(trials["error"]) == ["", "by hand: ended at 1.000 s"]
+    cells = pd.read_csv(scenario.parent / "out" / "tables" / "cells.csv")
+    assert cells["task_s"].isna().tolist() == [False, True]
+
+
+def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):
+    run(scenario, "scheme.plan=crew,ring,ps")
+    started()
+    run(scenario, "scheme.plan=crew,ring,ps")
+    assert [line.split()[-1] for line in started()] == ["scheme.plan=ps"]
+
+
+def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
+    def interrupt(done, share):
+        if done == 1 and share >= 0.5:  # one is finished, the other says that it goes on
+            raise KeyboardInterrupt
+
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario, "scheme.plan=crew,a2a", at_once=2, on_progress=interrupt)
+    assert time.monotonic() - began_s < run_pool.GRACE_S
+    table = pd.read_csv(scenario.parent / "out" / "tables" / "trials.csv")
+    assert list(table["verdict"]) == ["pass", "missing"]
+    started()
+    assert comparison_runs.finished(
+        comparison_runs.plan(scenario, axes(["scheme.plan=crew,a2a"]), 1), scenario.parent / "out"
+    ).keys() == {
+        comparison_runs.plan(scenario, axes(["scheme.plan=crew"]), 1).trials[0].job.identity
+    }
+
+
+def test_two_comparisons_do_not_share_a_folder(scenario, started):
+    def again(done, share):
+        with pytest.raises(StoreError, match="another comparison is using it"):
+            run(scenario, "scheme.plan=crew")
+
+    run(scenario, "scheme.plan=crew", on_progress=again)
+
+
+def test_runs_die_with_whoever_started_them(tmp_path, started):
+    program = (
+        "import sys; from pathlib import Path; "
+        "from trunkline.harness.runs import run_pool as pool\n"
+        f"pool.PROGRAM = {run_pool.PROGRAM!r}\n"
+        "job = pool.Job('x', 'x.yaml', '', ('scheme.plan=a2a',), 1, '')\n"
+        f"pool.run([job], Path({str(tmp_path)!r}), 1, print, lambda work: print(work, flush=True))"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    while parent.stdout.readline().strip() != "0.5":
+        pass
+    [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    watch = os.pidfd_open(int(child))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    ended, _, _ = select.select([watch], [], [], 20)
+    os.close(watch)
+    assert ended
+
+
+def test_jobs_are_told_apart_by_what_they_are_called(tmp_path, started):
+    done: list[Finished] = []
+    jobs = [Job(name, "x.yaml", "", ("p=crew",), 1, name) for name in ("a", "b", "c")]
+    run_pool.run(jobs, tmp_path, 2, done.append, lambda work: None)
+    assert sorted(result.job.name for result in done) == ["a", "b", "c"]
+    assert {str(result.run_dir) for result in done} == {
+        str(tmp_path / name / "20260101-000000") for name in ("a", "b", "c")
+    }
+
+
+def test_the_code_of_a_run_is_all_that_its_session_imports_and_not_the_command_line():
+    files = {str(path.relative_to(PACKAGE)) for path in provenance.imported(provenance.SESSION)}
+    assert {
+        "harness/session/run_session.py",
+        "harness/session/agent_supervisor.py",
+        "harness/kernel/guest.py",
+    } <= files
+    assert (
+        not {
+            "harness/commands/main.py",
+            "harness/report/plots.py",
+            "harness/study/comparison_runs.py",
+        }
+        & files
+    )
+
+
+def test_a_runs_identity_is_its_content():
+    one = parse(SCENARIO, "x.yaml")
+    assert provenance.of_run(one) == provenance.of_run(parse("# !\n" + SCENARIO, "y.yaml"))
+    assert provenance.of_run(one) != provenance.of_run(parse(SCENARIO, "x.yaml", seed=2))
+
+
+def test_a_run_is_of_its_own_plan_and_policy_and_of_no_others():
+    scenario = parse(SCENARIO, "x.yaml", ["scheme.plan=opr"])
+    imported = provenance.imported(provenance.entries(scenario))
+    files = {str(path.relative_to(PACKAGE)) for path in imported}
+    assert {"agents/plans/opr.py", "agents/plans/crew.py", "agents/planning/plan.py"} <= files
+    assert "agents/policies/preduce.py" in files and "agents/policies/bsp.py" not in files
+    assert not {f"agents/plans/{name}.py" for name in ("blink", "ring", "toa")} & files
+
+
+def command(*arguments, capsys):
+    code = main.main(["compare", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    vary = ["--vary", "scheme.plan=crew,opr", "--trials", 2]
+    code, out, _ = command(scenario, *vary, "--dry-run", capsys=capsys)
+    assert code == 0
+    assert out.splitlines() == [
+        "to do  scheme.plan=crew  seed 1",
+        "to do  scheme.plan=crew  seed 2",
+        "to do  scheme.plan=opr  seed 1",
+        "to do  scheme.plan=opr  seed 2",
+        "4 trials, 0 of them done, in comparisons/three",
+    ]
+    code, out, _ = command(scenario, *vary, "--jobs", 2, capsys=capsys)
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["scheme.plan", "trials"], ["crew", "2"], ["opr", "2"], ["results", "comparisons/three"]
+    ]  # fmt: skip
+    assert (tmp_path / "comparisons/three/plots/task_s.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "said"), [("ring", 1, "fail: scheme.plan=ring seed 1: runs/ring"),
+                               ("ps", 70, "error: scheme.plan=ps seed 1: the run's process ended")]
+)  # fmt: skip
+def test_the_exit_code_is_that_of_the_worst_trial(
+    plan, code, said, scenario, started, capsys, tmp_path
+):
+    arguments = [scenario, "--vary", f"scheme.plan=crew,{plan}", "--trials", 1]
+    arguments += ["--out", tmp_path / "out"]
+    got, out, _ = command(*arguments, capsys=capsys)
+    assert got == code
+    assert said in out
+    assert command(*arguments, "--quiet", capsys=capsys)[1].split()[0] == said.partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--vary", "seed=1,2"], "--vary seed=1,2: allowed is another key"),
+        (["--set", "backend=host", "--jobs", "2"], "--jobs 2: allowed is 1 with the real clock"),
+        (["--jobs", "0"], "0: allowed is 1 or more"),
+    ],
+)
+def test_bad_usage_is_refused(arguments, said, scenario, capsys):
+    code, _, err = command(scenario, *arguments, capsys=capsys)
+    assert code == 64
+    assert said in err
+
+
+def test_a_real_run_is_found_again_and_judged_again_by_newer_code(
+    scenario, tmp_path, embedded, monkeypatch
+):
+    scenario.write_text(SCENARIO.replace("tasks: 3", "tasks: 1"))
+    trials = run(scenario, "scheme.plan=crew")
+    assert list(trials["verdict"]) == ["pass"], trials["error"][0]
+    assert "All trials" in (tmp_path / "out" / "comparison.html").read_text()
+    run_dir = tmp_path / "out" / trials["run"][0]
+    record = run_dir / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "judged_by": "older"}))
+    (run_dir / "tables" / "run.csv").write_text("task_s\n0\n")
+    monkeypatch.setattr(run_pool, "PROGRAM", ("false",))
+    assert run(scenario, "scheme.plan=crew").equals(trials)

@@ -1,0 +1,125 @@
+"""A whole run in the fluid model: small ones, whose numbers can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.study import fluid_run
+
+PAIR = """
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 100 ms}
+workload: {kind: synthetic, model: 1 MB, compute: 1 s}
+scheme: {policy: bsp, plan: a2a, chunk: 100 kB}
+stop: {rounds: 3}
+"""
+
+
+def expected(*overrides, seed=1):
+    return fluid_run.of(parse(PAIR, "pair.yaml", overrides, seed))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "task_s", "rounds", "window_s"),
+    [
+        # One second to compute, one to send the model; both directions at once.
+        ((), 1.0, 3.0, 6.0),
+        (("topology.rate_factor=0.5",), 2.0, 3.0, 9.0),
+        (("stop={time: 5 s}",), 1.0, 2.0, 5.0),
+        # The last task is counted, the round that it ends is after the window.
+        (("stop={tasks: 2}",), 1.0, 1.0, 3.0),
+        # The slow site keeps the other one waiting.
+        (("workload.slowdown={n2: 3.0}",), 1.0, 3.0, 12.0),
+        # A wrong idea of the rates changes nothing where there is nothing to choose.
+        (("scheme.rate_error=50 %",), 1.0, 3.0, 6.0),
+    ],
+)
+def test_what_comes_of_two_sites(overrides, task_s, rounds, window_s):
+    found = expected(*overrides)
+    assert (found.task_s, found.rounds, found.window_s) == pytest.approx((task_s, rounds, window_s))
+
+
+@pytest.mark.parametrize(
+    ("scatter", "task_s", "window_s"),
+    [
+        # n1 is ready after one second, n2 after three. Each adds up half of the model; from n1 to
+        # n2, which takes twice as long as back, go one half's originals and the other's results.
+        ("blocking", 2.0, 5.0),
+        # The originals are there before n2 is ready. What n1 adds arrives there every 0.1 s, and
+        # every 0.2 s of five results one is with n2.
+        ("non-blocking", 1.1, 4.1),
+    ],
+)
+def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window_s):
+    found = expected(
+        "topology.rates={n1: {n2: 4 Mbit/s}, n2: {n1: 8 Mbit/s}}",
+        "workload.slowdown={n2: 3.0}",
+        f"scheme={{policy: bsp, plan: crew, split: even, chunk: 100 kB, scatter: {scatter}}}",
+        "stop={rounds: 1}",
+    )
+    assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
+
+
+def test_links_change_as_the_timeline_says_from_the_first_task_on():
+    # The first task starts after 1 s and takes 1 s; the second starts after 3 s, when the link has
+    # a quarter of its rate. It has half of its rate again 2 s later, for the half that is left.
+    found = expected(
+        "timeline=[{at: 1500 ms, do: setlink n1 n2 rate=2 Mbit/s for 2500 ms},"
+        "{at: 4 s, do: setlink n1 n2 rate=4 Mbit/s}]",
+        "stop={rounds: 2}",
+    )
+    assert (found.task_s, found.window_s) == pytest.approx(((1 + 3) / 2, 1 + 1 + 1 + 3))
+
+
+def test_links_that_change_for_ever_do_not_keep_a_run_from_ending():
+    drawn = "timeline=[{at: 0 s, do: 'redraw rate=4..8 Mbit/s every 500 ms'}]"
+    found = expected(drawn)
+    assert 6.0 < found.window_s < 9.0
+    assert expected(drawn) == found != expected(drawn, seed=2)
+    assert expected(drawn, "stop={time: 3 s}").rounds == 1.0
+
+
+def test_the_model_knows_auxiliary_paths():
+    # Around n3 there and back, beside what goes straight.
+    overrides = (
+        "topology.sites=3",
+        "topology.overrides=[{link: n1 <-> n2, rate: 1 Mbit/s}]",
+        "scheme={policy: bsp, plan: star, server: n1, chunk: 100 kB}",
+        "stop={rounds: 1}",
+    )
+    assert expected(*overrides).task_s == pytest.approx(8.8)
+    assert expected(*overrides, "scheme.auxiliary={}").task_s < 0.75 * 8.8
+
+
+def test_plans_by_measured_rates_follow_a_link_that_becomes_slow():
+    # From the second task on n1 -> n2 has an eighth of its rate. Around n3 it takes no longer than
+    # what n3 -> n2 has to carry anyway.
+    overrides = (
+        "topology.sites=3",
+        "timeline=[{at: 1 s, do: setlink n1 -> n2 rate=1 Mbit/s}]",
+        "stop={rounds: 4}",
+    )
+    lite, std = (
+        expected(*overrides, f"scheme={{name: netstorm-{stage}, chunk: 100 kB, update: 1 s}}")
+        for stage in ("lite", "std")
+    )
+    assert std.task_s < 0.6 * lite.task_s
+
+
+def test_the_seed_alone_decides():
+    drawn = ("topology.rates=n2", "workload.compute=t1", "stop={time: 5 s}")
+    assert expected(*drawn) == expected(*drawn)
+    assert expected(*drawn) != expected(*drawn, seed=2)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        "timeline=[{at: 1 s, do: outage n1 n2}]",
+        "scheme.barrier=false",
+        "stop={accuracy: 90 %}",
+    ],
+)
+def test_what_the_model_does_not_know_it_does_not_say(unknown):
+    overrides = ("workload={kind: training}",) if "accuracy" in unknown else ()
+    assert expected(*overrides, unknown) is None

@@ -1,0 +1,99 @@
+"""Every figure is a sound comparison, and the command shows claim, fluid model and measurement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from trunkline.harness.commands import main
+from trunkline.harness.commands.verbs import compare as comparing
+from trunkline.harness.report import tables
+from trunkline.harness.study import comparison_runs, grid, papers
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+FIGURES = papers.figures()
+
+SMALL = (
+    *("--set", "topology.rates=8 Mbit/s", "--set", "topology.rate_factor=1"),
+    *("--set", "topology.sites=4", "--set", "workload.model=1 MB", "--set", "scheme.chunk=10 kB"),
+    *("--set", "stop.tasks=1", "--set", "scheme.p=2"),
+)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(name):
+    figure = FIGURES[name]
+    asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.axes(figure.vary), 1)
+    assert len(asked.trials) > 1
+    assert figure.metric in tables.RUN
+
+
+def test_the_list_has_every_figure(capsys):
+    assert main.main(["reproduce", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(FIGURES)
+
+
+@pytest.mark.parametrize("figure", [["crew/99"], []])
+def test_an_unknown_figure_is_bad_usage(figure, capsys):
+    assert main.main(["reproduce", *figure]) == 64
+    assert "allowed is one of crew/4" in capsys.readouterr().err
+
+
+def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path):
+    def carry_out(asked, folder, arguments):
+        (tmp_path / "plots").mkdir()
+        (tmp_path / "tables").mkdir()
+        rows = []
+        for number, trial in enumerate(asked.trials, 1):
+            row = {**dict(trial.cell.values), "trial": 0, "seed": 1, "verdict": "pass"}
+            row |= {"task_s": 2.0 * number, "estimate_s": 1.0, "latency_s": 0.0}
+            rows.append({**row, "run": "x", "error": ""})
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(comparing, "carry_out", carry_out)
+    command = ["reproduce", "crew/4", "--trials", "1", "--out", str(tmp_path), *SMALL]
+    assert main.main(command) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"claim {FIGURES['crew/4'].claim}" in lines
+    # Of four equal sites two use their own links alone, or all: n / p times as many.
+    assert "{plan: opr} 8 4 1 2" in lines
+    assert (tmp_path / "plots" / "task_s.png").exists()
+    assert len(pd.read_csv(tmp_path / "tables" / "fluid.csv")) == 9
+
+
+def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
+    command = ["reproduce", "crew/4", "--trials", "2", "--fluid", "--out", str(tmp_path), *SMALL]
+    assert main.main(command) == 0
+    assert "{plan: opr} 1 2" in " ".join(capsys.readouterr().out.split())
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["fluid.csv"]
+
+
+def test_what_a_figure_varies_can_be_varied_otherwise(capsys, tmp_path):
+    command = ["reproduce", "crew/6", "--trials", "1", "--fluid", "--out", str(tmp_path)]
+    small = ["--set", "topology.sites=4", "--set", "stop.time=2 s", "--set", "scheme.chunk=20 kB"]
+    assert main.main([*command, *small, "--vary", "scheme.p=2"]) == 0
+    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert lines[-2:] == [["blocking", "2"], ["non-blocking", "2"]]
+    assert main.main([*command, *small, "--set", "scheme.p=2"]) == 64
+    assert "--set scheme.p: is varied" in capsys.readouterr().err
+
+
+def test_a_figure_is_all_of_its_panels(capsys, tmp_path):
+    small = ["--set=stop.time=10 s", "--vary=topology.sites=5", "--vary=workload.model=168 kB"]
+    command = ["reproduce", "netstorm/19", "--trials=1", "--fluid", f"--out={tmp_path}", *small]
+    assert main.main(command) == 0
+    claims = [line for line in capsys.readouterr().out.splitlines() if line.startswith("claim")]
+    assert claims == [f"claim  {FIGURES[f'netstorm/{panel}'].claim}" for panel in ("19a", "19b")]
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
+    assert found == [Path(panel, "tables", "fluid.csv") for panel in "ab"]
+
+
+def test_what_is_wrong_with_any_panel_is_said_before_the_first_one_is_run(capsys, tmp_path):
+    command = ["reproduce", "netstorm/19", "--fluid", f"--out={tmp_path}", "--set=topology.sites=5"]
+    assert main.main(command) == 64
+    said = capsys.readouterr()
+    assert "--set topology.sites: is varied" in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline import workloads
+from trunkline.workloads.base import digest, fingerprint
+
+CHUNK_BYTES = 64
+ELEMENTS = CHUNK_BYTES // 4
+
+
+def vector(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+def integers(seed: int, chunks: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(1, 256, chunks * ELEMENTS).astype(np.float32)
+
+
+def test_digest_is_xxh3_of_the_little_endian_floats():
+    raw = bytes.fromhex("0000803f00000040")
+    assert digest(vector(1.0, 2.0)) == xxhash.xxh3_128_hexdigest(raw)
+    assert digest(vector()) == "99aa06d3014798d86001c324468d497f"  # of nothing, as published
+
+
+def test_fingerprint_adds_each_chunk_to_the_bucket_of_its_index():
+    assert fingerprint(vector(1, 2, 3, 4, 5), 8) == (3.0, 7.0, 5.0) + (0.0,) * 13
+
+
+def test_fingerprint_weighs_chunks_by_how_often_the_buckets_went_round():
+    ones = np.ones(34, dtype=np.float32)
+    assert fingerprint(ones, 4) == (1.0 + 2 + 3, 1.0 + 2 + 3) + (1.0 + 2,) * 14
+
+
+def test_an_empty_model_has_a_fingerprint_of_zeros():
+    assert fingerprint(vector(), 8) == (0.0,) * 16
+
+
+@pytest.mark.parametrize("chunk_bytes", [0, -4, 6])
+def test_fingerprint_refuses_chunks_that_split_a_number(chunk_bytes):
+    with pytest.raises(ValueError, match=f"chunk_bytes: {chunk_bytes}: a positive multiple of 4"):
+        fingerprint(vector(1.0), chunk_bytes)
+
+
+@pytest.mark.parametrize("array", [np.zeros(2), np.zeros(8, dtype=np.float32)[::2]])
+def test_only_contiguous_float32_arrays_are_recognized(array):
+    with pytest.raises(TypeError, match="must be contiguous float32"):
+        digest(array)
+    with pytest.raises(TypeError, match="must be contiguous float32"):
+        fingerprint(array, 4)
+
+
+@given(
+    chunks=st.integers(1, 40),
+    weights=st.lists(st.integers(-9, 9), min_size=1, max_size=4),
+)
+def test_fingerprint_of_a_weighted_sum_is_the_weighted_sum_of_fingerprints(chunks, weights):
+    models = [integers(seed, chunks) for seed in range(len(weights))]
+    total = sum(np.float32(weight) * model for weight, model in zip(weights, models, strict=True))
+    parts = [np.array(fingerprint(model, CHUNK_BYTES)) for model in models]
+    combined = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+    assert fingerprint(total, CHUNK_BYTES) == tuple(combined)
+
+
+@given(
+    chunks=st.integers(2, 40),
+    places=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
+    harm=st.sampled_from(["missing", "doubled", "swapped"]),
+)
+def test_a_harmed_chunk_changes_digest_and_fingerprint(chunks, places, harm):
+    model = np.arange(1, chunks * ELEMENTS + 1, dtype=np.float32)
+    rows = model.copy().reshape(chunks, ELEMENTS)
+    first, second = places[0] % chunks, places[1] % chunks
+    if harm == "swapped":
+        if first == second:
+            second = (first + 1) % chunks
+        rows[[first, second]] = rows[[second, first]]
+    else:
+        rows[first] *= 0 if harm == "missing" else 2
+    harmed = rows.reshape(-1)
+    assert digest(harmed) != digest(model)
+    assert fingerprint(harmed, CHUNK_BYTES) != fingerprint(model, CHUNK_BYTES)
+
+
+def test_kinds_are_the_files_that_define_build():
+    kinds = workloads.kinds()
+    assert list(kinds) == ["program", "synthetic", "training"]
+    assert {name: kind.EVALUATES for name, kind in kinds.items()} == {
+        "program": False,
+        "synthetic": False,
+        "training": True,
+    }

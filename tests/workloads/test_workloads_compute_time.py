@@ -1,0 +1,205 @@
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.workloads.compute_time import (
+    T1,
+    T2,
+    ComputeTime,
+    Constant,
+    Lognormal,
+    Uniform,
+    for_site,
+    parse,
+    problems,
+    slowdown_factor,
+    uniform,
+)
+from trunkline.workloads.option_rules import OptionError
+
+
+def draws(distribution, count=4000):
+    times = ComputeTime(distribution, seed=1, rank=0)
+    return [times.time_s(iteration) for iteration in range(count)]
+
+
+def test_the_draws_of_a_seed_are_these():
+    times = ComputeTime(Uniform(0.0, 1.0), seed=7, rank=2)
+    assert [round(times.time_s(iteration), 6) for iteration in range(3)] == [
+        0.993008,
+        0.183413,
+        0.939404,
+    ]
+    times = ComputeTime(T1, seed=7, rank=2)
+    assert [round(times.time_s(iteration), 6) for iteration in range(3)] == [
+        0.192011,
+        0.069253,
+        0.159906,
+    ]
+
+
+def test_a_draw_depends_on_nothing_but_seed_rank_and_iteration():
+    forward = [uniform(1, 2, iteration) for iteration in range(5)]
+    backward = [uniform(1, 2, iteration) for iteration in reversed(range(5))]
+    assert forward == backward[::-1]
+    assert len({uniform(s, r, i) for s in range(4) for r in range(4) for i in range(4)}) == 64
+
+
+def test_uniform_numbers_fill_the_unit_interval_evenly():
+    tenths = [0] * 10
+    for iteration in range(10_000):
+        tenths[int(10 * uniform(3, 0, iteration))] += 1
+    assert all(900 < count < 1100 for count in tenths)
+
+
+def test_a_constant_time_is_constant():
+    assert set(draws(Constant(0.1), 10)) == {0.1}
+
+
+def test_uniform_times_have_the_mean_of_their_range():
+    times = draws(Uniform(0.05, 0.2))
+    assert min(times) >= 0.05
+    assert max(times) <= 0.2
+    assert statistics.mean(times) == pytest.approx(0.125, abs=0.002)
+
+
+def test_a_lognormal_has_its_mean_and_deviation():
+    times = draws(Lognormal(mean_s=0.1, deviation_s=0.05), 20_000)
+    assert statistics.mean(times) == pytest.approx(0.1, rel=0.02)
+    assert statistics.stdev(times) == pytest.approx(0.05, rel=0.05)
+
+
+@pytest.mark.parametrize(("distribution", "median_s"), [(T1, 0.0942), (T2, 0.0653)])
+def test_t1_and_t2_stay_in_the_range_of_the_crew_evaluation(distribution, median_s):
+    times = draws(distribution)
+    assert min(times) >= 0.05
+    assert max(times) <= 0.2
+    assert distribution.quantile_s(0.5) == pytest.approx(median_s, abs=0.0001)
+
+
+def test_t1_is_broader_than_t2_and_both_lean_to_the_right():
+    broad, narrow = draws(T1), draws(T2)
+    assert statistics.stdev(broad) > 3 * statistics.stdev(narrow)
+    assert statistics.mean(broad) > statistics.median(broad)
+    assert statistics.mean(narrow) > statistics.median(narrow)
+
+
+@given(
+    low=st.floats(0.01, 0.2),
+    width=st.floats(0.05, 1),
+    mean=st.floats(0.05, 0.5),
+    probability=st.floats(1e-9, 1 - 1e-9),
+)
+def test_quantiles_of_a_truncated_lognormal_stay_within_and_rise(low, width, mean, probability):
+    distribution = Lognormal(mean, mean, low, low + width)
+    quantile = distribution.quantile_s(probability)
+    assert low <= distribution.quantile_s(probability / 2) <= quantile <= low + width
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (0.1, Constant(0.1)),
+        (0, Constant(0.0)),
+        ([0.05, 0.2], Uniform(0.05, 0.2)),
+        ((0.1, 0.1), Uniform(0.1, 0.1)),
+        ("t1", T1),
+        ("t2", T2),
+        ({"lognormal": {"mean": 0.1, "deviation": 0.05}}, Lognormal(0.1, 0.05)),
+        (
+            {"lognormal": {"mean": 0.1, "deviation": 0.05, "low": 0.02, "high": 0.4}},
+            Lognormal(0.1, 0.05, 0.02, 0.4),
+        ),
+    ],
+)
+def test_the_option_compute_names_a_distribution(option, expected):
+    assert parse(option) == expected
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        -0.1,
+        float("nan"),
+        True,
+        None,
+        "t3",
+        [],
+        [0.1],
+        [0.2, 0.1],
+        [0.1, 0.2, 0.3],
+        ["a", "b"],
+        {"lognormal": {"mean": 0.1}},
+        {"lognormal": {"mean": 0.1, "deviation": 0}},
+        {"lognormal": {"mean": 0.1, "deviation": 0.1, "low": 0.3, "high": 0.2}},
+        {"lognormal": {"mean": 0.1, "deviation": 0.001, "low": 5.0}},
+        {"lognormal": {"mean": 0.1, "deviation": 0.1, "median": 0.1}},
+        {"lognormal": {"mean": 0.1, "deviation": 0.1}, "uniform": [0, 1]},
+        {"gamma": {"mean": 0.1}},
+    ],
+)
+def test_any_other_value_of_compute_is_refused_with_what_is_allowed(option):
+    with pytest.raises(
+        OptionError, match=r"^workload.compute: .*: allowed is a time \(0.1 s\), a range"
+    ):
+        parse(option)
+
+
+def test_a_slowdown_names_sites_or_ranks():
+    assert slowdown_factor({"tokyo": 4.0}, 1, ["paris", "tokyo"]) == 4.0
+    assert slowdown_factor({"tokyo": 4.0}, 0, ["paris", "tokyo"]) == 1.0
+    assert slowdown_factor({1: 2}, 1, 3) == 2.0
+    assert slowdown_factor({"1": 2}, 1, 3) == 2.0
+    assert slowdown_factor(None, 1, 3) == 1.0
+
+
+def test_a_site_called_like_a_number_is_found_by_its_name_first():
+    assert slowdown_factor({"0": 3.0}, 1, ["1", "0"]) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "sites", "message"),
+    [
+        (
+            {"rome": 2.0},
+            ["paris", "tokyo"],
+            "'rome': allowed is paris, tokyo, or a rank from 0 to 1",
+        ),
+        ({"rome": 2.0}, 2, "'rome': allowed is a rank from 0 to 1"),
+        ({2: 2.0}, 2, "2: allowed is a rank from 0 to 1"),
+        ({"-1": 2.0}, 2, "'-1': allowed is a rank from 0 to 1"),
+        (
+            {"tokyo": 0},
+            ["paris", "tokyo"],
+            "workload.slowdown.tokyo: 0: allowed is a number above 0",
+        ),
+        ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: allowed is a number above 0"),
+        (
+            {"tokyo": 2, 1: 3},
+            ["paris", "tokyo"],
+            "workload.slowdown.1: 3: allowed is each site once",
+        ),
+    ],
+)
+def test_a_wrong_slowdown_is_refused(slowdown, sites, message):
+    with pytest.raises(OptionError) as caught:
+        slowdown_factor(slowdown, 0, sites)
+    assert message in str(caught.value)
+
+
+def test_factor_and_slowdown_multiply():
+    plain = for_site(1, 3, 5, "t1", 1.0, None).time_s(0)
+    slow = for_site(1, 3, 5, "t1", 2.0, {"1": 3.0}).time_s(0)
+    assert slow == pytest.approx(6 * plain)
+
+
+def test_all_problems_are_found_at_once():
+    options = {"compute_s": "t9", "compute_factor": -1, "slowdown": {"9": 1}}
+    assert [problem.key for problem in problems(3, options)] == [
+        "compute_factor",
+        "compute",
+        "slowdown",
+    ]
+    assert problems(3, {}) == []

@@ -1,0 +1,353 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.workloads import datasets, models, training
+from trunkline.workloads.base import digest
+from trunkline.workloads.datasets import DatasetError, parse_idx
+from trunkline.workloads.option_rules import OptionError
+from trunkline.workloads.shards import dirichlet, iid
+
+ROOT = Path(__file__).parents[2]
+SMALL = {"channels": 2, "hidden": 16, "batch": 16, "local_steps": 2}
+
+
+def idx(array: np.ndarray) -> bytes:
+    shape = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + shape + array.tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A data set of four images, of which a test may spoil a file."""
+    for part in ("train", "t10k"):
+        images = np.zeros((4, 28, 28), dtype=np.uint8)
+        labels = np.arange(4, dtype=np.uint8)
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
+    datasets.load.cache_clear()
+    yield tmp_path
+    datasets.load.cache_clear()
+
+
+# -- the data set ---------------------------------------------------------------------------
+
+
+def test_an_idx_file_is_its_shape_and_its_bytes():
+    assert parse_idx(bytes.fromhex("00000802 00000002 00000003 010203040506"), 2).tolist() == [
+        [1, 2, 3],
+        [4, 5, 6],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "is no IDX file"),
+        ("00000801", "is no IDX file"),
+        ("00000d01 00000000", "is no IDX file"),
+        ("00000802 00000001 00000001 01", "is no IDX file of unsigned bytes in 1 dimensions"),
+        ("00000801 00000002 01", "has 1 bytes of data"),
+    ],
+)
+def test_a_file_that_is_not_idx_is_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        parse_idx(bytes.fromhex(data), 1)
+
+
+def test_fashion_mnist_is_whole():
+    data = datasets.load()
+    assert data.train_images.shape == (60_000, 28, 28)
+    assert data.test_images.shape == (10_000, 28, 28)
+    assert np.bincount(data.train_labels).tolist() == [6000] * 10
+    assert np.bincount(data.test_labels).tolist() == [1000] * 10
+
+
+def test_pixels_are_scaled_by_the_mean_and_deviation_of_the_training_set():
+    images = datasets.load().train_images
+    assert images.mean() == pytest.approx(training.PIXEL_MEAN, abs=0.01)
+    assert images.std() == pytest.approx(training.PIXEL_DEVIATION, abs=0.01)
+
+
+def test_a_small_data_set_of_the_same_form_will_do(folder):
+    assert datasets.load(str(folder)).train_labels.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("train-images-idx3-ubyte.gz", None, "No such file or directory"),
+        ("t10k-labels-idx1-ubyte.gz", b"", "incomplete or truncated"),
+        ("t10k-labels-idx1-ubyte.gz", b"\x1f\x8b\x08\x00garbage", "invalid|incomplete"),
+        ("train-labels-idx1-ubyte.gz", gzip.compress(b"no", mtime=0), "is no IDX file"),
+        (
+            "train-labels-idx1-ubyte.gz",
+            gzip.compress(idx(np.zeros(3, dtype=np.uint8)), mtime=0),
+            "train labels do not fit the images",
+        ),
+        (
+            "train-labels-idx1-ubyte.gz",
+            gzip.compress(idx(np.full(4, 10, dtype=np.uint8)), mtime=0),
+            "train labels do not fit the images",
+        ),
+        (
+            "train-images-idx3-ubyte.gz",
+            gzip.compress(idx(np.zeros((4, 8, 8), dtype=np.uint8)), mtime=0),
+            "not 28 x 28",
+        ),
+    ],
+)
+def test_a_spoilt_data_set_is_named_with_its_remedy(folder, file, content, message):
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_bytes(content)
+    with pytest.raises(DatasetError, match=message) as caught:
+        datasets.load(str(folder))
+    assert str(folder) in str(caught.value)
+    assert "apt-get install dataset-fashion-mnist" in str(caught.value)
+
+
+# -- shards ---------------------------------------------------------------------------------
+
+
+@given(samples=st.integers(1, 500), sites=st.integers(1, 20), seed=st.integers(0, 99))
+def test_iid_shards_are_an_even_partition(samples, sites, seed):
+    shards = iid(samples, sites, np.random.default_rng(seed))
+    assert sorted(np.concatenate(shards)) == list(range(samples))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+@given(
+    sites=st.integers(1, 20),
+    alpha=st.sampled_from([0.01, 0.1, 1.0, 100.0]),
+    seed=st.integers(0, 99),
+)
+def test_dirichlet_shards_are_a_partition_without_empty_ones(sites, alpha, seed):
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 30)
+    shards = dirichlet(labels, sites, alpha, np.random.default_rng(seed))
+    assert sorted(np.concatenate(shards)) == list(range(300))
+    assert min(map(len, shards)) >= 1
+
+
+def largest_class_share(alpha):
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 1000)
+    shards = dirichlet(labels, 9, alpha, np.random.default_rng(1))
+    return np.mean([np.bincount(labels[shard]).max() / len(shard) for shard in shards])
+
+
+def test_small_alpha_gives_sites_few_classes_and_large_alpha_all():
+    assert largest_class_share(0.05) > 0.5
+    assert 0.15 < largest_class_share(1.0) < 0.5
+    assert largest_class_share(1000.0) < 0.12
+
+
+# -- the model ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("channels", "hidden"), [(1, 1), (8, 640), (3, 50)])
+def test_the_size_of_the_model_is_known_without_torch(channels, hidden):
+    flat = models.flatten(models.cnn(channels, hidden, seed=1))
+    assert flat.numel() == models.parameter_count(channels, hidden)
+    assert training.model_bytes(channels=channels, hidden=hidden) == 4 * flat.numel()
+
+
+def test_the_default_model_has_four_megabytes():
+    assert training.model_bytes() == 4_043_112
+
+
+def test_parameters_are_views_of_the_flat_vector():
+    module = models.cnn(2, 4, seed=1)
+    flat = models.flatten(module)
+    flat.fill_(0.5)
+    assert all(bool((parameter == 0.5).all()) for parameter in module.parameters())
+
+
+def test_every_site_starts_from_the_same_model_which_the_seed_decides():
+    def start(rank, seed):
+        return digest(training.build(rank, 3, seed, **SMALL).contribution())
+
+    assert start(0, 1) == start(2, 1)
+    assert start(0, 1) != start(0, 2)
+
+
+def test_building_a_model_leaves_the_global_random_state_alone():
+    import torch
+
+    torch.manual_seed(5)
+    untouched = torch.rand(1)
+    torch.manual_seed(5)
+    models.cnn(1, 1, seed=1)
+    assert torch.rand(1) == untouched
+
+
+# -- training -------------------------------------------------------------------------------
+
+
+def test_the_same_seed_trains_the_same_model_to_the_bit():
+    first, second = (training.build(1, 3, 7, **SMALL) for _ in range(2))
+    for iteration in range(3):
+        first.compute(iteration)
+        second.compute(iteration)
+    assert digest(first.contribution()) == digest(second.contribution())
+
+
+def test_sites_train_on_different_batches():
+    first, second = (training.build(rank, 3, 7, **SMALL) for rank in (0, 1))
+    first.compute(0)
+    second.compute(0)
+    assert digest(first.contribution()) != digest(second.contribution())
+
+
+def test_compute_returns_the_modelled_time():
+    workload = training.build(1, 3, 1, **SMALL, compute_s=0.1, slowdown={"1": 4.0})
+    assert workload.compute(0) == pytest.approx(0.4)
+
+
+def test_one_plain_step_is_the_learning_rate_times_the_gradient():
+    options = {"channels": 1, "hidden": 4, "batch": 8, "local_steps": 1, "momentum": 0.0}
+    slow, fast = (training.build(0, 1, 1, **options, learning_rate=rate) for rate in (0.1, 0.2))
+    start = slow.contribution().copy()
+    slow.compute(0)
+    fast.compute(0)
+    np.testing.assert_allclose(
+        fast.contribution() - start, 2 * (slow.contribution() - start), atol=1e-6
+    )
+
+
+def test_momentum_stays_when_a_model_is_installed():
+    plain, heavy = (training.build(0, 1, 1, **SMALL, momentum=momentum) for momentum in (0.0, 0.9))
+    start = plain.contribution().copy()
+    for workload in (plain, heavy):
+        workload.compute(0)
+        workload.install(start)
+        workload.compute(1)
+    assert digest(plain.contribution()) != digest(heavy.contribution())
+
+
+def test_weight_decay_shrinks_the_model():
+    plain, decayed = (training.build(0, 1, 1, **SMALL, weight_decay=decay) for decay in (0.0, 0.5))
+    plain.compute(0)
+    decayed.compute(0)
+    assert np.linalg.norm(decayed.contribution()) < np.linalg.norm(plain.contribution())
+
+
+def test_the_contribution_stays_until_an_installed_model_replaces_it():
+    workload = training.build(0, 3, 1, **SMALL)
+    workload.compute(0)
+    before = digest(workload.contribution())
+    workload.evaluate()
+    assert digest(workload.contribution()) == before
+    other = training.build(1, 3, 1, **SMALL)
+    other.compute(0)
+    workload.install(other.contribution())
+    assert digest(workload.contribution()) == digest(other.contribution())
+    assert workload.evaluate() == other.evaluate()
+
+
+def test_three_sites_that_average_their_models_learn():
+    sites = [
+        training.build(rank, 3, 1, channels=4, hidden=32, batch=32, shards="dirichlet")
+        for rank in range(3)
+    ]
+    before = sites[0].evaluate()
+    for iteration in range(4):
+        for site in sites:
+            site.compute(iteration)
+        average = sum(site.contribution() for site in sites) / np.float32(3)
+        for site in sites:
+            site.install(average)
+    after = sites[0].evaluate()
+    assert before.samples == after.samples == 10_000
+    assert before.accuracy_percent < 25
+    assert after.accuracy_percent > 60
+    assert after.loss < before.loss
+
+
+def test_evaluation_is_skipped_between_every_nth_call():
+    workload = training.build(0, 3, 1, channels=1, hidden=1, evaluate_every=3)
+    assert [workload.evaluate() is not None for _ in range(6)] == [False, False, True] * 2
+
+
+def test_sites_skip_different_evaluations():
+    workload = training.build(1, 3, 1, channels=1, hidden=1, evaluate_every=3)
+    assert [workload.evaluate() is not None for _ in range(3)] == [False, True, False]
+
+
+WRONG = {
+    "channels": (0, "a whole number from 1 to 256"),
+    "hidden": (1.5, "a whole number from 1 to 65536"),
+    "batch": (True, "a whole number from 1 to 4096"),
+    "local_steps": (-1, "a whole number from 1 to 10000"),
+    "learning_rate": (0, "a number above 0, at most 100"),
+    "momentum": (1, "a number from 0 to below 1"),
+    "weight_decay": (float("nan"), "a number from 0 to below 1"),
+    "shards": ("random", "iid or dirichlet"),
+    "alpha": (-1.0, "a number above 0, at most 1e+06"),
+    "evaluate_every": (0, "a whole number from 1 to 1000000"),
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_an_impossible_option_is_named_with_what_is_allowed(key):
+    value, allowed = WRONG[key]
+    with pytest.raises(OptionError) as caught:
+        training.build(0, 3, 1, **{key: value})
+    assert str(caught.value) == f"workload.{key}: {value!r}: allowed is {allowed}"
+
+
+def test_all_problems_of_a_scenario_are_found_at_once():
+    options = {key: value for key, (value, _) in WRONG.items()} | {"compute_s": "t7"}
+    assert {problem.key for problem in training.problems(9, **options)} == {*WRONG, "compute"}
+    assert training.problems(9) == []
+
+
+# -- processes ------------------------------------------------------------------------------
+
+
+def run(source: str) -> object:
+    completed = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return json.loads(completed.stdout)
+
+
+def test_nothing_imports_torch_before_it_is_needed():
+    source = """
+import json, sys, workloads
+workloads.kinds()["training"].model_bytes()
+workloads.kinds()["training"].problems(3)
+print(json.dumps("torch" in sys.modules))
+"""
+    assert run(source) is False
+
+
+def test_forked_workers_train_like_one_process_and_share_the_loaded_data():
+    source = f"""
+import json, os, sys
+from trunkline.workloads import datasets, training
+from trunkline.workloads.base import digest
+
+def train():
+    workload = training.build(0, 3, 1, **{SMALL!r})
+    workload.compute(0)
+    return [digest(workload.contribution()), datasets.load.cache_info().misses]
+
+training.preload()
+ends = os.pipe()
+if os.fork() == 0:
+    os.write(ends[1], json.dumps(train()).encode())
+    os._exit(0)
+os.wait()
+print(json.dumps([json.loads(os.read(ends[0], 1000)), train()]))
+"""
+    child, parent = run(source)
+    assert child == parent
+    assert child[1] == 1

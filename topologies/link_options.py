@@ -1,0 +1,182 @@
+"""The options that builders share, and how they become the links of an overlay.
+
+Rates and delays may be one number, a uniform range, a measured matrix or a matrix of one's own;
+every directed link gets its own value. Draws are made in link order, all rates before all
+delays, so the same seed gives the same network.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from trunkline.topologies.matrix import MatrixName, Pair, measured
+from trunkline.topologies.model import Link, Site, Topology, TopologyError
+
+Sites = int | list[str] | dict[str, str]
+"""A count (n1, n2, ...), a list of names or of regions (`aws:us-east-1`), or name -> region."""
+
+Explicit = dict[str, dict[str, float]]
+"""src -> dst -> value, one for every link of the overlay."""
+
+Rates = float | tuple[float, float] | Literal["n2"] | MatrixName | Explicit
+"""One rate in Mbit/s, a uniform range, CREW's N2, a measured matrix, or one's own."""
+
+Delays = float | tuple[float, float] | MatrixName | Explicit
+"""One one-way delay in ms, a uniform range, half a measured round trip, or one's own."""
+
+MAX_SITES = 1000
+
+DELAY_MS = 30.0
+"""One-way delay where nothing says otherwise: the NetStorm testbed's."""
+
+_OPTIONS = {"rate_mbps": "rates_mbps", "delay_ms": "delays_ms"}
+
+
+def parse_sites(sites: Sites) -> tuple[Site, ...]:
+    """The sites that the option means, in its order.
+
+    A region in a list also names its site: `aws:us-east-1` becomes `aws-us-east-1`.
+    """
+    count = sites if isinstance(sites, int) else len(sites)
+    if not 2 <= count <= MAX_SITES:
+        raise TopologyError(f"sites: {count}: allowed are 2 to {MAX_SITES}", key="sites")
+    if isinstance(sites, int):
+        return tuple(Site(f"n{number}") for number in range(1, sites + 1))
+    if isinstance(sites, dict):
+        return tuple(Site(name, region) for name, region in sites.items())
+    return tuple(
+        Site(item.replace(":", "-"), item) if ":" in item else Site(item) for item in sites
+    )
+
+
+def overlay(
+    name: str,
+    sites: Sequence[Site],
+    pairs: Sequence[Pair],
+    rng: random.Random,
+    *,
+    rates_mbps: Rates,
+    delays_ms: Delays | None,
+    jitter_ms: float,
+    loss_percent: float,
+    queue_bytes: int | None,
+    rate_factor: float,
+) -> Topology:
+    """The topology with one link for each directed pair of site names.
+
+    `delays_ms` None is half the measured round trip where the rates are measured, else 30 ms.
+    Raises TopologyError, with the option at fault as its key, where an option has no value for a
+    link or an impossible one.
+    """
+    if not 0 < rate_factor < math.inf:
+        raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
+    regions = {site.name: site.region for site in sites}
+    rates = _rates(rates_mbps, pairs, regions, rng)
+    delays = _delays(_delays_option(delays_ms, rates_mbps), pairs, regions, rng)
+    links = tuple(
+        Link(src, dst, rate_factor * rate, delay, jitter_ms, loss_percent, queue_bytes)
+        for (src, dst), rate, delay in zip(pairs, rates, delays, strict=True)
+    )
+    try:
+        return Topology(name, tuple(sites), links)
+    except TopologyError as error:
+        raise TopologyError(str(error), key=_OPTIONS.get(error.key, error.key)) from None
+
+
+def both_ways(edges: Sequence[Pair]) -> list[Pair]:
+    """Undirected edges -> directed pairs, each edge followed by its reverse."""
+    return [pair for src, dst in edges for pair in ((src, dst), (dst, src))]
+
+
+def draw_n2(rng: random.Random) -> float:
+    """A rate in Mbit/s from CREW's N2: `25 * k`, k an integer in [1, 10] from N(5, 1).
+
+    The normal sample is rounded to the nearest integer and redrawn while it lies outside; the
+    paper does not say which, and at 4.5 deviations below and 5.5 above it hardly ever happens.
+    """
+    while True:
+        k = round(rng.normalvariate(5.0, 1.0))
+        if 1 <= k <= 10:
+            return 25.0 * k
+
+
+def _rates(
+    option: Rates, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
+) -> list[float]:
+    if option == "n2":
+        return [draw_n2(rng) for _ in pairs]
+    if isinstance(option, str):
+        _check_matrix("rates_mbps", option, ("n2", *get_args(MatrixName)))
+        return measured(option).rates(_measurable("rates_mbps", option, pairs, regions))
+    return _numbers("rates_mbps", option, pairs, rng)
+
+
+def _delays_option(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
+    if delays_ms is not None:
+        return delays_ms
+    if isinstance(rates_mbps, str) and rates_mbps != "n2":
+        return rates_mbps
+    return DELAY_MS
+
+
+def _delays(
+    option: Delays, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
+) -> list[float]:
+    if isinstance(option, str):
+        _check_matrix("delays_ms", option, get_args(MatrixName))
+        return measured(option).delays(_measurable("delays_ms", option, pairs, regions))
+    return _numbers("delays_ms", option, pairs, rng)
+
+
+def _numbers(
+    key: str,
+    option: float | tuple[float, float] | list[float] | Explicit,
+    pairs: Sequence[Pair],
+    rng: random.Random,
+) -> list[float]:
+    if isinstance(option, dict):
+        return _explicit(key, option, pairs)
+    if isinstance(option, (tuple, list)):
+        if len(option) != 2 or not 0 <= option[0] <= option[1] < math.inf:
+            raise TopologyError(
+                f"{key}: {list(option)}: allowed is [low, high], 0 <= low <= high", key=key
+            )
+        return [rng.uniform(*option) for _ in pairs]
+    return [float(option)] * len(pairs)
+
+
+def _explicit(key: str, option: Explicit, pairs: Sequence[Pair]) -> list[float]:
+    given = {(src, dst): value for src, row in option.items() for dst, value in row.items()}
+    for what, ends in (
+        ("no value for", [pair for pair in pairs if pair not in given]),
+        ("no such link:", sorted(given.keys() - set(pairs))),
+    ):
+        if ends:
+            named = ", ".join(f"{src} -> {dst}" for src, dst in ends)
+            raise TopologyError(f"{key}: {what} {named}; give each link exactly one", key=key)
+    return [float(given[pair]) for pair in pairs]
+
+
+def _check_matrix(key: str, option: str, allowed: Sequence[str]) -> None:
+    if option not in allowed:
+        raise TopologyError(
+            f"{key}: {option!r}: allowed are {', '.join(allowed)}, a number, [low, high] or a "
+            "value for each link",
+            key=key,
+        )
+
+
+def _measurable(
+    key: str, option: str, pairs: Sequence[Pair], regions: dict[str, str]
+) -> list[Pair]:
+    bare = [name for name, region in regions.items() if not region]
+    if bare:
+        raise TopologyError(
+            f"{key}: {option!r} needs a measured region for every site; {', '.join(bare)} have "
+            "none: give sites as {name: 'aws:us-east-1', ...} or as a list of regions",
+            key=key,
+        )
+    return [(regions[src], regions[dst]) for src, dst in pairs]
