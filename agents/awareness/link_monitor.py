@@ -2,7 +2,7 @@
 
 What is measured about a link is known at its receiving end, or with acknowledgements at its sending
 end; either way it goes to the controller, which plans with it
-(`agents.awareness.rate_error.KnownRates`).
+(`agents.awareness.measured_rates.MeasuredRates`).
 """
 
 from __future__ import annotations

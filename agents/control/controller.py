@@ -13,22 +13,16 @@ import socket
 from collections.abc import Callable, Mapping
 
 from trunkline.agents.awareness.clock_sync import TimeService
-from trunkline.agents.awareness.rate_error import KnownRates
-from trunkline.agents.control.planner import Planner
+from trunkline.agents.awareness.measured_rates import MeasuredRates
+from trunkline.agents.control.driver import Driver, NewTask, Postponed
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import ASKED, Ending
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.repair import Overlay
 from trunkline.agents.planning.site_plan import part
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import Tables
-from trunkline.agents.wire.agent_settings import (
-    TASKS_PER_CONTROLLER,
-    ControllerSettings,
-    Log,
-    remember,
-)
+from trunkline.agents.wire.agent_settings import ControllerSettings, Log
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
 from trunkline.agents.wire.liveness import Pulse
@@ -75,22 +69,21 @@ class Controller:
         latest_mbps: Callable[[], Mapping[Directed, float]] | None = None,
     ) -> None:
         self.settings = settings
-        self._policy = policy
         self._now_ns = now_ns
         self._log = log
         self._default = default
-        self._known = KnownRates(settings.rates_mbps)
+        self._measured_rates = MeasuredRates(settings.rates_mbps)
         if latest_mbps is None and settings.follows_measured:
-            latest_mbps = self._known.latest_mbps
+            latest_mbps = self._measured_rates.latest_mbps
         self._latest_mbps = latest_mbps
         self._offers: dict[str, int] = {}
-        self._state = policy.initial
-        self._overlay = Overlay(settings.rates_mbps)
+        self._driver = Driver.create(settings, policy, build)
+        self._planner = self._driver.planner
+        self._overlay = self._planner.overlay
         self._ending = Ending(settings, self._overlay.present, self._busy, self._say_stop)
         self._time = TimeService(
             settings.clock, settings.time_roots, settings.rank, now_ns, self._tell, log
         )
-        self._planner = Planner(settings, self._overlay, build)
         self._tasks = Tasks(
             self._overlay,
             settings.cut,
@@ -98,7 +91,7 @@ class Controller:
             settings.failover.replans,
             self._planner.plan,
             self._planner.detours,
-            Tables(self._planner.knowledge),
+            Tables(self._planner.rates),
             self._tell,
             log,
             self._ending.check,
@@ -109,12 +102,7 @@ class Controller:
         self._helps: dict[str, tuple[int, ...]] = {}
         self._all_gone = asyncio.Event()
         self._iterations: dict[str, int] = {}
-        self._ready_now: set[str] = set()
         self._stranded: set[str] = set()
-        self._next = settings.rank * TASKS_PER_CONTROLLER
-        self._started = 0
-        self._last_tasks: dict[int, int] = {}
-        self._count(settings.last_tasks)
         self._timers: list[asyncio.TimerHandle] = []
 
     async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
@@ -150,7 +138,7 @@ class Controller:
     @property
     def last_tasks(self) -> tuple[int, ...]:
         """The latest task of each controller that this one knows of."""
-        return tuple(self._last_tasks.values())
+        return tuple(self._driver.last_tasks.values())
 
     def stop(self) -> None:
         """Somebody asks for the end: no more tasks."""
@@ -236,7 +224,7 @@ class Controller:
         self._offers.clear()
         self._overlay.lost[site] = set(report.lost)
         if self._unsettled is not None:
-            self._count(report.last_tasks)
+            self._driver.skip(report.last_tasks)
         else:
             self._log("worker_found", worker=site)
             self._decide(decisions.Joined(site))
@@ -281,26 +269,17 @@ class Controller:
         self._tasks.settle()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             is_ready = isinstance(event, decisions.Ready)
-            if not is_ready or event.site in self._ready_now:  # else a task has it already
+            if not is_ready or event.site in self._driver.ready:  # else a task has it already
                 self._decide(event)
         self._serve_time()
         self._ending.check()
-
-    def _count(self, last_tasks: tuple[int, ...]) -> None:
-        """Go on counting where another controller stopped; some tasks may be known to nobody."""
-        for last in last_tasks:
-            remember(self._last_tasks, last)
-            rank, number = divmod(last, TASKS_PER_CONTROLLER)
-            self._started = max(self._started, number + 1)
-            if rank == self.settings.rank:
-                self._next = max(self._next, last + 1 + len(self.settings.sites))
 
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
         if not self._ending.stopping and self._tasks.ask(site):
             self._stop_if_enough()
             return
-        self._ready_now.add(site)
+        self._driver.ready.add(site)
         self._decide(decisions.Ready(site, iteration))
 
     def _serve_time(self) -> None:
@@ -309,13 +288,13 @@ class Controller:
 
     def _measured(self, frame: Measured) -> None:
         try:
-            self._known.measured((frame.src, frame.dst), frame.rate_mbps)
+            self._measured_rates.measured((frame.src, frame.dst), frame.rate_mbps)
         except KeyError:
             raise ProtocolError(f"no such link: {describe(frame)}") from None
 
     def _left(self, site: str) -> None:
         self._ending.left(site)
-        self._ready_now.discard(site)
+        self._driver.ready.discard(site)
         self._tasks.leaves(site)
         self._decide(decisions.Left(site))
 
@@ -329,7 +308,7 @@ class Controller:
             return
         self._overlay.present.discard(site)
         self._stranded.discard(site)
-        self._ready_now.discard(site)
+        self._driver.ready.discard(site)
         self._offers.clear()
         self._log("worker_lost", worker=site, reason=str(error))
         if self._unsettled is not None:
@@ -357,7 +336,7 @@ class Controller:
         """Tell every worker which paths it may use from now on."""
         if not self.settings.auxiliary or self._unsettled is not None:
             return
-        found, version = self._planner.paths(), self._planner.knowledge.version
+        found, version = self._planner.paths(), self._planner.rates.version
         for site in sorted(self._overlay.present):
             own = tuple(path for (src, _), all_ in found.items() if src == site for path in all_)
             self._tell(site, AuxiliaryPaths(version, own))
@@ -374,30 +353,20 @@ class Controller:
         if self._unsettled is not None:
             self._unsettled.append(event)
             return
-        self._state, made = self._policy.step(self._state, event)
-        for decision in made:
-            match decision:
-                case decisions.Start():
-                    self._start(decision)
-                case decisions.Release():
-                    self._ready_now.discard(decision.site)
-                    self._tell(decision.site, Released())
+        for action in self._driver.step(event):
+            match action:
+                case NewTask():
+                    self._start(action)
+                case Postponed():
+                    self._postpone(action)
+                case decisions.Release(site):
+                    self._tell(site, Released())
 
-    def _start(self, start: decisions.Start) -> None:
-        settings, task = self.settings, self._next
-        try:
-            plan = self._planner.plan(start, task)
-        except PlanError as error:
-            if self._overlay.whole:
-                raise
-            self._postpone(start, str(error))
-            return
-        self._next += 1
-        self._started += 1
-        remember(self._last_tasks, task)
+    def _start(self, new: NewTask) -> None:
+        settings, start = self.settings, new.start
         self._log(
             "task_started",
-            task=task,
+            task=new.number,
             policy=settings.policy_name,
             plan=settings.plan_name,
             group=list(start.group),
@@ -406,30 +375,30 @@ class Controller:
             bytes=settings.model_bytes,
             chunk_bytes=settings.chunk_bytes,
             tensor_bytes=settings.tensor_bytes,
-            forest=plan.to_json(),
-            version=self._planner.knowledge.version,
+            forest=new.plan.to_json(),
+            version=self._planner.rates.version,
         )
         offers = {site: self._offers[site] for site in start.group if site in self._offers}
         hears = self._default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
-        unasked = set(start.group) - self._ready_now
-        self._ready_now.difference_update(start.group)
         self._stranded.difference_update(start.group)
-        self._tasks.start(task, start, plan, offers if self._default else {}, witnesses, unasked)
+        offers = offers if self._default else {}
+        self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready)
         self._stop_if_enough()
 
     def _stop_if_enough(self) -> None:
         enough = self.settings.tasks
-        if enough is not None and self._started >= enough and self._tasks.complete_groups:
+        if enough is not None and self._driver.started >= enough and self._tasks.complete_groups:
             self._ending.stop(f"{enough} tasks are started")
 
-    def _postpone(self, start: decisions.Start, reason: str) -> None:
-        """The links that are left do not connect the group: its sites are ready again later."""
-        self._log("group_postponed", group=list(start.group), reason=reason)
-        self._stranded.update(self._ready_now.intersection(start.group))
+    def _postpone(self, postponed: Postponed) -> None:
+        """The sites of a group that cannot be connected are ready again later."""
+        group = postponed.start.group
+        self._log("group_postponed", group=list(group), reason=postponed.reason)
+        self._stranded |= postponed.ready
         loop = asyncio.get_running_loop()
         pause_s = self.settings.failover.timeout_s
-        self._timers.append(loop.call_later(pause_s, self._retry, start.group))
+        self._timers.append(loop.call_later(pause_s, self._retry, group))
 
     def _retry(self, group: tuple[str, ...]) -> None:
         for site in group:
@@ -441,8 +410,8 @@ class Controller:
         """Every UPDATE_TIME, plan by the latest rates from then on."""
         while self._latest_mbps is not None:
             await asyncio.sleep(self.settings.update_s)
-            if self._planner.refresh(self._latest_mbps()):
-                known = self._planner.knowledge
+            known = self._planner.rates
+            if known.refresh(self._latest_mbps()):
                 links = [[*link, rate] for link, rate in known.rates_mbps.items()]
                 self._log("plans_updated", version=known.version, links=links)
                 self._share_paths()

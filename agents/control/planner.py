@@ -1,6 +1,6 @@
-"""Builds a controller's plans: over what can be used now, by what is known of it (pure).
+"""Builds a controller's plans over the links that can be used, by the rates that are known (pure).
 
-It remembers from task to task what plans are not to change, and which auxiliary paths workers may
+It remembers from task to task what plans must not change, and which auxiliary paths workers may
 be using.
 """
 
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from trunkline.agents.awareness.known_rates import Knowledge
 from trunkline.agents.planning.auxiliary_paths import disjoint_paths
 from trunkline.agents.planning.plan import (
     Block,
@@ -22,55 +21,54 @@ from trunkline.agents.planning.plan import (
     PlanRequest,
     check,
 )
-from trunkline.agents.planning.repair import Overlay
-from trunkline.agents.policies.policy import Start
+from trunkline.agents.planning.plan_rates import PlanRates
+from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.wire.agent_settings import ControllerSettings
+
+Build = Callable[[PlanRequest], Plan]
+"""A plan file's `build` with its options filled in."""
 
 
 @dataclass(slots=True)
 class Planner:
-    """`overlay` has the rates that plans go by, and says which links and sites can be used.
+    """Plans for groups of sites; `overlay` says which links and sites can be used.
 
-    `given` are the auxiliary paths of each pair that workers were told of; a path that is no
-    longer among the latest may still have chunks on it.
+    `given` are the auxiliary paths of each pair of sites that workers were told of. A path that is
+    no longer among the latest may still have chunks on it.
     """
 
     settings: ControllerSettings
-    overlay: Overlay
-    build: Callable[[PlanRequest], Plan]
-    knowledge: Knowledge = field(init=False)
+    overlay: UsableOverlay
+    build: Build
     given: dict[Directed, set[Edge]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.knowledge = Knowledge(self.settings.rates_mbps, self.settings.update_threshold)
+    @classmethod
+    def over(cls, settings: ControllerSettings, build: Build) -> Planner:
+        """A planner over the whole overlay of the settings: no site has joined yet."""
+        rates = PlanRates(settings.rates_mbps, settings.update_threshold)
+        return cls(settings, UsableOverlay(rates), build)
 
-    def refresh(self, latest_mbps: Mapping[Directed, float]) -> bool:
-        """Plan by these rates from now on, if they are different enough."""
-        changed = self.knowledge.refresh(latest_mbps)
-        self.overlay.rates_mbps = self.knowledge.rates_mbps
-        return changed
+    @property
+    def rates(self) -> PlanRates:
+        """The rates that plans go by."""
+        return self.overlay.rates
 
-    def plan(self, start: Start, task: int) -> Plan:
+    def plan(self, group: tuple[str, ...], task: int) -> Plan:
         """A plan over the links and sites that can be used now; PlanError if there is none."""
-        settings = self.settings
-        around = self.overlay.around(start.group[0])
-        if not around.issuperset(start.group):
+        around = self.overlay.around(group[0])
+        if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
-        usable = self.overlay.usable_mbps()
-        rates = {link: rate for link, rate in usable.items() if link[0] in around}
-        plan = self.build(
-            PlanRequest(
-                start.group,
-                tuple(site for site in settings.sites if site in around),
-                rates,
-                {link: settings.delays_ms[link] for link in rates},
-                settings.cut.count,
-                random.Random(f"{settings.seed} {task}"),
-                {link: self.knowledge.first_mbps[link] for link in rates},
-                settings.cut.sizes,
-            )
+        usable_mbps = self.overlay.usable_mbps()
+        request = make_request(
+            self.settings,
+            group,
+            around,
+            {link: rate for link, rate in usable_mbps.items() if link[0] in around},
+            random.Random(f"{self.settings.seed} {task}"),
+            self.rates.first_mbps,
         )
-        check(plan, rates.keys())
+        plan = self.build(request)
+        check(plan, request.rates_mbps.keys())
         return plan
 
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
@@ -81,12 +79,37 @@ class Planner:
             self.given.setdefault(pair, set()).update(paths)
         return found
 
-    def forget(self, gone: Callable[[Edge], bool]) -> None:
+    def forget(self, is_gone: Callable[[Edge], bool]) -> None:
         """These paths were lost with all that was on them."""
         for pair, paths in self.given.items():
-            self.given[pair] = {path for path in paths if not gone(path)}
+            self.given[pair] = {path for path in paths if not is_gone(path)}
 
     def detours(self, block: Block) -> Iterable[Edge]:
         """Every path that a chunk of the block may be on beside the block's own edges."""
         edges = (*block.in_edges, *block.out_edges)
         return (path for edge in edges for path in self.given.get((edge[0], edge[-1]), ()))
+
+
+def make_request(
+    settings: ControllerSettings,
+    group: tuple[str, ...],
+    sites: Collection[str],
+    rates_mbps: Mapping[Directed, float],
+    rng: random.Random,
+    first_mbps: Mapping[Directed, float] | None = None,
+) -> PlanRequest:
+    """What a plan builder may know: the only place that puts a `PlanRequest` together.
+
+    `sites` may help, the group included; `rates_mbps` are those of the links that can be used;
+    `first_mbps` are the rates that were known when the run began, of any links.
+    """
+    return PlanRequest(
+        group,
+        tuple(site for site in settings.sites if site in sites),
+        rates_mbps,
+        {link: settings.delays_ms[link] for link in rates_mbps},
+        settings.cut.count,
+        rng,
+        None if first_mbps is None else {link: first_mbps[link] for link in rates_mbps},
+        settings.cut.sizes,
+    )

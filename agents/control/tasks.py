@@ -17,7 +17,7 @@ from trunkline.agents.control.task_state import Running
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.chunks import Cut
 from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
-from trunkline.agents.planning.repair import Overlay
+from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.planning.site_plan import BlockPart, part
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.site.plan_cache import Tables
@@ -45,11 +45,11 @@ class Tasks:
     that are not in a block and that its chunks may be on.
     """
 
-    overlay: Overlay
+    overlay: UsableOverlay
     cut: Cut
     task_s: float
     replans: int
-    build: Callable[[Start, int], Plan]
+    build: Callable[[tuple[str, ...], int], Plan]
     detours: Callable[[Block], Iterable[Edge]]
     tables: Tables
     tell: Callable[[str, Control], None]
@@ -359,7 +359,7 @@ class Tasks:
             return
         running.replans -= 1
         try:
-            plan = self.build(running.start, task)
+            plan = self.build(running.start.group, task)
         except PlanError as error:
             running.reason = f"{running.reason}; {error}"
             self._end(task, completed=False)
@@ -434,7 +434,7 @@ class Tasks:
             evaluate=site == running.start.group[0],
             offers=dict(offers),
             parts=() if unchanged else parts,
-            version=self.tables.knowledge.version,
+            version=self.tables.rates.version,
             unchanged=unchanged,
         )
         self.tell(site, message)

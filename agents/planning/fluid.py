@@ -73,7 +73,7 @@ def simulate(
 
     The jobs are numbered in the order of their start, as `task-fcfs` wants them.
     """
-    overlay = Overlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
+    overlay = FluidOverlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
     finish_s = [job.start_s for job in jobs]
 
     def finished(number: int, _: str) -> None:
@@ -109,6 +109,7 @@ class _Task:
 
     `waiting` counts, per sum (block, chunk, site), the contributions that it lacks. `kept` are the
     blocks of the chunks, by number and way, that offers bring to where the job wants them.
+    `unready` contributors have not begun to take part.
     """
 
     job: Job
@@ -118,6 +119,7 @@ class _Task:
     flows: Mapping[bool, Flow]
     offers: Collection[Offer]
     kept: Mapping[tuple[int, Edge], int]
+    unready: set[str]
     waiting: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
 
@@ -146,12 +148,13 @@ class _Chunk:
 
 
 @dataclass(slots=True)
-class Overlay:
+class FluidOverlay:
     """Links that jobs share; `run` lets time pass.
 
     `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
     that is free, or something to call. `bytes_in_vain` have arrived early where nobody wanted them.
-    A chunk that is being sent when `rates_mbps` change goes on at the old rate.
+    A chunk that is being sent when `rates_mbps` change goes on at the old rate. `open` has the task
+    that waits for a site to join it.
     """
 
     rates_mbps: Mapping[Directed, float]
@@ -167,6 +170,7 @@ class Overlay:
     started: int = 0
     queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
     busy: set[Directed] = field(default_factory=set)
+    open: dict[str, _Task] = field(default_factory=dict)
     lanes: Lanes[_Chunk, _Chunk] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -201,36 +205,50 @@ class Overlay:
         self._drop(offer, lambda _: True)
 
     def start(
-        self, job: Job, received: Callable[[str], None], offers: Collection[Offer] = ()
+        self,
+        job: Job,
+        received: Callable[[str], None],
+        offers: Collection[Offer] = (),
+        unready: Collection[str] = (),
     ) -> None:
         """Start a job now; `received` is called for every receiver when it has the whole result.
 
         Contributors whose offers these are send only what these do not bring to where the job wants
-        it. Its `start_s` is not used.
+        it. Those that are `unready` take part when they `join`. Its `start_s` is not used.
         """
         plan, number = job.plan, self.started
         self.started += 1
-        trees = [_Trees.of(block) for block in plan.blocks]
+        trees = [_Trees.of(block, unready) for block in plan.blocks]
         missing = dict.fromkeys(plan.receivers, plan.chunk_count)
         flows = {inward: Flow(number, inward) for inward in (True, False)}
         kept = _kept(plan, trees, offers)
-        task = _Task(job, trees, missing, received, flows, offers, kept)
+        task = _Task(job, trees, missing, received, flows, offers, kept, set(unready))
+        self.open |= dict.fromkeys(unready, task)
         for offer in offers:
             offer.task, offer.flow.task = task, number
             self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
             for chunk in offer.arrived:
                 self._arrived_early(offer, chunk)
-        leaves = sorted(
-            (chunk, block_number)
-            for block_number, block in enumerate(plan.blocks)
-            for chunk in block.indexes()
-        )
-        for chunk, block in leaves:
+        for chunk, block in _chunks(plan):
             for edge in trees[block].leaf_edges:
-                if (chunk, edge) not in kept:
+                if (chunk, edge) not in kept and edge[0] not in task.unready:
                     self._send(_Chunk(task, block, chunk, edge, inward=True))
             if not trees[block].expected:
                 self._reduced(task, block, chunk)
+
+    def join(self, site: str) -> bool:
+        """A site is ready: it contributes to the task that waits for it; False if none does."""
+        task = self.open.pop(site, None)
+        if task is None:
+            return False
+        task.unready.discard(site)
+        for chunk, block in _chunks(task.job.plan):
+            trees = task.trees[block]
+            if site in trees.expected:
+                self._arrived_in(task, block, chunk, site)
+            else:
+                self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
+        return True
 
     def at(self, time_s: float, what: Callable[[], None]) -> None:
         """Call something when the time has come."""
@@ -346,6 +364,13 @@ class Overlay:
             queue.forget(flows)
 
 
+def _chunks(plan: Plan) -> list[tuple[int, int]]:
+    """Every chunk with its block, in the order in which sites send: by chunk, then by block."""
+    return sorted(
+        (chunk, number) for number, block in enumerate(plan.blocks) for chunk in block.indexes()
+    )
+
+
 def _kept(
     plan: Plan, trees: Sequence[_Trees], offers: Collection[Offer]
 ) -> dict[tuple[int, Edge], int]:
@@ -371,13 +396,17 @@ class _Trees:
     leaf_edges: list[Edge]
 
     @classmethod
-    def of(cls, block: Block) -> _Trees:
+    def of(cls, block: Block, unready: Collection[str] = ()) -> _Trees:
+        """The trees of a block. A sum at an `unready` site lacks that site's contribution too."""
         expected: dict[str, int] = {}
         children: dict[str, list[Edge]] = {}
         for edge in block.in_edges:
             expected[edge[-1]] = expected.get(edge[-1], 0) + 1
         for edge in block.out_edges:
             children.setdefault(edge[0], []).append(edge)
+        for site in unready:
+            if site in expected or site == block.aggregator:
+                expected[site] = expected.get(site, 0) + 1
         return cls(
             parent={edge[0]: edge for edge in block.in_edges},
             expected=expected,

@@ -11,16 +11,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
+from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.routes import routes
 
 
 @dataclass(slots=True)
-class Overlay:
-    """Which links can be used: both sites are present, and neither says that it lost the other."""
+class UsableOverlay:
+    """Which links can be used: both sites are present, and neither has lost the other.
 
-    rates_mbps: Mapping[Directed, float]
+    `lost` has the neighbours that each site says it lost; `rates` are those that plans go by.
+    """
+
+    rates: PlanRates
     present: set[str] = field(default_factory=set)
     lost: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def rates_mbps(self) -> Mapping[Directed, float]:
+        """The rate of every link of the overlay, whether it can be used or not."""
+        return self.rates.rates_mbps
 
     def usable(self, a: str, b: str) -> bool:
         """Whether the link works, in both directions."""
@@ -76,7 +85,7 @@ def replacement(
     block_bytes: int,
     loads_bytes: Mapping[str, int],
     candidates: Iterable[str],
-    overlay: Overlay,
+    overlay: UsableOverlay,
 ) -> str | None:
     """The aggregator to take over a block, or None if no candidate reaches the whole group.
 
@@ -115,7 +124,7 @@ def moved(plan: Plan, block: Block, hub: str) -> Block:
     )
 
 
-def gift(holder: str, receivers: Collection[str], chunk_count: int, overlay: Overlay) -> Plan:
+def gift(holder: str, receivers: Collection[str], chunk_count: int, overlay: UsableOverlay) -> Plan:
     """The holder of a result sends it to others. Raises PlanError if it cannot reach them all."""
     usable = overlay.usable_mbps()
     if holder not in overlay.present:

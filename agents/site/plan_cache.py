@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trunkline.agents.awareness.known_rates import Knowledge
+from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.site_plan import BlockPart
 
 Parts = tuple[BlockPart, ...]
@@ -33,7 +33,7 @@ class Table:
 class Tables:
     """A controller's: what it has told each worker, and which version each says it has."""
 
-    knowledge: Knowledge
+    rates: PlanRates
     told: dict[str, tuple[int, Parts]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Tables:
 
     def is_known(self, site: str, parts: Parts) -> bool:
         """Whether a worker that is to be told its parts has them already; it will from now on."""
-        now = self.knowledge.version, parts
-        known = self.told.get(site) == now and self.versions.get(site) == self.knowledge.version
+        now = self.rates.version, parts
+        known = self.told.get(site) == now and self.versions.get(site) == self.rates.version
         self.told[site] = now
         return known

@@ -24,7 +24,6 @@ from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.processes.ownership import Owner
-from trunkline.harness.scenario import planning, user_code
 from trunkline.harness.scenario.extensions import discover, summary
 from trunkline.harness.scenario.reader import SCHEMES
 from trunkline.harness.scenario.settings import Component, Scenario
@@ -61,11 +60,9 @@ def facts(scenario: Scenario) -> Table:
 def _scheme(scenario: Scenario) -> dict[str, str]:
     """What the agents do."""
     scheme = scenario.scheme
-    module = user_code.workload(scenario)
-    model_bytes = module.model_bytes(**scenario.workload.options)
-    tensors = planning.tensor_bytes(scenario)
+    tensors = scenario.tensor_bytes
     return {
-        "model": f"{short(model_bytes, SIZE_BYTES)} in {planning.model_cut(scenario).count} chunks "
+        "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {scenario.cut.count} chunks "
         f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
         f"{f', {len(tensors)} tensors' if tensors else ''}",
         "policy": _component(scheme.policy),

@@ -33,7 +33,6 @@ from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import Story, page
 from trunkline.harness.report.tables import Forecast
-from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.failover_timeouts import patience
 from trunkline.harness.scenario.loading import Scenario, load
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
@@ -182,13 +181,13 @@ def _programs(scenario: Scenario) -> tuple[str, ...] | None:
     """The sites that run the scenario's own programs, None where agents run."""
     if not scenario.runs_programs:
         return None
-    kind = user_code.workload(scenario)
+    kind = scenario.workload.module
     return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
 
 
 def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     """For a workload whose contributions have a closed form (`expected`), its exact results."""
-    kind = user_code.workload(scenario)
+    kind = scenario.workload.module
     if not hasattr(kind, "expected"):
         return None
 

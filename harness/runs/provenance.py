@@ -19,7 +19,6 @@ from pathlib import Path
 from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.kernel import build
 from trunkline.harness.record import run_folder
-from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.loading import Outputs, Scenario
 
 CHOSEN_BY_NAME = ("agents", "topologies", "workloads")
@@ -44,7 +43,7 @@ def of_run(scenario: Scenario) -> str:
     """
     bare = replace(scenario, name="", description="", outputs=Outputs())
     workload = scenario.workload
-    found = getattr(user_code.workload(scenario), "files", None)
+    found = getattr(workload.module, "files", None)
     files = found(**workload.options) if found else ()
     parts = [repr(bare).encode(), _machinery().encode(), code(entries(scenario)).encode()]
     return _hash([*parts, *(file.read_bytes() for file in files)])

@@ -1,63 +1,79 @@
-"""What a scenario plans with, the same for controllers and for the fluid model of a run (pure)."""
+"""Policy, planner and settings of a scenario's controller: for runs and the fluid model (pure)."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
 from functools import partial
 
-from trunkline.agents.awareness import rate_error
-from trunkline.agents.planning.chunks import Cut, cut
-from trunkline.agents.planning.plan import Directed, Plan, PlanRequest
+from trunkline.agents.awareness import measured_rates
+from trunkline.agents.control.driver import Driver
+from trunkline.agents.control.planner import Build, make_request
+from trunkline.agents.planning.plan import Plan
 from trunkline.agents.planning.rearrange import builder_keeping
-from trunkline.harness.scenario import user_code
-from trunkline.harness.scenario.loading import Scenario
-from trunkline.workloads.base import tensor_bytes_of
+from trunkline.agents.policies.policy import Policy
+from trunkline.agents.wire.agent_settings import ControllerSettings
+from trunkline.harness.scenario import awareness_section
+from trunkline.harness.scenario.failover_timeouts import patience
+from trunkline.harness.scenario.settings import Scenario
 
-Build = Callable[[PlanRequest], Plan]
 
-
-def known_rates_mbps(scenario: Scenario) -> Mapping[Directed, float]:
-    """Every link's rate as the plans see it: with the scenario's error."""
-    return rate_error.noisy(
-        scenario.topology.rates_mbps(),
-        scenario.scheme.rate_error_percent / 100,
-        random.Random(f"{scenario.seed} estimates"),
+def controller_settings(scenario: Scenario) -> ControllerSettings:
+    """What the first controller of a run is told, by its site's right clock."""
+    topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
+    return ControllerSettings(
+        sites=topology.site_names,
+        rates_mbps=measured_rates.noisy(
+            topology.rates_mbps(),
+            scheme.rate_error_percent / 100,
+            random.Random(f"{scenario.seed} estimates"),
+        ),
+        delays_ms=topology.delays_ms(),
+        model_bytes=scenario.model_bytes,
+        chunk_bytes=scheme.chunk_bytes,
+        seed=scenario.seed,
+        policy_name=scheme.policy.kind,
+        plan_name=scheme.plan.kind,
+        task_s=scenario.limits.task_s,
+        time_s=stop.time_s,
+        tasks=stop.tasks,
+        accuracy_percent=stop.accuracy_percent,
+        failover=patience(scenario),
+        follows_measured=scheme.rates == "measured",
+        time_roots=awareness_section.time_roots(scenario),
+        update_s=scheme.update_s,
+        update_threshold=scheme.update_rate_percent / 100,
+        auxiliary=scheme.auxiliary is not None,
+        tensor_bytes=scenario.tensor_bytes,
     )
 
 
-def tensor_bytes(scenario: Scenario) -> tuple[int, ...]:
-    """The sizes of the model's tensors; none where it is one array."""
-    workload = scenario.workload
-    return tensor_bytes_of(user_code.workload(scenario), workload.options)
+def create_policy(scenario: Scenario) -> Policy:
+    """The scenario's policy for all of its sites."""
+    component = scenario.scheme.policy
+    policy: Policy = component.module.create(scenario.topology.site_names, **component.options)
+    return policy
 
 
-def model_cut(scenario: Scenario) -> Cut:
-    """The model's chunks, in bytes."""
-    workload = scenario.workload
-    size = user_code.workload(scenario).model_bytes(**workload.options)
-    return cut(size, scenario.scheme.chunk_bytes, tensor_bytes(scenario))
+def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Build, Plan | None]:
+    """What builds the plans of groups; with a non-blocking scatter, the default split as well.
 
-
-def builder(scenario: Scenario, rates_mbps: Mapping[Directed, float]) -> tuple[Build, Plan | None]:
-    """What builds the plans of groups, and with a non-blocking scatter the default split.
-
-    That is the plan for everybody by which sites send at once; the others then keep to it.
+    The default split is the plan for all sites by which each sends at once. The plans of groups
+    then keep what they can of it.
     """
-    topology, scheme = scenario.topology, scenario.scheme
-    plan = user_code.plan(scenario)
-    build: Build = partial(plan.build, **scheme.plan.options)
-    if scheme.scatter != "non-blocking":
+    component = scenario.scheme.plan
+    build: Build = partial(component.module.build, **component.options)
+    if scenario.scheme.scatter != "non-blocking":
         return build, None
-    model = model_cut(scenario)
-    everybody = PlanRequest(
-        topology.site_names,
-        topology.site_names,
-        rates_mbps,
-        topology.delays_ms(),
-        model.count,
-        random.Random(f"{scenario.seed} default split"),
-        chunk_sizes=model.sizes,
-    )
-    default: Plan = plan.default(everybody, **scheme.plan.options)
+    rng = random.Random(f"{scenario.seed} default split")
+    everybody = make_request(settings, settings.sites, settings.sites, settings.rates_mbps, rng)
+    default: Plan = component.module.default(everybody, **component.options)
     return builder_keeping(default, build), default
+
+
+def create_driver(scenario: Scenario) -> tuple[Driver, Plan | None]:
+    """Policy and planner with every site present, and the default split if there is one."""
+    settings = controller_settings(scenario)
+    build, default = create_builder(scenario, settings)
+    driver = Driver.create(settings, create_policy(scenario), build)
+    driver.planner.overlay.present.update(settings.sites)
+    return driver, default

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 import re
@@ -100,6 +99,11 @@ def merged(*options: Option) -> tuple[Option, ...]:
     return tuple({option.name: option for option in reversed(options)}.values())[::-1]
 
 
+def chosen_of(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+    """Of all values those of these options, by their Python names."""
+    return {option.name: values[option.name] for option in options}
+
+
 class Reader:
     """Reads one document section by section, so that each problem hides as few as possible."""
 
@@ -126,12 +130,14 @@ class Reader:
         self._check_together(basics, topology, workload, scheme)
         if programs:
             scheme = PROGRAMS
-        if self._source.problems or not (topology and workload and scheme):
+        if not (topology and workload and scheme):
             return None
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
         basics["failover"] = failover_timeouts.derived(basics["failover"], topology, clock)
-        return Scenario(
+        if not isinstance(basics["stop"], Stop):  # a problem, which need not hide those of the plan
+            basics["stop"] = Stop(rounds=1)
+        scenario = Scenario(
             **basics
             | {"clock": clock, "clocks": basics["clocks"] or {}, "code": basics["code"] or {}},
             topology=topology,
@@ -140,6 +146,9 @@ class Reader:
             timeline=timeline,
             controller_site=controller.site or sites[0],
         )
+        if not programs and self._source.is_sound("scheme", "workload"):
+            self._check_plan(scenario)
+        return None if self._source.problems else scenario
 
     def _basics(self) -> dict[str, Any]:
         """Every key of `Basics`; the default where the file is wrong."""
@@ -193,7 +202,7 @@ class Reader:
         except ValueError as error:  # of a file of the user's own
             self._source.refuse(("workload",), str(error), value="")
             return None
-        return Component(self._data["workload"]["kind"], options)
+        return Component(self._data["workload"]["kind"], options, module)
 
     def _component(
         self, section: str, key: str, modules: Mapping[str, Any], entry: str
@@ -272,8 +281,8 @@ class Reader:
             return None
         values = values_of(model, options)
         scheme = Scheme(
-            Component(names["policy"], {each.name: values[each.name] for each in policy_options}),
-            Component(names["plan"], {each.name: values[each.name] for each in plan_options}),
+            Component(names["policy"], chosen_of(values, policy_options), policy),
+            Component(names["plan"], chosen_of(values, plan_options), plan),
             **{each.name: values[each.name] for each in SCHEME},
         )
         chosen = awareness_section.derived(scheme)
@@ -378,23 +387,11 @@ class Reader:
             refuse(("network", "hystart"), allowed)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, workload)
-        if topology and scheme and workload and self._source.is_sound("scheme", "workload"):
-            self._check_plan(topology, scheme, workload)
 
-    def _check_plan(self, topology: Topology, scheme: Scheme, workload: Component) -> None:
-        policy = self._extensions.policies[scheme.policy.kind]
-        plan = self._extensions.plans[scheme.plan.kind]
-        kind = self._extensions.workloads[workload.kind]
-        size = kind.model_bytes(**workload.options)
-        error = plan_dry_run.refusal(
-            topology,
-            policy.create(topology.site_names, **scheme.policy.options),
-            functools.partial(plan.build, **scheme.plan.options),
-            cut(size, scheme.chunk_bytes, tensor_bytes_of(kind, workload.options)),
-        )
-        if error:
+    def _check_plan(self, scenario: Scenario) -> None:
+        if error := plan_dry_run.find_refusal(scenario):
             name = str(error).partition(":")[0]
-            self._refuse_option("scheme", name, str(error), scheme.plan.options)
+            self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options)
 
     def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
         algorithm = network.congestion_control

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
+from trunkline.agents.planning.chunks import Cut, cut
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.topologies.model import Topology
+from trunkline.workloads.base import tensor_bytes_of
 
 __all__ = [
     "PROGRAMS",
@@ -59,10 +61,14 @@ Duration = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """An extension by the name of its file, with all of its options by their Python names."""
+    """An extension by the name of its file, with all of its options by their Python names.
+
+    `module` is what the file defines; two components are equal if their names and options are.
+    """
 
     kind: str
     options: Mapping[str, Any]
+    module: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +247,22 @@ class Scenario:
     def runs_programs(self) -> bool:
         """Whether sites run commands of the scenario's own, without agents and controller."""
         return self.scheme == PROGRAMS
+
+    @property
+    def model_bytes(self) -> int:
+        """The size of what a site contributes."""
+        size: int = self.workload.module.model_bytes(**self.workload.options)
+        return size
+
+    @property
+    def tensor_bytes(self) -> tuple[int, ...]:
+        """The sizes of the model's tensors; none where it is one array."""
+        return tensor_bytes_of(self.workload.module, self.workload.options)
+
+    @property
+    def cut(self) -> Cut:
+        """The model's chunks, in bytes."""
+        return cut(self.model_bytes, self.scheme.chunk_bytes, self.tensor_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from trunkline.agents import registry
 from trunkline.agents.planning.plan import Plan, PlanError
 from trunkline.agents.policies.policy import Policy
 from trunkline.harness.config.document import Document, ScenarioErrors
@@ -27,10 +26,8 @@ from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import user_policy, user_workload
 from trunkline.harness.scenario.extensions import Extensions
-from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code_guard import OwnCodeError, OwnError, guarded, said
 from trunkline.topologies.model import Topology, TopologyError
-from trunkline.workloads import kinds
 from trunkline.workloads.base import Workload
 from trunkline.workloads.option_rules import Rule
 
@@ -63,27 +60,6 @@ PLAN = Place("scheme", "plan", "plans", "build(request, *, ...)", Plan, PlanErro
 WORKLOAD = Place(
     "workload", "kind", "workloads", "build(rank, sites, seed, *, ...)", Workload, OwnCodeError
 )
-
-
-def plan(scenario: Scenario) -> ModuleType:
-    """The module of the scenario's plan, its own or one of `agents.plans`."""
-    name = scenario.scheme.plan.kind
-    text = scenario.code.get(name)
-    return registry.plans()[name] if text is None else _module(PLAN, name, text)
-
-
-def policy(scenario: Scenario) -> ModuleType:
-    """The module of the scenario's policy, its own or one of `agents.policies`."""
-    name = scenario.scheme.policy.kind
-    text = scenario.code.get(name)
-    return registry.policies()[name] if text is None else _module(POLICY, name, text)
-
-
-def workload(scenario: Scenario) -> ModuleType:
-    """The module of the scenario's workload, its own or one of `workloads`."""
-    name = scenario.workload.kind
-    text = scenario.code.get(name)
-    return kinds()[name] if text is None else _module(WORKLOAD, name, text)
 
 
 def extended(known: Extensions, source: Document, read: Read) -> Extensions:

@@ -12,14 +12,14 @@ import contextlib
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.site.worker import Worker
-from trunkline.agents.wire.agent_settings import ControllerSettings, Log, WorkerSettings
+from trunkline.agents.wire.agent_settings import Log, WorkerSettings
 from trunkline.agents.wire.clock import Clock
 from trunkline.agents.wire.dial import (
     CONTROLLER_PORT,
@@ -35,7 +35,7 @@ from trunkline.agents.wire.dial import (
 from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.harness.network.interface import Network
 from trunkline.harness.record.events import BACKUP, CONTROLLER
-from trunkline.harness.scenario import awareness_section, planning, user_code
+from trunkline.harness.scenario import awareness_section, planning
 from trunkline.harness.scenario.failover_timeouts import patience
 from trunkline.harness.scenario.loading import Scenario
 
@@ -86,7 +86,7 @@ class Body:
     async def _worker(self, child: Child) -> None:
         scenario, site = self.scenario, child.name
         topology = scenario.topology
-        kind = user_code.workload(scenario)
+        kind = scenario.workload.module
         rank = topology.rank(site)
         workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
         gate = self._gate(child)
@@ -116,7 +116,7 @@ class Body:
             awareness_section.probing(scenario),
             awareness_section.clock(scenario, site),
             scenario.scheme.bounds,
-            planning.tensor_bytes(scenario),
+            scenario.tensor_bytes,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, child.log, caller)
@@ -149,36 +149,17 @@ class Body:
 
     def _make(self, clock: Clock, log: Log, rank: int, last_tasks: tuple[int, ...]) -> Controller:
         scenario = self.scenario
-        topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
-        rates_mbps = planning.known_rates_mbps(scenario)
-        if scheme.rate_error_percent and rank == 0 and not self.lives:
-            log("rates_estimated", links=[[*link, rate] for link, rate in rates_mbps.items()])
-        settings = ControllerSettings(
-            sites=topology.site_names,
-            rates_mbps=rates_mbps,
-            delays_ms=topology.delays_ms(),
-            model_bytes=user_code.workload(scenario).model_bytes(**scenario.workload.options),
-            chunk_bytes=scheme.chunk_bytes,
-            seed=scenario.seed,
-            policy_name=scheme.policy.kind,
-            plan_name=scheme.plan.kind,
-            task_s=scenario.limits.task_s,
-            time_s=stop.time_s,
-            tasks=stop.tasks,
-            accuracy_percent=stop.accuracy_percent,
-            failover=patience(self.scenario),
+        settings = replace(
+            planning.controller_settings(scenario),
             rank=rank,
             last_tasks=last_tasks,
-            follows_measured=scheme.rates == "measured",
-            time_roots=awareness_section.time_roots(scenario),
             clock=awareness_section.clock(scenario, self.where(BACKUP if rank else CONTROLLER)),
-            update_s=scheme.update_s,
-            update_threshold=scheme.update_rate_percent / 100,
-            auxiliary=scheme.auxiliary is not None,
-            tensor_bytes=planning.tensor_bytes(scenario),
         )
-        policy = user_code.policy(scenario).create(topology.site_names, **scheme.policy.options)
-        build, default = planning.builder(scenario, rates_mbps)
+        if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
+            links = [[*link, rate] for link, rate in settings.rates_mbps.items()]
+            log("rates_estimated", links=links)
+        policy = planning.create_policy(scenario)
+        build, default = planning.create_builder(scenario, settings)
         return Controller(settings, policy, build, clock.now_ns, log, default)
 
     def _controllers(self) -> tuple[str, ...]:

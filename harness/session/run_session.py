@@ -29,7 +29,6 @@ from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.record.progress_counters import STARTS, Tally
 from trunkline.harness.report.manual_actions import INTERRUPTED
-from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.loading import Scenario, load
 from trunkline.harness.scenario.user_code_guard import OwnCodeError
 from trunkline.harness.session.agent_supervisor import Agency, Event
@@ -61,7 +60,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
 
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
     """Carry out the scenario; returns why it ended, and whether that was a failure."""
-    kind = user_code.workload(scenario)
+    kind = scenario.workload.module
     options = scenario.workload.options
     with EventLog(run_dir / "events.jsonl") as log:
         log.add(

@@ -8,20 +8,18 @@ matters. Where plans go by measured rates, all links are known exactly at every 
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
-from trunkline.agents.awareness.known_rates import Knowledge
-from trunkline.agents.planning.fluid import Job, Offer, Overlay
-from trunkline.agents.planning.plan import Plan, PlanRequest
-from trunkline.agents.policies.policy import Event, Left, Ready, Release, Start
+from trunkline.agents.control.driver import NewTask
+from trunkline.agents.planning.fluid import FluidOverlay, Job, Offer
+from trunkline.agents.planning.plan import Plan
+from trunkline.agents.policies.policy import Event, Left, Ready, Release
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
-from trunkline.harness.scenario import planning, user_code
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario import planning
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads import compute_time
 
 
@@ -40,14 +38,13 @@ class Expectation:
 def of(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
-    That is with faults, or without a barrier, or where only the accuracy ends the run, or where
-    sites run programs or a workload of the user's own, whose compute times only a run tells.
+    That is with faults, or where only the accuracy ends the run, or where sites run programs or a
+    workload of the user's own, whose compute times only a run tells.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
-    early = not scenario.scheme.policy.options.get("barrier", True)
     unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
-    if faults or early or unknown:
+    if faults or unknown:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
@@ -58,26 +55,19 @@ class _Run:
     """Controller and workers without processes; `_until_s` is set when the run is told to stop."""
 
     def __init__(self, scenario: Scenario) -> None:
-        topology, scheme, workload = scenario.topology, scenario.scheme, scenario.workload
-        options = workload.options
+        topology, scheme = scenario.topology, scenario.scheme
+        options = scenario.workload.options
         self._sites = topology.site_names
-        self._seed = scenario.seed
         self._stop = scenario.stop
         self._chunk_bytes = scheme.chunk_bytes
-        self._model_bytes = user_code.workload(scenario).model_bytes(**options)
-        self._delays_ms = topology.delays_ms()
-        self._tensor_bytes = planning.tensor_bytes(scenario)
-        self._cut = planning.model_cut(scenario)
-        self._known = Knowledge(
-            planning.known_rates_mbps(scenario), scheme.update_rate_percent / 100
-        )
+        self._model_bytes = scenario.model_bytes
+        self._tensor_bytes = scenario.tensor_bytes
+        self._driver, self._default = planning.create_driver(scenario)
+        self._known = self._driver.planner.rates
         self._update_s = scheme.update_s if scheme.rates == "measured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
-        self._overlay = Overlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
+        self._overlay = FluidOverlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
         self._overlay.know(self._known.rates_mbps)
-        self._policy = user_code.policy(scenario).create(self._sites, **scheme.policy.options)
-        self._state: Any = self._policy.initial
-        self._build, self._default = planning.builder(scenario, self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
@@ -92,7 +82,6 @@ class _Run:
         }
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
-        self._started = 0
         self._running = 0
         self._working = set(self._sites)
         self._until_s: float | None = None
@@ -122,6 +111,9 @@ class _Run:
         self._overlay.at(done_s, lambda: self._ready(site, iteration))
 
     def _ready(self, site: str, iteration: int) -> None:
+        if self._until_s is None and self._overlay.join(site):
+            self._end_if_enough()
+            return
         if self._until_s is None and self._default:
             self._offers[site] = self._overlay.offer(self._job(self._default), site)
         self._decide(Ready(site, iteration))
@@ -129,29 +121,17 @@ class _Run:
     def _decide(self, event: Event) -> None:
         if self._until_s is not None:
             return
-        self._state, decisions = self._policy.step(self._state, event)
-        for decision in decisions:
-            match decision:
-                case Start():
-                    self._start(decision)
+        for action in self._driver.step(event):
+            match action:
+                case NewTask():
+                    self._start(action)
                 case Release(site):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
                     self._round(site)
 
-    def _start(self, start: Start) -> None:
-        plan = self._build(
-            PlanRequest(
-                start.group,
-                self._sites,
-                self._known.rates_mbps,
-                self._delays_ms,
-                self._cut.count,
-                random.Random(f"{self._seed} {self._started}"),
-                self._known.first_mbps,
-                self._cut.sizes,
-            )
-        )
+    def _start(self, new: NewTask) -> None:
+        plan = new.plan
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
 
         def received(site: str) -> None:
@@ -161,13 +141,15 @@ class _Run:
                 self._tasks_s.append(self._overlay.now_s - begun_s)
             self._round(site)
 
-        if not self._started:
+        if self._driver.started == 1:
             self._change_links(begun_s)
-        self._started += 1
         self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
-        self._overlay.start(self._job(plan), received, offers)
-        if self._started == self._stop.tasks:
+        self._overlay.start(self._job(plan), received, offers, new.unready)
+        self._end_if_enough()
+
+    def _end_if_enough(self) -> None:
+        if self._driver.started == self._stop.tasks and not self._overlay.open:
             self._end()
 
     def _change_links(self, start_s: float) -> None:

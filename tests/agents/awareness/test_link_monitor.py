@@ -10,7 +10,7 @@ from wan import CHUNK_BYTES, Wan
 
 from trunkline.agents import registry
 from trunkline.agents.awareness.link_monitor import Awareness
-from trunkline.agents.awareness.rate_error import KnownRates
+from trunkline.agents.awareness.measured_rates import MeasuredRates
 from trunkline.agents.wire.agent_settings import Probing, WorkerSettings
 from trunkline.agents.wire.messages import TimeRequest, TimeServer
 from trunkline.agents.wire.site_clock import SiteClock
@@ -89,7 +89,7 @@ def test_a_controller_that_takes_over_is_told_what_was_measured_before():
 
 
 def test_a_link_keeps_its_last_measurement_and_what_is_assumed_until_the_first():
-    known = KnownRates({("a", "b"): 10.0, ("b", "a"): 20.0})
+    known = MeasuredRates({("a", "b"): 10.0, ("b", "a"): 20.0})
     known.measured(("a", "b"), 4.0)
     known.measured(("a", "b"), 5.0)
     assert known.latest_mbps() == {("a", "b"): 5.0, ("b", "a"): 20.0}

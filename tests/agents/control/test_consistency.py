@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fabric import Fabric, exact, integers
 
-from trunkline.agents.awareness.known_rates import Knowledge
 from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.site_plan import part
 from trunkline.agents.policies import bsp
 from trunkline.agents.policies.policy import Joined, Left, Lost, Ready, Release, average
@@ -85,7 +85,7 @@ def test_a_site_that_asks_and_hears_late_keeps_what_came_early_and_nothing_is_lo
 
 
 def test_a_worker_is_told_what_it_does_not_know_and_else_that_nothing_changed():
-    knowledge = Knowledge(LINE)
+    knowledge = PlanRates(LINE)
     tables, own = Tables(knowledge), Table()
     old, new = part(OLD, "n2"), part(NEW, "n2")
 

@@ -14,7 +14,8 @@ from wan import FAILOVER, Wan, ladder, mesh, schedule
 
 from trunkline.agents import registry
 from trunkline.agents.planning.plan import Block, Plan
-from trunkline.agents.planning.repair import Overlay, moved, replacement
+from trunkline.agents.planning.plan_rates import PlanRates
+from trunkline.agents.planning.repair import UsableOverlay, moved, replacement
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 
 FOUR = ("s0", "s1", "s2", "s3")
@@ -165,7 +166,7 @@ def test_the_replacement_minimises_the_largest_time_of_what_members_still_have_t
     """CREW, (3): l = {a: 0, b: 30}, x = 10; c: max(10/4, 40/8) = 5, d: max(10/1, 40/8) = 10."""
     rates = {(x, y): 8.0 for x in "abcd" for y in "abcd" if x != y}
     rates |= {("a", "c"): 4.0, ("d", "a"): 1.0}
-    overlay = Overlay(rates, present=set("abcd"))
+    overlay = UsableOverlay(PlanRates(rates), present=set("abcd"))
     assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "c"
     overlay.lost["c"] = {"b"}
     assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "d"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.fluid import Job, Overlay, estimate
+from trunkline.agents.planning.fluid import FluidOverlay, Job, estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
 from trunkline.agents.planning.rearrange import keeping
 from trunkline.agents.planning.routes import routes
@@ -30,7 +30,7 @@ def stars(group, **chunks):
 
 def carried_out(default, plan, start_s, rates=ONE_PER_S, chunk_bytes=MB, discipline="fcfs"):
     """Everybody offers at once, the task starts later: when it is done, and what was in vain."""
-    overlay = Overlay(rates, {}, discipline)
+    overlay = FluidOverlay(rates, {}, discipline)
     model_bytes = plan.chunk_count * chunk_bytes
     job = Job(default, model_bytes, chunk_bytes)
     offers = [overlay.offer(job, site) for site in plan.contributors]
@@ -74,7 +74,7 @@ def test_what_sets_out_early_is_kept_moved_or_in_vain(split, start_s, done_s, in
 
 
 def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
-    overlay = Overlay(ONE_PER_S, {})
+    overlay = FluidOverlay(ONE_PER_S, {})
     job = Job(SPREAD, 4 * MB, MB)
     offer = overlay.offer(job, "a")
     overlay.run(0.5)
@@ -85,6 +85,28 @@ def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
     # To c, the chunk in transmission ends at 1 s; then the other task's only one has the link.
     assert done_s == [2.0, 3.0]
     assert overlay.bytes_in_vain == 2 * MB
+
+
+@pytest.mark.parametrize(
+    ("site", "joins_s", "done_s"),
+    [
+        # On the way a -> b -> c the result is at c a second after the last contribution, and back
+        # at a two seconds later. Chunks take a second per link.
+        ("a", 5.0, {"c": 7.0, "b": 8.0, "a": 9.0}),  # a leaf of the in-tree
+        ("b", 5.0, {"c": 6.0, "b": 7.0, "a": 8.0}),  # an inner node, which has a's chunk already
+        ("c", 5.0, {"c": 5.0, "b": 6.0, "a": 7.0}),  # the aggregator, which has the sum of both
+    ],
+)
+def test_a_contributor_that_is_not_ready_holds_up_what_needs_it(site, joins_s, done_s):
+    line = Block(((0, 1),), "c", (("a", "b"), ("b", "c")), (("c", "b"), ("b", "a")))
+    overlay = FluidOverlay(ONE_PER_S, {})
+    found = {}
+    job = Job(Plan(tuple("abc"), tuple("abc"), 1, (line,)), MB, MB)
+    overlay.start(job, lambda each: found.update({each: overlay.now_s}), unready=site)
+    overlay.run(joins_s)
+    assert overlay.join(site) and not overlay.join(site)
+    overlay.run()
+    assert found == done_s
 
 
 @st.composite
@@ -153,7 +175,7 @@ def test_auxiliary_paths_carry_what_finds_the_primary_one_busy(bounds, seconds):
 def test_better_known_rates_open_other_auxiliary_paths():
     rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t"), ("s", "k"), ("k", "t")], 8.0)
     plan = Plan(("s",), ("t",), 9, (Block(((0, 9),), "s", (), (("s", "t"),)),))
-    overlay = Overlay(rates, {}, auxiliary=Bounds(0, 1))
+    overlay = FluidOverlay(rates, {}, auxiliary=Bounds(0, 1))
     overlay.know({link: rate for link, rate in rates.items() if "k" not in link})
     overlay.start(Job(plan, 900_000, 100_000), lambda site: None)
     overlay.run(0.35)

@@ -37,8 +37,9 @@ def test_every_plan_is_rehearsed_without_complaint():
         parse(SCENARIO.format(scheme=f"{{plan: {plan}, p: 3}}"), "x.yaml")
 
 
-def test_the_sample_group_is_the_first_that_the_policy_makes():
-    policies = registry.policies()
-    sites = ("a", "b", "c", "d")
-    assert first_group(policies["preduce"].create(sites, p=2), sites) == ("a", "b")
-    assert first_group(policies["bsp"].create(sites), sites) == sites
+@pytest.mark.parametrize(
+    ("scheme", "group"),
+    [("{p: 2}", ("n1", "n2")), ("{policy: bsp}", ("n1", "n2", "n3", "n4", "n5"))],
+)
+def test_the_sample_group_is_the_first_that_the_policy_makes(scheme, group):
+    assert first_group(parse(SCENARIO.format(scheme=scheme), "x.yaml")) == group

@@ -13,7 +13,6 @@ from trunkline.harness.commands import overview
 from trunkline.harness.config import document
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import client
-from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.loading import ScenarioErrors, json_schema, load, parse, resolve
 from trunkline.harness.scenario.user_code_guard import OwnCodeError
 from trunkline.harness.study import fluid_run
@@ -90,11 +89,11 @@ def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
     scenario = load(file)
     assert scenario.topology.site_names == ("s0", "s1", "s2")
     assert scenario.scheme.plan.options == {"rate_mbps": 5.0}
-    policy = user_code.policy(scenario).create(scenario.topology.site_names)
+    policy = scenario.scheme.policy.module.create(scenario.topology.site_names)
     (_, decisions) = policy.step(policy.step(policy.initial, Ready("s2", 0))[0], Ready("s1", 0))
     assert decisions == (average(("s1", "s2")),)
-    assert user_code.plan(scenario).__doc__ is None and user_code.plan(scenario).build
-    assert user_code.workload(scenario).model_bytes(**scenario.workload.options) == 1_000_000
+    assert scenario.scheme.plan.module.__doc__ is None and scenario.scheme.plan.module.build
+    assert scenario.workload.module.model_bytes(**scenario.workload.options) == 1_000_000
     assert overview.facts(scenario).row_count and fluid_run.of(scenario) is None
 
 
@@ -219,7 +218,7 @@ def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, me
     body = WORKLOAD.replace("synthetic.build(rank, sites, seed, model_bytes=model_bytes)", made)
     (file.parent / "sums.py").write_text(f"{text}    {method}\n{body}")
     scenario = load(file)
-    mine = user_code.workload(scenario).build(0, ("s0",), 1, **scenario.workload.options)
+    mine = scenario.workload.module.build(0, ("s0",), 1, **scenario.workload.options)
     with pytest.raises(OwnCodeError, match=f"^sums.py: .*{re.escape(said)}"):
         mine.compute(0), mine.contribution(), mine.evaluate()
 

@@ -60,6 +60,14 @@ def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window
     assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
 
 
+def test_without_a_barrier_a_task_starts_with_its_first_member_and_waits_for_the_others():
+    # n1 is ready after one second and sends at once; n2 is ready and sends after three.
+    slow = ("workload.slowdown={n2: 3.0}", "stop={rounds: 1}")
+    assert expected(*slow).task_s == pytest.approx(1.0)
+    found = expected(*slow, "scheme.barrier=false")
+    assert (found.task_s, found.window_s) == pytest.approx((3.0, 4.0))
+
+
 def test_links_change_as_the_timeline_says_from_the_first_task_on():
     # The first task starts after 1 s and takes 1 s; the second starts after 3 s, when the link has
     # a quarter of its rate. It has half of its rate again 2 s later, for the half that is left.
@@ -116,7 +124,6 @@ def test_the_seed_alone_decides():
     "unknown",
     [
         "timeline=[{at: 1 s, do: outage n1 n2}]",
-        "scheme.barrier=false",
         "stop={accuracy: 90 %}",
     ],
 )

@@ -111,7 +111,7 @@ def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
         failed = any(isinstance(entry.fault, Kill) for entry in timeline)
         on_finished(Finished(job, "fail" if failed else "pass", None, None))
 
-    monkeypatch.setattr(soak_runs.pool, "run", run)
+    monkeypatch.setattr(soak_runs.run_pool, "run", run)
     asked = soak_runs.plan(written(tmp_path), 1)
     cuts = [Entry(float(n), Outage("n1", "n2", for_s=0.5)) for n in range(4)]
     smaller = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.awareness.rate_error import noisy
+from trunkline.agents.awareness.measured_rates import noisy
 
 RATES = {("a", "b"): 100.0, ("b", "a"): 50.0, ("b", "c"): 25.0}
 

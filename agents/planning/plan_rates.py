@@ -1,8 +1,8 @@
-"""What plans know of the links' rates, and since when (Li et al., NetStorm, Algorithm 2; pure).
+"""The rates that plans go by, and since when (Li et al., NetStorm, Algorithm 2; pure).
 
-A scheduler that measures hears of new rates all the time, but plans only change every UPDATE_TIME,
-and not at all if no rate has changed enough (UPDATE_RATE). What must not move from task to task,
-roots and their shares, is chosen by the rates that were known first.
+A scheduler that measures hears of new rates all the time. Plans only change every UPDATE_TIME, and
+not at all if no rate has changed enough (UPDATE_RATE). Roots and their shares must not move from
+task to task, so plans choose them by the rates that were known first.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trunkline.agents.planning.plan import Directed
 
 
 @dataclass(slots=True)
-class Knowledge:
-    """The rates at first and now; `version` counts from 1 how often they have changed.
+class PlanRates:
+    """The rates at first and now, in Mbit/s; `version` counts from 1 how often they have changed.
 
-    `threshold` is UPDATE_RATE, a share of a link's rate; 0 takes over whatever is heard.
+    `threshold` is UPDATE_RATE, a share of a link's rate; with 0 every refresh takes effect.
     """
 
     first_mbps: Mapping[Directed, float]

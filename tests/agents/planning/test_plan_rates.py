@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from overlays import request
 
-from trunkline.agents.awareness.known_rates import Knowledge
+from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.plans import fapt, mst, ps, star
 
 FIRST = {("a", "b"): 100.0, ("b", "a"): 10.0, ("b", "c"): 50.0, ("c", "b"): 50.0}
 
 
 def test_a_threshold_of_nothing_takes_over_whatever_is_heard():
-    knowledge = Knowledge(FIRST)
+    knowledge = PlanRates(FIRST)
     assert knowledge.refresh(FIRST)
     assert (knowledge.version, knowledge.rates_mbps) == (2, FIRST)
 
 
 def test_one_link_that_changes_enough_is_enough_and_small_changes_add_up():
-    knowledge = Knowledge(FIRST, threshold=0.2)
+    knowledge = PlanRates(FIRST, threshold=0.2)
     assert not knowledge.refresh(FIRST | {("a", "b"): 81.0, ("c", "b"): 59.0})
     assert (knowledge.version, knowledge.rates_mbps) == (1, FIRST)
     later = FIRST | {("a", "b"): 80.0, ("c", "b"): 59.0}

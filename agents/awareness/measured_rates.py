@@ -10,7 +10,7 @@ from trunkline.agents.planning.plan import Directed
 
 
 @dataclass(slots=True)
-class KnownRates:
+class MeasuredRates:
     """The latest rate of every directed link, in Mbit/s, as far as somebody has measured it.
 
     What was never measured has the rate that is `assumed`. What was, keeps its last measurement
