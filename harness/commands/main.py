@@ -141,11 +141,11 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.harness.record.run_folder import StoreError
     from trunkline.harness.runs.remote import RemoteError
     from trunkline.harness.scenario.loading import CannotRunError
-    from trunkline.harness.scenario.user_code_guard import OwnCodeError
+    from trunkline.harness.scenario.user_code import UserCodeError
     from trunkline.workloads.datasets import DatasetError
 
     known = CannotRunError, DatasetError, KernelError, NetworkError
-    return isinstance(error, (*known, RemoteError, StoreError, OwnCodeError))
+    return isinstance(error, (*known, RemoteError, StoreError, UserCodeError))
 
 
 def _terminate(number: int, _: object) -> NoReturn:

@@ -104,7 +104,7 @@ def parse(
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
     read = files(Path(file).parent)
-    known = user_code.extended(extensions or discover(), source, read)
+    known = user_code.find(extensions or discover(), source, read)
     scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)

@@ -11,14 +11,14 @@ from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.scenario.user_code import UserCodeError
 
 
 def find_refusal(scenario: Scenario) -> ValueError | None:
     """Why the plan cannot serve the first group that the policy makes; None if it can."""
     try:
         first_group(scenario)
-    except (PlanError, OwnCodeError) as error:
+    except (PlanError, UserCodeError) as error:
         return error
     return None
 
@@ -26,7 +26,7 @@ def find_refusal(scenario: Scenario) -> ValueError | None:
 def first_group(scenario: Scenario) -> tuple[str, ...] | None:
     """The first group when all sites are ready one after the other; None if there is none.
 
-    Raises PlanError where the plan refuses that group, OwnCodeError where a user's policy fails.
+    Raises PlanError where the plan refuses that group, UserCodeError where a user's policy fails.
     """
     driver, _ = planning.create_driver(scenario)
     for site in scenario.topology.site_names:

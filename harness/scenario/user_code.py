@@ -4,6 +4,9 @@
 that a file of `agents/plans`, `agents/policies`, `workloads` or `topologies` has. The scenario
 keeps the text of its files under `code:`, so that its resolved form, and with it a run's folder,
 needs no other file. Of topologies it keeps what they built.
+
+A user's code is checked whenever it returns: agents trust a workload with every byte that they
+send. A wrong value or an exception becomes an error that names the file and the line.
 """
 
 from __future__ import annotations
@@ -12,33 +15,44 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import math
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
+from numbers import Real
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from trunkline.agents.planning.plan import Plan, PlanError
-from trunkline.agents.policies.policy import Policy
+from trunkline.agents.policies.policy import Policy, Release, Start
 from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import model_of, options_of
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.scenario import user_policy, user_workload
 from trunkline.harness.scenario.extensions import Extensions
-from trunkline.harness.scenario.user_code_guard import OwnCodeError, OwnError, guarded, said
 from trunkline.topologies.model import Topology, TopologyError
-from trunkline.workloads.base import Workload
-from trunkline.workloads.option_rules import Rule
+from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload
+from trunkline.workloads.option_rules import OptionError
 
 SUFFIX = ".py"
+
+
+class UserFileError(Exception):
+    """A file that is not what the scenario says it is; the message says why."""
+
+
+class UserCodeError(ValueError):
+    """A workload or policy of a user's own went wrong; the message says where and how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A key that may name a file, the kind of extension that this is, the function that it needs.
 
-    That function gives a `value`; whatever goes wrong in it counts as an `error`.
+    That function returns a `value`; anything that goes wrong in it counts as an `error`.
     """
 
     section: str
@@ -49,8 +63,13 @@ class Place:
     error: type[ValueError]
 
     @property
+    def entry(self) -> str:
+        """The name of the function."""
+        return self.form.partition("(")[0]
+
+    @property
     def arguments(self) -> int:
-        """How many the function takes besides its options."""
+        """How many arguments the function takes besides its options."""
         return self.form.partition("*")[0].count(",")
 
 
@@ -58,15 +77,14 @@ TOPOLOGY = Place("topology", "builder", "topologies", "build(rng, *, ...)", Topo
 POLICY = Place("scheme", "policy", "policies", "create(sites, *, ...)", Policy, ValueError)
 PLAN = Place("scheme", "plan", "plans", "build(request, *, ...)", Plan, PlanError)
 WORKLOAD = Place(
-    "workload", "kind", "workloads", "build(rank, sites, seed, *, ...)", Workload, OwnCodeError
+    "workload", "kind", "workloads", "build(rank, sites, seed, *, ...)", Workload, UserCodeError
 )
 
 
-def extended(known: Extensions, source: Document, read: Read) -> Extensions:
+def find(known: Extensions, source: Document, read: Read) -> Extensions:
     """The extensions with the files that a scenario names, whose text it then has under `code`.
 
-    Runs these files. Raises ScenarioErrors where one cannot be used: what its options are is then
-    not known.
+    Runs these files. Raises ScenarioErrors where one cannot be used: its options are then unknown.
     """
     code = source.data.get("code", {})
     code = code if isinstance(code, dict) else {}
@@ -81,8 +99,8 @@ def extended(known: Extensions, source: Document, read: Read) -> Extensions:
         named.append(name)
         try:
             text = code[name] if name in code else read(name)
-            made = _module(place, name, str(text))
-        except (OwnError, FaultError) as reason:
+            made = _run_file(place, name, str(text))
+        except (UserFileError, FaultError) as reason:
             source.refuse(path, str(reason).removeprefix(f"{name}: "))
             failed = True
             continue
@@ -100,8 +118,8 @@ def extended(known: Extensions, source: Document, read: Read) -> Extensions:
 
 
 @functools.cache
-def _module(place: Place, name: str, text: str) -> ModuleType:
-    """What the text of a file defines. Raises OwnError."""
+def _run_file(place: Place, name: str, text: str) -> ModuleType:
+    """The module that a file's text defines, its functions checked. Raises UserFileError."""
     made = ModuleType(f"{name.removesuffix(SUFFIX)}_{hashlib.sha256(text.encode()).hexdigest()}")
     made.__file__ = name
     sys.modules[made.__name__] = made  # where dataclasses look for their module
@@ -109,35 +127,218 @@ def _module(place: Place, name: str, text: str) -> ModuleType:
         with contextlib.redirect_stdout(sys.stderr):  # what we print may be read by a program
             exec(compile(text, name, "exec"), made.__dict__)
     except SyntaxError as reason:
-        raise OwnError(f"line {reason.lineno}: {reason.msg}") from None
+        raise UserFileError(f"line {reason.lineno}: {reason.msg}") from None
     except (Exception, SystemExit) as reason:
-        raise OwnError(said(reason, name)) from None
-    entry = place.form.partition("(")[0]
-    function = getattr(made, entry, None)
+        raise UserFileError(_describe(reason, name)) from None
+    function = getattr(made, place.entry, None)
     if not callable(function):
-        raise OwnError(f"allowed is a file with a function {place.form}")
+        raise UserFileError(f"allowed is a file with a function {place.form}")
+    options = _read_options(place, function)
+    setattr(made, place.entry, _checked(function, name, _a(place.value), place.error))
+    if place is WORKLOAD:
+        _complete_workload(made, name, options)
+    if place is POLICY:
+        _check_policy(made, name)
+    return made
+
+
+def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
+    """The names of a function's options. Raises UserFileError unless it has the place's form."""
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     passed = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     others = {kind for kind in passed if kind not in plain} - {inspect.Parameter.KEYWORD_ONLY}
     if sum(kind in plain for kind in passed) != place.arguments or others:
-        raise OwnError(f"allowed for {entry} is the form {place.form}, options after the *")
+        allowed = f"allowed for {place.entry} is the form {place.form}, options after the *"
+        raise UserFileError(allowed)
     try:
         options = options_of(function)
-        model_of(entry, options)
+        model_of(place.entry, options)
     except Exception as reason:
-        raise OwnError(f"an option of {entry} has no type that a file can have: {reason}") from None
-    rule = Rule(lambda given: isinstance(given, place.value), f"a {place.value.__name__}")
-    setattr(made, entry, guarded(function, name, rule, place.error))
-    if place is WORKLOAD:
-        user_workload.complete(made, name, [option.name for option in options])
-    if place is POLICY:
-        setattr(made, entry, _watched(getattr(made, entry), name))
-    return made
+        text = f"an option of {place.entry} has no type that a file can have: {reason}"
+        raise UserFileError(text) from None
+    return [option.name for option in options]
 
 
-def _watched(create: Callable[..., Policy], file: str) -> Callable[..., Policy]:
+# -- what a user's code may return ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a function may return, in words too, and how it becomes a value of Python's own."""
+
+    holds: Callable[[Any], bool]
+    allowed: str
+    convert: Callable[[Any], Any] = lambda given: given
+
+
+_ANYTHING = _Result(lambda _: True, "")
+
+
+def _a(kind: type) -> _Result:
+    return _Result(lambda given: isinstance(given, kind), f"a {kind.__name__}")
+
+
+def _checked(
+    function: Callable[..., Any], file: str, result: _Result, error: type[ValueError]
+) -> Callable[..., Any]:
+    """The function of the file, which returns what is allowed or raises this error."""
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        try:
+            made = function(*arguments, **options)
+        except error:
+            raise
+        except Exception as reason:
+            raise error(f"{file}: {_describe(reason, file)}") from reason
+        if not result.holds(made):
+            what = f"{function.__name__} gave {_show(made)}"
+            raise error(f"{file}: {what}: allowed is {result.allowed}")
+        return result.convert(made)
+
+    return checked
+
+
+def _checked_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any:
+    """An object with these methods of the thing, each checked."""
+    return SimpleNamespace(
+        **{
+            name: _checked(getattr(thing, name), file, result, UserCodeError)
+            for name, result in results.items()
+        }
+    )
+
+
+def _describe(error: BaseException, file: str) -> str:
+    """What went wrong, and in which line of the file."""
+    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == file]
+    where = f"line {lines[-1]}: " if lines else ""
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"{value!r:.60}"
+
+
+# -- policies -------------------------------------------------------------------------------------
+
+
+def _check_policy(made: Any, file: str) -> None:
+    """Let the policies that the module creates decide on known sites only."""
+    create = made.create
+
     @functools.wraps(create)
-    def watched(sites: tuple[str, ...], **options: Any) -> Policy:
-        return user_policy.Watched(create(sites, **options), file, sites)
+    def checked(sites: tuple[str, ...], **options: Any) -> Policy:
+        policy = create(sites, **options)
+        form = "a pair: the state, and a tuple of Start and Release of known sites"
+        step = _Result(lambda given: _is_step(given, set(sites)), form)
+        initial = _checked(lambda: policy.initial, file, _ANYTHING, UserCodeError)()
+        found: Policy = _checked_methods(policy, file, {"step": step})
+        found.initial = initial  # type: ignore[misc]
+        return found
 
-    return watched
+    made.create = checked
+
+
+def _is_step(given: Any, sites: set[str]) -> bool:
+    match given:
+        case (_, tuple(decisions)):
+            return all(_is_decision(each, sites) for each in decisions)
+    return False
+
+
+def _is_decision(given: Any, sites: set[str]) -> bool:
+    match given:
+        case Start(group, weights, _):
+            return bool(group) and set(group) == weights.keys() <= sites
+        case Release(site):
+            return site in sites
+    return False
+
+
+# -- workloads ------------------------------------------------------------------------------------
+
+_DEFAULTS = {"EVALUATES": False, "problems": lambda _, **__: [], "preload": lambda **_: None}
+"""What a workload's file need not have besides `build` and `model_bytes`."""
+
+
+def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
+    """Make a module that has `build` with these options a kind of workload."""
+    if not hasattr(made, "model_bytes"):
+        raise UserFileError("allowed is a file with a function model_bytes(*, ...) too")
+    if hasattr(made, "PROGRAMS"):
+        raise UserFileError("allowed is a file without PROGRAMS: kind: program runs programs")
+    for name, default in _DEFAULTS.items():
+        if not hasattr(made, name):
+            setattr(made, name, default)
+    for name, (form, result) in _FUNCTIONS.items():
+        if not hasattr(made, name):
+            continue
+        function = getattr(made, name)
+        try:
+            inspect.signature(function).bind(*form.count("sites") * [()], **dict.fromkeys(options))
+        except TypeError as reason:
+            text = f"allowed for {name} is the form {form} with the options of build"
+            raise UserFileError(f"{text}: {reason}") from None
+        setattr(made, name, _checked(function, file, result, UserCodeError))
+    build, model_bytes = made.build, made.model_bytes
+
+    @functools.wraps(build)
+    def checked(*place: Any, **given: Any) -> Workload:
+        methods = _workload_methods(model_bytes(**given) // ELEMENT_BYTES)
+        workload: Workload = _checked_methods(build(*place, **given), file, methods)
+        return workload
+
+    made.build = checked
+
+
+def _workload_methods(elements: int) -> dict[str, _Result]:
+    """What the methods of a workload return whose model has so many float32s."""
+
+    def is_time(given: Any) -> bool:
+        return isinstance(given, Real) and 0 <= float(given) < math.inf
+
+    def is_model(given: Any) -> bool:
+        flat = isinstance(given, np.ndarray) and given.shape == (elements,)
+        return flat and given.dtype == np.float32 and given.flags.c_contiguous
+
+    def is_evaluation(given: Any) -> bool:
+        return isinstance(given, Evaluation | None)
+
+    def plain(given: Evaluation | None) -> Evaluation | None:
+        if given is None:
+            return None
+        return Evaluation(float(given.accuracy_percent), float(given.loss), int(given.samples))
+
+    return {
+        "compute": _Result(is_time, "a time in seconds", float),
+        "contribution": _Result(is_model, f"contiguous float32 of shape ({elements},)"),
+        "install": _ANYTHING,
+        "evaluate": _Result(is_evaluation, "an Evaluation", plain),
+    }
+
+
+def _is_size(given: Any) -> bool:
+    return type(given) is int and given > 0 and not given % ELEMENT_BYTES
+
+
+def _are_sizes(given: Any) -> bool:
+    return isinstance(given, tuple) and all(map(_is_size, given))
+
+
+def _are_problems(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(each, OptionError) for each in given)
+
+
+_SIZE = f"an int above 0, a multiple of {ELEMENT_BYTES} (float32)"
+
+_FUNCTIONS = {
+    "model_bytes": ("model_bytes(*, ...)", _Result(_is_size, _SIZE)),
+    "tensor_bytes": ("tensor_bytes(*, ...)", _Result(_are_sizes, f"a tuple; each of it {_SIZE}")),
+    "problems": ("problems(sites, *, ...)", _Result(_are_problems, "a list of OptionError")),
+    "preload": ("preload(*, ...)", _ANYTHING),
+    "files": ("files(*, ...)", _ANYTHING),
+}
+"""What is called with the options of `build`: its form, and what it may return."""

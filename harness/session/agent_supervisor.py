@@ -35,7 +35,7 @@ from trunkline.harness.processes.ownership import die_with, signals_held
 from trunkline.harness.processes.timer import wait_for_start
 from trunkline.harness.record.events import BACKUP, CONTROLLER
 from trunkline.harness.scenario.loading import Scenario
-from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.session.agent_main import Body
 
 GRACE_S = 5.0
@@ -335,7 +335,7 @@ class Agency:
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(self._watched(child, body))
             code = FINISHED
-        except (AgentError, NetworkError, PlanError, OwnCodeError) as error:
+        except (AgentError, NetworkError, PlanError, UserCodeError) as error:
             child.log("agent_failed", reason=str(error))
             code = 1
         except BaseExceptionGroup as group:

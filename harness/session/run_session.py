@@ -30,7 +30,7 @@ from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.record.progress_counters import STARTS, Tally
 from trunkline.harness.report.manual_actions import INTERRUPTED
 from trunkline.harness.scenario.loading import Scenario, load
-from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.session.agent_supervisor import Agency, Event
 from trunkline.harness.session.program_supervisor import Programs
 from trunkline.workloads.datasets import DatasetError
@@ -48,7 +48,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
     try:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir, hold)
-    except (NetworkError, OptionError, DatasetError, OwnCodeError) as error:
+    except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
         _print({"refused": str(error)})
         return FAILED
     except (OSError, TimeoutError) as error:

@@ -14,7 +14,7 @@ from trunkline.harness.config import document
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import client
 from trunkline.harness.scenario.loading import ScenarioErrors, json_schema, load, parse, resolve
-from trunkline.harness.scenario.user_code_guard import OwnCodeError
+from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.study import fluid_run
 
 SCENARIO = """\
@@ -219,7 +219,7 @@ def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, me
     (file.parent / "sums.py").write_text(f"{text}    {method}\n{body}")
     scenario = load(file)
     mine = scenario.workload.module.build(0, ("s0",), 1, **scenario.workload.options)
-    with pytest.raises(OwnCodeError, match=f"^sums.py: .*{re.escape(said)}"):
+    with pytest.raises(UserCodeError, match=f"^sums.py: .*{re.escape(said)}"):
         mine.compute(0), mine.contribution(), mine.evaluate()
 
 
