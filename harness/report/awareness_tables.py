@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from trunkline.agents.planning.plan import Directed
@@ -11,30 +9,9 @@ from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.awareness_events import ClockSynchronized, RateMeasured
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.report import columns
 from trunkline.harness.scenario import awareness_section
 from trunkline.harness.scenario.loading import Scenario
-
-PROBES = {
-    "t_s": "float64",
-    "src": "str",
-    "dst": "str",
-    "rate_mbps": "float64",
-    "estimate_mbps": "float64",
-    "error_percent": "float64",
-    "formula_mbps": "float64",
-    "chunks": "int64",
-    "bytes": "int64",
-    "least_delay_ms": "float64",
-}
-CLOCKS = {
-    "t_s": "float64",
-    "site": "str",
-    "server": "str",
-    "ahead_ms": "float64",
-    "before_ms": "float64",
-    "error_ms": "float64",
-    "delay_ms": "float64",
-}
 
 
 def tables(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:
@@ -75,7 +52,7 @@ def probes(history: History, scenario: Scenario) -> pd.DataFrame:
                 "least_delay_ms": event.least_delay_ms,
             }
         )
-    return _table(PROBES, rows)
+    return columns.PROBES.frame(rows)
 
 
 def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
@@ -102,8 +79,4 @@ def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
                 "delay_ms": event.delay_ms,
             }
         )
-    return _table(CLOCKS, rows)
-
-
-def _table(columns: Mapping[str, str], rows: list[dict[str, object]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(columns)).astype(dict(columns))
+    return columns.CLOCKS.frame(rows)

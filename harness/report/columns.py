@@ -1,149 +1,210 @@
-"""What every column of a run's tables means: the one place where it is said (pure).
+"""The tables of a run: their columns, with type and meaning, in the one place that says it (pure).
 
-`docs/tables.md` is made from it (`trunkline schema --tables`), and a test holds both to the tables.
-A column's unit is the end of its name: `_s` are seconds, `_mbps` Mbit/s.
+`docs/tables.md` is made from it (`trunkline schema --tables`). A column's unit is the end of its
+name: `_s` are seconds, `_mbps` Mbit/s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 
 from trunkline.harness.config.units import DIMENSIONS
-from trunkline.harness.report import awareness_tables, tables
 
-TYPES: Mapping[str, Mapping[str, str]] = {
-    "tasks": tables.TASKS,
-    "workers": tables.WORKERS,
-    "links": tables.LINKS,
-    "accuracy": tables.ACCURACY,
-    "faults": tables.FAULTS,
-    "run": tables.RUN,
-    "paths": tables.PATHS,
-    "probes": awareness_tables.PROBES,
-    "clocks": awareness_tables.CLOCKS,
-}
-"""Every table's columns, in their order, with their types."""
+TEXT, NUMBER, YES_OR_NO = "str", "float64", "bool"
+INTEGER, INTEGER_OR_EMPTY = "int64", "Int64"
 
-ROWS: Mapping[str, str] = {
-    "tasks": "One row per task (one synchronization by a group of sites), in order of start.",
-    "workers": "One row per site, in order of rank.",
-    "links": "One row per directed link, in the topology's order.",
-    "accuracy": "One row per evaluation, in order of time.",
-    "faults": "One row per fault of the timeline, of the shell, or drawn at random.",
-    "run": "One row: the whole run. Means and medians are over the completed tasks.",
-    "paths": "One row per path that sites chose; only with auxiliary paths (`scheme.auxiliary`).",
-    "probes": "One row per measurement of a link by a site, in order of time; only with "
-    "`scheme.awareness`.",
-    "clocks": "One row whenever a site was told the time; only with `scheme.awareness`.",
-}
 
-MEANINGS: Mapping[str, Mapping[str, str]] = {
-    "tasks": {
-        "task": "its number, as events have it",
-        "plan": "the plan; of a program's own synchronization, the operation",
-        "policy": "the policy; `program` for a program's own synchronization",
-        "group": "the members, separated by spaces",
-        "bytes": "the model's size",
-        "bytes_sent": "payload that crossed all links together; empty for programs",
-        "bytes_discarded": "of it, what was sent early and not needed where it arrived",
-        "start_s": "when the controller started it",
-        "end_s": "when the last member had installed the result, or it was abandoned",
-        "duration_s": "from start to end",
-        "estimate_s": "fluid time of its plan at the rates that TCP's payload gets; no latency",
-        "latency_s": "what propagation adds to the estimate, and the message that starts the task",
-        "bound_s": "what no plan could beat: the smallest cut of the overlay",
-        "outcome": "`completed`, `abandoned` or `unfinished`",
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One of a run's tables: what a row is, and name -> type and meaning of every column."""
+
+    name: str
+    row: str
+    columns: Mapping[str, tuple[str, str]]
+
+    def frame(self, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+        """Columns have the same order and type whether or not there are rows."""
+        types = {name: kind for name, (kind, _) in self.columns.items()}
+        return pd.DataFrame(list(rows), columns=list(types)).astype(types)
+
+
+TASKS = Table(
+    "tasks",
+    "One row per task (one synchronization by a group of sites), in order of start.",
+    {
+        "task": (INTEGER, "its number, as events have it"),
+        "plan": (TEXT, "the plan; of a program's own synchronization, the operation"),
+        "policy": (TEXT, "the policy; `program` for a program's own synchronization"),
+        "group": (TEXT, "the members, separated by spaces"),
+        "bytes": (INTEGER, "the model's size"),
+        "bytes_sent": (
+            INTEGER_OR_EMPTY,
+            "payload that crossed all links together; empty for programs",
+        ),
+        "bytes_discarded": (
+            INTEGER_OR_EMPTY,
+            "of it, what was sent early and not needed where it arrived",
+        ),
+        "start_s": (NUMBER, "when the controller started it"),
+        "end_s": (NUMBER, "when the last member had installed the result, or it was abandoned"),
+        "duration_s": (NUMBER, "from start to end"),
+        "estimate_s": (
+            NUMBER,
+            "fluid time of its plan at the rates that TCP's payload gets; no latency",
+        ),
+        "latency_s": (
+            NUMBER,
+            "what propagation adds to the estimate, and the message that starts the task",
+        ),
+        "bound_s": (NUMBER, "the time that no plan can beat: by the smallest cut of the overlay"),
+        "outcome": (TEXT, "`completed`, `abandoned` or `unfinished`"),
     },
-    "workers": {
-        "site": "its name",
-        "rounds": "iterations computed and synchronized",
-        "compute_s": "time spent computing",
-        "wait_s": "time spent ready, until it contributed or went on",
-        "sync_s": "time from its contributions until it had results or gave them up",
-        "bytes_sent": "payload, for others' tasks too",
-        "bytes_received": "payload, for others' tasks too",
+)
+WORKERS = Table(
+    "workers",
+    "One row per site, in order of rank.",
+    {
+        "site": (TEXT, "its name"),
+        "rounds": (INTEGER, "iterations computed and synchronized"),
+        "compute_s": (NUMBER, "time spent computing"),
+        "wait_s": (NUMBER, "time spent ready, until it contributed or went on"),
+        "sync_s": (NUMBER, "time from its contributions until it had results or gave them up"),
+        "bytes_sent": (INTEGER, "payload, for others' tasks too"),
+        "bytes_received": (INTEGER, "payload, for others' tasks too"),
     },
-    "links": {
-        "src": "the site that sends",
-        "dst": "the site that receives",
-        "rate_mbps": "the rate that was set; of one that changed, the mean over the run",
-        "delay_ms": "the one-way delay that was set; of one that changed, the smallest",
-        "bytes": "payload that crossed it",
-        "interface_bytes": "what its interface counted, headers included",
-        "drops": "packets that its queue dropped",
-        "busy_s": "time between the first and the last byte of payloads on it",
-        "goodput_mbps": "payload over busy time; empty if there was none",
-        "utilisation_percent": "goodput over the rate that it had then",
+)
+LINKS = Table(
+    "links",
+    "One row per directed link, in the topology's order.",
+    {
+        "src": (TEXT, "the site that sends"),
+        "dst": (TEXT, "the site that receives"),
+        "rate_mbps": (NUMBER, "the rate that was set; of one that changed, the mean over the run"),
+        "delay_ms": (NUMBER, "the one-way delay that was set; of one that changed, the smallest"),
+        "bytes": (INTEGER, "payload that crossed it"),
+        "interface_bytes": (INTEGER_OR_EMPTY, "what its interface counted, headers included"),
+        "drops": (INTEGER_OR_EMPTY, "packets that its queue dropped"),
+        "busy_s": (NUMBER, "time between the first and the last byte of payloads on it"),
+        "goodput_mbps": (NUMBER, "payload over busy time; empty if there was none"),
+        "utilisation_percent": (NUMBER, "goodput over the rate that it had then"),
     },
-    "accuracy": {
-        "t_s": "when",
-        "task": "the task whose result was evaluated",
-        "site": "the site that evaluated it",
-        "accuracy_percent": "on held-out samples",
-        "loss": "the mean over them",
-        "samples": "how many",
+)
+ACCURACY = Table(
+    "accuracy",
+    "One row per evaluation, in order of time.",
+    {
+        "t_s": (NUMBER, "when it was"),
+        "task": (INTEGER, "the task whose result was evaluated"),
+        "site": (TEXT, "the site that evaluated it"),
+        "accuracy_percent": (NUMBER, "on held-out samples"),
+        "loss": (NUMBER, "the mean over them"),
+        "samples": (INTEGER, "how many"),
     },
-    "faults": {
-        "fault": "its number, from 0",
-        "verb": "what kind: `outage`, `kill`, ...",
-        "text": "all of it, in the words of a timeline",
-        "targets": "the directed links (`a -> b`) or agents, separated by commas; empty: all links",
-        "start_s": "when it began",
-        "end_s": "when it was undone; empty if nothing undid it",
-        "by_hand": "whether somebody asked for it while the run went on",
+)
+FAULTS = Table(
+    "faults",
+    "One row per fault of the timeline, of the shell, or drawn at random.",
+    {
+        "fault": (INTEGER, "its number, from 0"),
+        "verb": (TEXT, "what kind: `outage`, `kill`, ..."),
+        "text": (TEXT, "all of it, in the words of a timeline"),
+        "targets": (
+            TEXT,
+            "the directed links (`a -> b`) or agents, separated by commas; empty: all links",
+        ),
+        "start_s": (NUMBER, "when it began"),
+        "end_s": (NUMBER, "when it was undone; empty if nothing undid it"),
+        "by_hand": (YES_OR_NO, "whether a person asked for it during the run"),
     },
-    "run": {
-        "tasks": "completed tasks",
-        "abandoned": "abandoned tasks",
-        "task_s": "mean duration",
-        "task_median_s": "median duration",
-        "task_warm_s": "mean duration of the later half, when TCP's connections are warm",
-        "estimate_s": "mean estimate",
-        "latency_s": "mean latency",
-        "expected_warm_s": "mean estimate plus latency of the later half",
-        "bound_s": "mean bound",
-        "window_s": "when the run was told to stop",
-        "rounds": "finished in the window, the mean over the sites",
-        "rounds_least": "the same of the slowest site",
-        "bytes_sent": "payload of all tasks on all links",
-        "accuracy_percent": "the last evaluation's; empty if there is none",
-        "ended": "why it ended",
-        "by_hand": "what somebody did to it and when, the end included: at most five things, "
-        "and how many more; empty if nobody did",
+)
+RUN = Table(
+    "run",
+    "One row: the whole run. Means and medians are over the completed tasks.",
+    {
+        "tasks": (INTEGER, "completed tasks"),
+        "abandoned": (INTEGER, "abandoned tasks"),
+        "task_s": (NUMBER, "mean duration"),
+        "task_median_s": (NUMBER, "median duration"),
+        "task_warm_s": (NUMBER, "mean duration of the later half, when TCP's connections are warm"),
+        "estimate_s": (NUMBER, "mean estimate"),
+        "latency_s": (NUMBER, "mean latency"),
+        "expected_warm_s": (NUMBER, "mean estimate plus latency of the later half"),
+        "bound_s": (NUMBER, "mean bound"),
+        "window_s": (NUMBER, "when the run was told to stop"),
+        "rounds": (NUMBER, "finished in the window, the mean over the sites"),
+        "rounds_least": (INTEGER, "the same of the slowest site"),
+        "bytes_sent": (INTEGER, "payload of all tasks on all links"),
+        "accuracy_percent": (NUMBER, "the last evaluation's; empty if there is none"),
+        "ended": (TEXT, "why it ended"),
+        "by_hand": (
+            TEXT,
+            "what a person did to the run and when, its end included: at most five things, and the number"
+            " of others; empty if there was none",
+        ),
     },
-    "paths": {
-        "src": "its first site",
-        "dst": "its last site",
-        "path": "all its sites",
-        "auxiliary": "whether it is no edge of its task's plan",
-        "tasks": "tasks that used it",
-        "bytes": "payload that took it",
-        "chunks": "chunks that took it",
-        "share_percent": "of all bytes from its first site to its last",
+)
+PATHS = Table(
+    "paths",
+    "One row per path that sites chose; only with auxiliary paths (`scheme.auxiliary`).",
+    {
+        "src": (TEXT, "its first site"),
+        "dst": (TEXT, "its last site"),
+        "path": (TEXT, "all its sites"),
+        "auxiliary": (YES_OR_NO, "whether it is no edge of its task's plan"),
+        "tasks": (INTEGER, "tasks that used it"),
+        "bytes": (INTEGER, "payload that took it"),
+        "chunks": (INTEGER, "chunks that took it"),
+        "share_percent": (NUMBER, "of all bytes from its first site to its last"),
     },
-    "probes": {
-        "t_s": "when",
-        "src": "the site that sends over the link",
-        "dst": "the site that receives",
-        "rate_mbps": "what the link was set to then",
-        "estimate_mbps": "what the site measured",
-        "error_percent": "measured over set, less one",
-        "formula_mbps": "what the estimator gives without queues, where TCP fills the link",
-        "chunks": "chunks that the measurement is of",
-        "bytes": "their size together",
-        "least_delay_ms": "the smallest delay of any frame of late, with the clocks' difference",
+)
+PROBES = Table(
+    "probes",
+    "One row per measurement of a link by a site, in order of time; only with `scheme.awareness`.",
+    {
+        "t_s": (NUMBER, "when it was"),
+        "src": (TEXT, "the site that sends over the link"),
+        "dst": (TEXT, "the site that receives"),
+        "rate_mbps": (NUMBER, "what the link was set to then"),
+        "estimate_mbps": (NUMBER, "what the site measured"),
+        "error_percent": (NUMBER, "measured over set, less one"),
+        "formula_mbps": (
+            NUMBER,
+            "what the estimator gives without queues, where TCP fills the link",
+        ),
+        "chunks": (INTEGER, "chunks that the measurement is of"),
+        "bytes": (INTEGER, "their size together"),
+        "least_delay_ms": (
+            NUMBER,
+            "the smallest delay of any frame of late, with the clocks' difference",
+        ),
     },
-    "clocks": {
-        "t_s": "when",
-        "site": "the site that was told the time",
-        "server": "who told it",
-        "ahead_ms": "how far its own clock was ahead of that of the site of the acting controller",
-        "before_ms": "how far ahead it was with its correction until then; empty at first",
-        "error_ms": "how far ahead it is with its correction since then",
-        "delay_ms": "how long question and answer were on their way together",
+)
+CLOCKS = Table(
+    "clocks",
+    "One row whenever a site was told the time; only with `scheme.awareness`.",
+    {
+        "t_s": (NUMBER, "when it was"),
+        "site": (TEXT, "the site that was told the time"),
+        "server": (TEXT, "the server that told it"),
+        "ahead_ms": (
+            NUMBER,
+            "how far its own clock was ahead of that of the site of the acting controller",
+        ),
+        "before_ms": (
+            NUMBER,
+            "how far ahead it was with its correction until then; empty at first",
+        ),
+        "error_ms": (NUMBER, "how far ahead it is with its correction since then"),
+        "delay_ms": (NUMBER, "how long question and answer were on their way together"),
     },
-}
-"""Every column by table and name, in the order of the tables."""
+)
+
+TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS)
+"""Every table, in the order of the docs."""
 
 UNITS: Mapping[str, str] = {
     "mbps": "Mbit/s",
@@ -166,11 +227,11 @@ def unit(column: str) -> str:
 def document() -> str:
     """`docs/tables.md`."""
     parts = [_HEAD]
-    for name, columns in TYPES.items():
-        parts.append(f"## tables/{name}.csv\n\n{ROWS[name]}\n")
+    for table in TABLES:
+        parts.append(f"## tables/{table.name}.csv\n\n{table.row}\n")
         rows = [
-            f"| `{column}` | {unit(column) or _kind(kind)} | {MEANINGS[name][column]} |"
-            for column, kind in columns.items()
+            f"| `{column}` | {unit(column) or _kind(kind)} | {meaning} |"
+            for column, (kind, meaning) in table.columns.items()
         ]
         parts.append("\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows, ""]))
     return "\n".join(parts)

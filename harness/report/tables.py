@@ -23,91 +23,8 @@ from trunkline.harness.record.events import (
 )
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report import manual_actions
+from trunkline.harness.report import columns, manual_actions
 from trunkline.topologies.model import Topology
-
-TASKS = {
-    "task": "int64",
-    "plan": "str",
-    "policy": "str",
-    "group": "str",
-    "bytes": "int64",
-    "bytes_sent": "Int64",
-    "bytes_discarded": "Int64",
-    "start_s": "float64",
-    "end_s": "float64",
-    "duration_s": "float64",
-    "estimate_s": "float64",
-    "latency_s": "float64",
-    "bound_s": "float64",
-    "outcome": "str",
-}
-WORKERS = {
-    "site": "str",
-    "rounds": "int64",
-    "compute_s": "float64",
-    "wait_s": "float64",
-    "sync_s": "float64",
-    "bytes_sent": "int64",
-    "bytes_received": "int64",
-}
-LINKS = {
-    "src": "str",
-    "dst": "str",
-    "rate_mbps": "float64",
-    "delay_ms": "float64",
-    "bytes": "int64",
-    "interface_bytes": "Int64",
-    "drops": "Int64",
-    "busy_s": "float64",
-    "goodput_mbps": "float64",
-    "utilisation_percent": "float64",
-}
-ACCURACY = {
-    "t_s": "float64",
-    "task": "int64",
-    "site": "str",
-    "accuracy_percent": "float64",
-    "loss": "float64",
-    "samples": "int64",
-}
-FAULTS = {
-    "fault": "int64",
-    "verb": "str",
-    "text": "str",
-    "targets": "str",
-    "start_s": "float64",
-    "end_s": "float64",
-    "by_hand": "bool",
-}
-PATHS = {
-    "src": "str",
-    "dst": "str",
-    "path": "str",
-    "auxiliary": "bool",
-    "tasks": "int64",
-    "bytes": "int64",
-    "chunks": "int64",
-    "share_percent": "float64",
-}
-RUN = {
-    "tasks": "int64",
-    "abandoned": "int64",
-    "task_s": "float64",
-    "task_median_s": "float64",
-    "task_warm_s": "float64",
-    "estimate_s": "float64",
-    "latency_s": "float64",
-    "expected_warm_s": "float64",
-    "bound_s": "float64",
-    "window_s": "float64",
-    "rounds": "float64",
-    "rounds_least": "int64",
-    "bytes_sent": "int64",
-    "accuracy_percent": "float64",
-    "ended": "str",
-    "by_hand": "str",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +54,7 @@ def tasks(
     """
     rows = [_task_row(task, forecast(task.started)) for task in history.tasks]
     rows += [_sync_row(sync, bound_s(sync)) for sync in history.syncs]
-    return _table(TASKS, rows)
+    return columns.TASKS.frame(rows)
 
 
 def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
@@ -158,8 +75,7 @@ def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
         for into in task.received:
             received[into.site] += into.bytes
     rounds = Counter(event.site for event in history.all(RoundFinished))
-    return _table(
-        WORKERS,
+    return columns.WORKERS.frame(
         (
             {
                 "site": site,
@@ -213,7 +129,7 @@ def links(history: History, topology: Topology) -> pd.DataFrame:
                 "utilisation_percent": goodput_mbps and 100 * size / room_bytes,
             }
         )
-    return _table(LINKS, rows)
+    return columns.LINKS.frame(rows)
 
 
 def counted(links: pd.DataFrame, history: History) -> pd.DataFrame:
@@ -230,8 +146,7 @@ def counted(links: pd.DataFrame, history: History) -> pd.DataFrame:
 
 def accuracy(history: History) -> pd.DataFrame:
     """One row per evaluation, in order of time."""
-    return _table(
-        ACCURACY,
+    return columns.ACCURACY.frame(
         (
             {
                 "t_s": event.t_ns / 1e9,
@@ -259,8 +174,7 @@ def paths(history: History) -> pd.DataFrame:
         for event in task.routed:
             used[event.path, event.path not in edges].append(event)
             moved[event.path[0], event.path[-1]] += event.bytes
-    return _table(
-        PATHS,
+    return columns.PATHS.frame(
         (
             {
                 "src": path[0],
@@ -279,8 +193,7 @@ def paths(history: History) -> pd.DataFrame:
 
 def faults(history: History) -> pd.DataFrame:
     """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
-    return _table(
-        FAULTS,
+    return columns.FAULTS.frame(
         (
             {
                 "fault": fault.started.fault,
@@ -328,7 +241,7 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
         "ended": manual_actions.ended(history),
         "by_hand": manual_actions.told(history),
     }
-    return _table(RUN, [row])
+    return columns.RUN.frame([row])
 
 
 def _by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
@@ -378,8 +291,3 @@ def _sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
         "bound_s": bound_s,
         "outcome": "unfinished" if sync.end_ns is None else "completed",
     }
-
-
-def _table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Columns have the same order and type whether or not there are rows."""
-    return pd.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))

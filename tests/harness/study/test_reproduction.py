@@ -9,7 +9,7 @@ import pytest
 
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
-from trunkline.harness.report import tables
+from trunkline.harness.report import columns
 from trunkline.harness.study import comparison_runs, grid, papers
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
@@ -27,7 +27,7 @@ def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(n
     figure = FIGURES[name]
     asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.axes(figure.vary), 1)
     assert len(asked.trials) > 1
-    assert figure.metric in tables.RUN
+    assert figure.metric in columns.RUN.columns
 
 
 def test_the_list_has_every_figure(capsys):
