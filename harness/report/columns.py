@@ -142,8 +142,8 @@ RUN = Table(
         "ended": (TEXT, "why it ended"),
         "by_hand": (
             TEXT,
-            "what a person did to the run and when, its end included: at most five things, and the number"
-            " of others; empty if there was none",
+            "what a person did to the run and when, its end included: at most five things, and "
+            "the number of others; empty if there was none",
         ),
     },
 )
