@@ -25,7 +25,7 @@ from scale import Meter
 
 from trunkline.harness.live.progress import Progress
 from trunkline.harness.measure import self_check
-from trunkline.harness.measure.judge import worst
+from trunkline.harness.measure.judge import find_worst
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load, parse
@@ -118,7 +118,7 @@ def links(home: Path, changes: list[str]) -> tuple[float, str]:
     folder = RunFolder(home / "links")
     folder.prepare("tables", "plots")
     found = self_check.check(scenario, folder, lambda *_: None, with_foreign=False)
-    goodput = worst(row for row in found.readings if row.quantity == "goodput")
+    goodput = find_worst(row for row in found.readings if row.quantity == "goodput")
     missed = [row.quantity for row in found.readings if row.outcome not in ("pass", None)]
     assert goodput is not None
     assert goodput.error is not None

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from trunkline.agents.planning.auxiliary_paths import Bounds, disjoint_paths
-from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.chunks import Cut, cut_model
 from trunkline.agents.planning.plan import Block, Directed, Plan, PlanRequest
-from trunkline.agents.planning.site_plan import part
+from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.wire.framing import FrameReader, encode
 from trunkline.agents.wire.link import Outgoing
@@ -83,7 +83,7 @@ class Fabric:
 
     @property
     def cut(self) -> Cut:
-        return cut(self.elements, CHUNK_BYTES // 4, self.tensors)
+        return cut_model(self.elements, CHUNK_BYTES // 4, self.tensors)
 
     def tell(
         self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models, offers=()
@@ -107,7 +107,7 @@ class Fabric:
                 receives=site in plan.receivers,
                 evaluate=False,
                 offers=dict(offers),
-                parts=part(plan, site),
+                parts=parts_of(plan, site),
             )
             own = models[site].copy() if message.contributes else None
             self.executors[site].start(message, own, self._keep(site, task, own))
@@ -120,7 +120,7 @@ class Fabric:
         sites = list({*plan.participants(), *added.participants()})
         self.rng.shuffle(sites)
         for site in sites:
-            parts = part(added, site, first)
+            parts = parts_of(added, site, first)
             message = RearrangeTask(task, first + 1, 0, (withdrawn,), parts)
             self.executors[site].rearrange(message)
             self.deliver(self.rng.randrange(20))
@@ -133,7 +133,7 @@ class Fabric:
         for site in self.sites:
             parts = tuple(
                 replace(each, sources=(), originals=()) if site == holder else each
-                for each in part(gift, site, first)
+                for each in parts_of(gift, site, first)
             )
             self.executors[site].rearrange(RearrangeTask(task, first + 1, first, (), parts))
         self.deliver()

@@ -22,7 +22,7 @@ from trunkline.agents import registry
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.planning.plan import PlanRequest
-from trunkline.agents.planning.rearrange import builder_keeping
+from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
@@ -450,7 +450,7 @@ class Wan:
                 self.sites, self.sites, self.rates, delays, chunks, random.Random(0)
             )
             default = crew.default(request)
-            build = builder_keeping(default, build)
+            build = keep_split_of(default, build)
 
         def make(last_tasks):
             log, now_ns = self.log(name), Now().now_ns

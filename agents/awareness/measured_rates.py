@@ -21,7 +21,7 @@ class MeasuredRates:
     assumed: Mapping[Directed, float]
     found: dict[Directed, float] = field(default_factory=dict)
 
-    def measured(self, link: Directed, rate_mbps: float) -> None:
+    def record(self, link: Directed, rate_mbps: float) -> None:
         """Take in a measurement. Raises KeyError if there is no such link."""
         if link not in self.assumed:
             raise KeyError(link)
@@ -32,7 +32,7 @@ class MeasuredRates:
         return {**self.assumed, **self.found}
 
 
-def noisy(
+def add_error(
     rates_mbps: Mapping[Directed, float], error: float, rng: random.Random
 ) -> dict[Directed, float]:
     """Every rate b as b (1 + u), u uniform in [-error, error], 0 <= error < 1 (CREW, figure 11).

@@ -19,7 +19,7 @@ from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import ASKED, Ending
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.site_plan import part
+from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import Tables
 from trunkline.agents.wire.agent_settings import ControllerSettings, Log
@@ -152,7 +152,7 @@ class Controller:
         if site in self._links:
             self._links[site].lose(ConnectionLostError(f"{site} calls again"))
         self._links[site] = Connection(sock, site, self._heard, self._lost, no_chunks, self._now_ns)
-        self._links[site].tell(Begin(part(self._default, site) if self._default else ()))
+        self._links[site].tell(Begin(parts_of(self._default, site) if self._default else ()))
 
     def _close(self) -> None:
         self._ending.close()
@@ -288,7 +288,7 @@ class Controller:
 
     def _measured(self, frame: Measured) -> None:
         try:
-            self._measured_rates.measured((frame.src, frame.dst), frame.rate_mbps)
+            self._measured_rates.record((frame.src, frame.dst), frame.rate_mbps)
         except KeyError:
             raise ProtocolError(f"no such link: {describe(frame)}") from None
 

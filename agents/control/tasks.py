@@ -18,7 +18,7 @@ from trunkline.agents.planning import repair
 from trunkline.agents.planning.chunks import Cut
 from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
 from trunkline.agents.planning.repair import UsableOverlay
-from trunkline.agents.planning.site_plan import BlockPart, part
+from trunkline.agents.planning.site_plan import BlockPart, parts_of
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.site.plan_cache import Tables
 from trunkline.agents.wire.agent_settings import Log
@@ -79,14 +79,14 @@ class Tasks:
         self.running[task] = running
         self._watch_budget(task)
         for site in sorted({*plan.participants(), *witnesses} - running.unasked):
-            self._invite(site, task, plan, part(plan, site), offers=offers)
+            self._invite(site, task, plan, parts_of(plan, site), offers=offers)
 
     def ask(self, site: str) -> bool:
         """A site is ready: tell it of the task that waits for it; False if none does."""
         for task, running in self.running.items():
             if site in running.unasked and running.plan is not None:
                 running.unasked.discard(site)
-                parts = part(running.plan, site)
+                parts = parts_of(running.plan, site)
                 self._invite(site, task, running.plan, parts, offers=running.offers)
                 return True
         return False
@@ -260,8 +260,10 @@ class Tasks:
         keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
         able = [s for s in sorted(self.overlay.present) if s in keeps or s not in plan.receivers]
         size = self.cut.size_of(block.chunks)
-        hub = repair.replacement(plan.contributors, size, self._loads_bytes(), able, self.overlay)
-        return None if hub is None else repair.moved(plan, block, hub)
+        hub = repair.choose_aggregator(
+            plan.contributors, size, self._loads_bytes(), able, self.overlay
+        )
+        return None if hub is None else repair.move_block(plan, block, hub)
 
     def _loads_bytes(self) -> dict[str, int]:
         """What each site is scheduled to reduce in all running tasks."""
@@ -343,7 +345,7 @@ class Tasks:
         running = self.running[task]
         for holder in sorted(running.holders):
             try:
-                plan = repair.gift(holder, running.unfinished, self.cut.count, self.overlay)
+                plan = repair.plan_gift(holder, running.unfinished, self.cut.count, self.overlay)
             except PlanError:
                 continue
             self._replan(task, plan, holder)
@@ -398,7 +400,7 @@ class Tasks:
         """Tell all participants their parts of the blocks from number `first` on."""
         running = self.running[task]
         for site in sorted(running.informed | set(plan.participants())):
-            parts = part(plan, site, first)
+            parts = parts_of(plan, site, first)
             if site == holder:  # it has nothing to add: its result is whole
                 parts = tuple(replace(each, sources=(), originals=()) for each in parts)
             if site in running.informed:

@@ -48,7 +48,7 @@ class Cut:
 
 
 @cache
-def cut(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Cut:
+def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Cut:
     """Chunks of at most the `largest` size, of a model of one array or of these tensors.
 
     Raises ValueError if the tensors are not all of the model.

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from trunkline.agents.planning.auxiliary_paths import Bounds, Lanes, disjoint_paths
-from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.chunks import Cut, cut_model
 from trunkline.agents.planning.disciplines import DISCIPLINES, Flow, Queue
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
-from trunkline.agents.planning.site_plan import part
+from trunkline.agents.planning.site_plan import parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Job:
     cut: Cut = field(init=False)
 
     def __post_init__(self) -> None:
-        found = cut(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+        found = cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
         object.__setattr__(self, "cut", found)
 
     def bytes_of(self, chunk: int) -> int:
@@ -190,7 +190,7 @@ class FluidOverlay:
         """
         edges = {
             chunk: mine.parent
-            for mine in part(job.plan, site)
+            for mine in parts_of(job.plan, site)
             if mine.sources == (site,) and mine.parent is not None
             for chunk in mine.indexes()
         }

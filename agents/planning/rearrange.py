@@ -13,7 +13,7 @@ from dataclasses import replace
 from trunkline.agents.planning.plan import Chunks, Plan, PlanError, PlanRequest
 
 
-def rearranged(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
+def rearrange(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
     """Blocks of the new sizes, in numbers of chunks, from blocks with the same chunks in all.
 
     A block that has too many gives up its largest indexes, because chunks are sent in ascending
@@ -34,11 +34,11 @@ def rearranged(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[
     for site, size in sizes.items():
         have = kept.get(site, ())
         taken, pool = _cut(pool, size - _size(have))
-        blocks[site] = _merged((*have, *taken))
+        blocks[site] = _merge((*have, *taken))
     return blocks
 
 
-def keeping(default: Plan, fresh: Plan) -> Plan:
+def keep_split(default: Plan, fresh: Plan) -> Plan:
     """The fresh plan with blocks of the same sizes, rearranged from the default plan's blocks.
 
     Raises PlanError unless both plans have one block per aggregator and each chunk in one block.
@@ -48,16 +48,16 @@ def keeping(default: Plan, fresh: Plan) -> Plan:
         if not apart or len(plan.aggregators()) != len(plan.blocks):
             raise PlanError("only plans with one block per aggregator can be rearranged")
     current = {block.aggregator: block.chunks for block in default.blocks}
-    chunks = rearranged(current, {block.aggregator: block.size for block in fresh.blocks})
+    chunks = rearrange(current, {block.aggregator: block.size for block in fresh.blocks})
     blocks = (replace(block, chunks=chunks[block.aggregator]) for block in fresh.blocks)
     return replace(fresh, blocks=tuple(blocks))
 
 
-def builder_keeping(
+def keep_split_of(
     default: Plan, build: Callable[[PlanRequest], Plan]
 ) -> Callable[[PlanRequest], Plan]:
     """The same builder, but its plans keep what they can of the default split."""
-    return lambda request: keeping(default, build(request))
+    return lambda request: keep_split(default, build(request))
 
 
 def _size(chunks: Chunks) -> int:
@@ -76,7 +76,7 @@ def _cut(chunks: Chunks, size: int) -> tuple[Chunks, Chunks]:
     return tuple(low), tuple(high)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Chunks:
+def _merge(ranges: Iterable[tuple[int, int]]) -> Chunks:
     merged: list[tuple[int, int]] = []
     for start, stop in sorted(ranges):
         if merged and merged[-1][1] == start:

@@ -80,7 +80,7 @@ def is_star(block: Block) -> bool:
     )
 
 
-def replacement(
+def choose_aggregator(
     group: Sequence[str],
     block_bytes: int,
     loads_bytes: Mapping[str, int],
@@ -108,7 +108,7 @@ def replacement(
     return None if best is None else best[1]
 
 
-def moved(plan: Plan, block: Block, hub: str) -> Block:
+def move_block(plan: Plan, block: Block, hub: str) -> Block:
     """A star's chunks around another aggregator; what it does not send out, it keeps (all-to-all).
 
     A block that only its own aggregator received is sent to it by the new one.
@@ -124,7 +124,9 @@ def moved(plan: Plan, block: Block, hub: str) -> Block:
     )
 
 
-def gift(holder: str, receivers: Collection[str], chunk_count: int, overlay: UsableOverlay) -> Plan:
+def plan_gift(
+    holder: str, receivers: Collection[str], chunk_count: int, overlay: UsableOverlay
+) -> Plan:
     """The holder of a result sends it to others. Raises PlanError if it cannot reach them all."""
     usable = overlay.usable_mbps()
     if holder not in overlay.present:

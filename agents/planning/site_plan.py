@@ -37,7 +37,7 @@ class BlockPart:
             yield from range(start, stop)
 
 
-def part(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
+def parts_of(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
     """Every block in which `site` sends, adds or receives; empty for one that only forwards.
 
     The plan's blocks are numbered from `first`.
@@ -48,7 +48,7 @@ def part(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
     return tuple(found for found in parts if found is not None)
 
 
-def order(plan: Plan, block: Block) -> Order:
+def summation_order(plan: Plan, block: Block) -> Order:
     """In which order the executors of all sites together form a block's sum.
 
     With it the float32 result of any weights can be recomputed to the bit.

@@ -41,7 +41,7 @@ def require_pair(request: PlanRequest) -> None:
         raise PlanError(f"a tree needs at least two sites, got {len(request.group)}")
 
 
-def closure(request: PlanRequest) -> tuple[dict[Directed, Edge], dict[Directed, float]]:
+def route_closure(request: PlanRequest) -> tuple[dict[Directed, Edge], dict[Directed, float]]:
     """Every ordered pair of the group's members: its route, and the rate of that route alone."""
     found = routes(itertools.permutations(request.group, 2), request.rates_mbps)
     return found, route_rates_mbps(found, request.rates_mbps)
@@ -105,7 +105,7 @@ def path(tree: Parents, site: str) -> list[Directed]:
     return links
 
 
-def pruned(tree: Parents, keep: Collection[str]) -> dict[str, str]:
+def prune(tree: Parents, keep: Collection[str]) -> dict[str, str]:
     """The tree without the sites that are on no path from a site in `keep` to the root."""
     return dict(link for site in keep for link in path(tree, site))
 

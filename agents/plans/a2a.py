@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
-from trunkline.agents.planning.trees import closure
+from trunkline.agents.planning.trees import route_closure
 
 
 def build(request: PlanRequest) -> Plan:
     """P blocks of the whole model, each summed and kept by one member."""
-    found, _ = closure(request)
+    found, _ = route_closure(request)
     blocks = tuple(
         Block(((0, request.chunk_count),), site, star(site, request.group, found)[0], ())
         for site in request.group

@@ -21,7 +21,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.trees import closure, forest, grow, rate_mbps, require_pair, uses
+from trunkline.agents.planning.trees import (
+    forest,
+    grow,
+    rate_mbps,
+    require_pair,
+    route_closure,
+    uses,
+)
 
 ROUNDS = 16
 """Rounds of the packing, and so the most trees that the integer program chooses from."""
@@ -48,7 +55,7 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
     require_pair(request)
     if trees < 1:
         raise PlanError(f"trees: {trees}: allowed is 1 or more")
-    found, rates = closure(request)
+    found, rates = route_closure(request)
     root = max(
         request.group, key=lambda site: sum(rates[link] for link in rates if link[0] == site)
     )

@@ -25,7 +25,7 @@ from trunkline.agents.planning.trees import (
     Pull,
     backward,
     delay,
-    pruned,
+    prune,
     require_pair,
     shortest,
     tree_block,
@@ -49,7 +49,7 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
     for root, chunks in request.split(shares).items():
         inward = shortest(root, weights)
         outward = shortest(root, backward(weights)) if pull == "own" else inward
-        up, down = pruned(inward, request.group), pruned(outward, request.group)
+        up, down = prune(inward, request.group), prune(outward, request.group)
         blocks.append(tree_block(request, chunks, root, up, down))
     return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
 

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanRequest
-from trunkline.agents.planning.trees import Pull, backward, closure, grow, require_pair, tree_block
+from trunkline.agents.planning.trees import (
+    Pull,
+    backward,
+    grow,
+    require_pair,
+    route_closure,
+    tree_block,
+)
 from trunkline.agents.plans.fapt import qualities
 
 
@@ -25,7 +32,7 @@ def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
         pull: whether results go down the `reversed` tree, or down one of their `own`.
     """
     require_pair(request)
-    found, rates = closure(request)
+    found, rates = route_closure(request)
     root = next(site for site in qualities(request) if site in request.group)
     inward = _fastest(root, found, rates)
     outward = _fastest(root, backward(found), backward(rates)) if pull == "own" else inward

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 
 from trunkline.agents.planning.plan import Block, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.trees import closure
+from trunkline.agents.planning.trees import route_closure
 
 
 def build(request: PlanRequest) -> Plan:
     """P blocks whose trees are paths along the ring; missing links are bridged by source routes."""
     if len(request.group) < 2:
         raise PlanError(f"a ring needs at least two sites, got {len(request.group)}")
-    found, rates = closure(request)
+    found, rates = route_closure(request)
     ring = [request.rng.choice(request.group)]
     while len(ring) < len(request.group):
         rest = [site for site in request.group if site not in ring]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.trees import Parents, closure, forest, path, require_pair, uses
+from trunkline.agents.planning.trees import Parents, forest, path, require_pair, route_closure, uses
 
 MAX_STEPS = 100_000
 HOTTEST, COLDEST = 0.1, 0.001
@@ -52,7 +52,7 @@ def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 
         raise PlanError(f"aggregators: {aggregators}: allowed is 1 or more")
     if not 0 <= steps <= MAX_STEPS:
         raise PlanError(f"steps: {steps}: allowed are 0 to {MAX_STEPS}")
-    found, _ = closure(request)
+    found, _ = route_closure(request)
     members = request.group
     roots = request.rng.sample(members, min(aggregators or len(members), len(members)))
     search = _Search(members, found, request.rates_mbps, request.rng)

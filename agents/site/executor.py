@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.chunks import cut
+from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.dispatch import Dispatch
@@ -44,7 +44,7 @@ class Executor:
         self._local = Local(
             site,
             sites,
-            cut(model_elements, chunk_bytes // 4, tuple(size // 4 for size in tensor_bytes)),
+            cut_model(model_elements, chunk_bytes // 4, tuple(size // 4 for size in tensor_bytes)),
             self._chunks,
             self._put,
             self.dispatch.drop,

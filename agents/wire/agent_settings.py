@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.chunks import Cut, cut_model
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
@@ -122,4 +122,4 @@ class ControllerSettings:
     @property
     def cut(self) -> Cut:
         """The model's chunks, in bytes."""
-        return cut(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+        return cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)

@@ -26,7 +26,7 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
     for forest in forests:
         plan = Plan.from_json(forest)
         for block in plan.blocks:
-            order = site_plan.order(plan, block)
+            order = site_plan.summation_order(plan, block)
             for chunk in block.indexes():
                 if orders.setdefault(chunk, order) != order:
                     return []

@@ -23,7 +23,7 @@ from trunkline.harness.commands.terminal import (
     INTERNAL_ERROR,
     INTERRUPTED,
     UsageError,
-    complain,
+    print_error,
 )
 from trunkline.harness.commands.verbs import commands
 from trunkline.harness.scenario import extensions
@@ -62,10 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
         terminated = isinstance(stop, Terminated)
-        complain("terminated" if terminated else "interrupted")
+        print_error("terminated" if terminated else "interrupted")
         return 128 + stop.args[0] if terminated else INTERRUPTED
     except Exception as error:
-        return _failed(error)
+        return _report_failure(error)
     return code
 
 
@@ -73,15 +73,15 @@ class _Parser(argparse.ArgumentParser):
     """Exits with 64, not 2, which means `unknown` here; knows what a misspelt word was to be."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        from trunkline.harness.config.document import one_of
+        from trunkline.harness.config.document import list_choices
 
         if action.choices is not None and value not in action.choices:
-            allowed = one_of(map(str, action.choices), value)
+            allowed = list_choices(map(str, action.choices), value)
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}: {allowed}")
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        complain(f"{message} (see: {self.prog} --help)")
+        print_error(f"{message} (see: {self.prog} --help)")
         self.exit(BAD_USAGE)
 
 
@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"trunkline {_version()}")
     verbs = made.add_subparsers(metavar="COMMAND", required=True)
     for name, module in commands().items():
-        text = extensions.summary(module)
+        text = extensions.summarize(module)
         command = verbs.add_parser(
             name,
             help=text,
@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _failed(error: Exception) -> int:
+def _report_failure(error: Exception) -> int:
     """Say what went wrong, and return the exit code for it."""
     if os.environ.get("TRUNKLINE_DEBUG") == "1":
         traceback.print_exception(error)
@@ -121,12 +121,12 @@ def _failed(error: Exception) -> int:
         print(error, file=sys.stderr)
         return BAD_USAGE
     if isinstance(error, UsageError):
-        complain(str(error))
+        print_error(str(error))
         return BAD_USAGE
     if _is_expected(error):
-        complain(str(error))
+        print_error(str(error))
         return INTERNAL_ERROR
-    complain(
+    print_error(
         f"internal error: {type(error).__name__}: {error}\n"
         "This is a mistake in Trunkline. Please report it with the scenario, and with what the "
         "same command prints when TRUNKLINE_DEBUG=1 is set before it."

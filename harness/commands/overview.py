@@ -24,7 +24,7 @@ from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.processes.ownership import Owner
-from trunkline.harness.scenario.extensions import discover, summary
+from trunkline.harness.scenario.extensions import discover, summarize
 from trunkline.harness.scenario.reader import SCHEMES
 from trunkline.harness.scenario.settings import Component, Scenario
 from trunkline.topologies.model import Link, Topology
@@ -36,7 +36,7 @@ LINE_CHARACTERS = 100
 """A trace may be thousands; this is enough to see which it is."""
 
 
-def facts(scenario: Scenario) -> Table:
+def describe_scenario(scenario: Scenario) -> Table:
     """Everything but the network, one line per section."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
@@ -75,7 +75,7 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
     }
 
 
-def sites(topology: Topology) -> Table:
+def list_sites(topology: Topology) -> Table:
     """One row per site: what it can send and receive over all its links at once."""
     table = Table("rank", "site", "region", "links", "out", "in", title=f"{topology.name}: sites")
     for rank, site in enumerate(topology.sites):
@@ -93,7 +93,7 @@ def sites(topology: Topology) -> Table:
     return table
 
 
-def links(topology: Topology) -> Table:
+def list_links(topology: Topology) -> Table:
     """One row per pair of neighbours, the values of both directions beside each other."""
     columns = ("a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue")
     table = Table(*columns, title=f"{topology.name}: links")
@@ -109,25 +109,25 @@ def _timed(entry: Entry) -> str:
     return f"{short(entry.at_s, TIME_S)}: {cut}"
 
 
-def extensions(kind: str) -> Iterator[Line]:
+def list_extensions(kind: str) -> Iterator[Line]:
     """The topologies, plans, policies or workloads with the first line of their files."""
     for name, module in getattr(discover(), kind).items():
-        yield name, summary(module)
+        yield name, summarize(module)
 
 
-def schemes() -> Iterator[Line]:
+def list_schemes() -> Iterator[Line]:
     """The schemes by name, and what each stands for."""
     for name, values in SCHEMES.items():
         yield name, _pairs(dict(values))
 
 
-def faults() -> Iterator[Line]:
+def list_faults() -> Iterator[Line]:
     """The verbs of timelines and of the shell, with the first sentence of their help."""
     for verb, fault in VERBS.items():
         yield verb, (fault.__doc__ or "").strip().partition("\n")[0].rstrip(".")
 
 
-def scenarios(folder: Path) -> Iterator[Line]:
+def list_scenarios(folder: Path) -> Iterator[Line]:
     """The scenario files of a folder, and of those in it, with their descriptions."""
     for path in sorted(folder.rglob("*.yaml")):
         data = document.read(path.read_text(encoding="utf-8", errors="replace"), str(path)).data
@@ -136,14 +136,14 @@ def scenarios(folder: Path) -> Iterator[Line]:
             yield str(path), text[:1].upper() + text[1:]
 
 
-def runs(folder: Path) -> Iterator[Line]:
+def list_runs(folder: Path) -> Iterator[Line]:
     """Every run in the folder of all runs, oldest first, with its verdict."""
     found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
         yield str(path), _verdict(path)
 
 
-def goes_on(run_dir: Path) -> bool:
+def is_running(run_dir: Path) -> bool:
     """Whether nobody has judged the run yet, and its session still runs."""
     owner = Owner.of_run(run_dir)
     return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
@@ -154,7 +154,7 @@ def _verdict(run_dir: Path) -> str:
         text = (run_dir / "verdict.json").read_text(encoding="utf-8")
         return str(json.loads(text)["verdict"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "running" if goes_on(run_dir) else "not finished"
+        return "running" if is_running(run_dir) else "not finished"
 
 
 def _component(component: Component) -> str:

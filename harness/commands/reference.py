@@ -18,9 +18,9 @@ from pydantic.fields import FieldInfo
 
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.config import document
-from trunkline.harness.config.options import REQUIRED, Option, options_of, render
+from trunkline.harness.config.options import REQUIRED, Option, read_options, render
 from trunkline.harness.config.units import DIMENSIONS, Dimension
-from trunkline.harness.scenario.extensions import Extensions, summary
+from trunkline.harness.scenario.extensions import Extensions, summarize
 from trunkline.harness.scenario.reader import DEFAULT_SCHEME, SCHEME, SCHEMES
 from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, TimelineEntry
 from trunkline.topologies.model import Link, LinkOverride
@@ -34,7 +34,7 @@ SECTIONS = {
 """What of a scenario is no field of `Basics`, and what it means."""
 
 
-def keys(known: Extensions) -> str:
+def write_keys(known: Extensions) -> str:
     """`docs/reference/scenario.md`."""
     parts = [_KEYS_HEAD, *_table(("kind", "units", "such as"), _units())]
     parts += ["## The file", "", *_top()]
@@ -54,13 +54,13 @@ def keys(known: Extensions) -> str:
     parts += _extensions(known.plans, "build", "### Plan `{}`")
     parts += ["## timeline", "", _TIMELINE, "", *_options(TimelineEntry)]
     parts += ["## clocks", "", "For each site:", "", *_options(SiteClock)]
-    for option in options_of(Basics):
+    for option in read_options(Basics):
         if dataclasses.is_dataclass(option.annotation):
             parts += [f"## {option.key}", "", *_options(option.annotation)]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def commands(parser: argparse.ArgumentParser) -> str:
+def write_commands(parser: argparse.ArgumentParser) -> str:
     """`docs/reference/commands.md`."""
     (verbs,) = (action for action in parser._actions if action.choices)
     parts = [_COMMANDS_HEAD]
@@ -86,11 +86,11 @@ def _argument(action: argparse.Action) -> str:
 
 def _top() -> Iterator[str]:
     """A row for each key at the top of a file."""
-    options = {option.key: option for option in options_of(Basics)}
+    options = {option.key: option for option in read_options(Basics)}
     rows = [(_code(key), f"[see there](#{key})", text) for key, text in SECTIONS.items()]
     for option in options.values():
         nested = dataclasses.is_dataclass(option.annotation)
-        what = words(option.annotation, option.dimension)
+        what = describe_type(option.annotation, option.dimension)
         known = "; ".join(filter(None, (what, _default(option))))
         value = f"[see there](#{option.key})" if nested else known
         rows.append((_code(option.key), value, option.meaning))
@@ -99,12 +99,12 @@ def _top() -> Iterator[str]:
 
 def _extensions(modules: Mapping[str, Any], entry: str, heading: str) -> Iterator[str]:
     for name, module in modules.items():
-        yield from (heading.format(name), "", f"{_cell(summary(module))}.", "")
+        yield from (heading.format(name), "", f"{_cell(summarize(module))}.", "")
         yield from _options(getattr(module, entry))
 
 
 def _options(function: Any) -> Iterator[str]:
-    options = options_of(function)
+    options = read_options(function)
     yield from _rows(options) if options else ("No options.", "")
 
 
@@ -112,7 +112,7 @@ def _rows(options: Sequence[Option]) -> Iterator[str]:
     rows = (
         (
             _code(option.key),
-            words(option.annotation, option.dimension),
+            describe_type(option.annotation, option.dimension),
             _default(option),
             _cell(option.meaning),
         )
@@ -121,16 +121,16 @@ def _rows(options: Sequence[Option]) -> Iterator[str]:
     yield from _table(("key", "value", "default", "meaning"), rows)
 
 
-def words(annotation: Any, dimension: Dimension | None) -> str:
+def describe_type(annotation: Any, dimension: Dimension | None) -> str:
     """What a file may say for a type, in words."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return words(arguments[0], dimension) + "".join(_bounds(arguments[1:], dimension))
+        return describe_type(arguments[0], dimension) + "".join(_bounds(arguments[1:], dimension))
     if origin is Literal:
         return ", ".join(map(_code, arguments))
     if origin in (Union, types.UnionType):
         members = (each for each in arguments if each is not types.NoneType)
-        return ", or ".join(dict.fromkeys(words(each, dimension) for each in members))
+        return ", or ".join(dict.fromkeys(describe_type(each, dimension) for each in members))
     if dataclasses.is_dataclass(annotation):
         return "a mapping"
     if annotation in (int, float) and dimension is not None:
@@ -140,8 +140,8 @@ def words(annotation: Any, dimension: Dimension | None) -> str:
             annotation, "any"
         )
     if origin is tuple and ... not in arguments:
-        return f"[{', '.join(words(each, dimension) for each in arguments)}]"
-    inner = words(arguments[-1 if origin is not tuple else 0], dimension)
+        return f"[{', '.join(describe_type(each, dimension) for each in arguments)}]"
+    inner = describe_type(arguments[-1 if origin is not tuple else 0], dimension)
     if issubclass(origin, Mapping):
         return f"a mapping of names to {inner.removeprefix('a mapping of names to ')}"
     return f"a list of {_plural(inner)}"

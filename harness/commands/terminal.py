@@ -85,7 +85,7 @@ def remote_host(address: str, arguments: argparse.Namespace) -> Host:
 
 
 @contextlib.contextmanager
-def followed(
+def follow(
     quiet: bool,
 ) -> Iterator[tuple[Callable[[Scenario, Progress], None], Callable[[str], None]]]:
     """Two functions for a run that goes on: one shows how far it is, one says something beside."""
@@ -135,12 +135,12 @@ def show_result(result: RunResult, quiet: bool) -> int:
     """`show_verdict` of a run that has just ended; one that was cut short is never a pass."""
     code = show_verdict(result.run_dir, result.verdict, quiet)
     if result.error:
-        complain(result.error)
+        print_error(result.error)
         return code or EXIT_CODES["fail"]
     return code
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """One line on standard error, if there still is one."""
     with contextlib.suppress(OSError):
         print(f"trunkline: {text}", file=sys.stderr)

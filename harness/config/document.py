@@ -165,7 +165,7 @@ def show(value: Any) -> str:
     return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 3]}..."
 
 
-def one_of(names: Iterable[str], value: Any = None) -> str:
+def list_choices(names: Iterable[str], value: Any = None) -> str:
     """`allowed is one of a, b`, after a hint if the value looks like a misspelt name."""
     known = list(names)
     if not known:

@@ -34,7 +34,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from trunkline.harness.config import units
-from trunkline.harness.config.document import KeyPath, one_of
+from trunkline.harness.config.document import KeyPath, list_choices
 from trunkline.harness.config.units import Dimension, QuantityError
 
 REQUIRED = inspect.Parameter.empty
@@ -63,7 +63,7 @@ class Refusal:
     text: str
 
 
-def options_of(function: Callable[..., Any]) -> tuple[Option, ...]:
+def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     """The keyword-only parameters of a function, or the fields of a dataclass, as options.
 
     What they mean is in the docstring, under `Options:`, as in Google's style.
@@ -80,7 +80,7 @@ def options_of(function: Callable[..., Any]) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def model_of(name: str, options: Sequence[Option], description: str = "") -> type[BaseModel]:
+def make_model(name: str, options: Sequence[Option], description: str = "") -> type[BaseModel]:
     """A pydantic model of a mapping with these options.
 
     Its fields are called `option_NAME`, so that no option collides with pydantic. The description
@@ -98,7 +98,7 @@ def model_of(name: str, options: Sequence[Option], description: str = "") -> typ
                 description=about,
                 json_schema_extra={"default": default},
             )
-        fields[f"option_{option.name}"] = (typed(option.annotation, option.dimension), field)
+        fields[f"option_{option.name}"] = (make_type(option.annotation, option.dimension), field)
     keys = [option.key for option in options]
     validators: dict[str, Any] = {"keys": model_validator(mode="wrap")(_with_known_keys(keys))}
     extra: dict[str, Any] = {"description": description} if description else {}
@@ -106,9 +106,9 @@ def model_of(name: str, options: Sequence[Option], description: str = "") -> typ
     return create_model(name, __config__=config, __validators__=validators, **fields)
 
 
-def values_of(model: BaseModel, options: Sequence[Option]) -> dict[str, Any]:
+def read_values(model: BaseModel, options: Sequence[Option]) -> dict[str, Any]:
     """The options' values by Python name; lists as tuples."""
-    return {option.name: frozen(getattr(model, f"option_{option.name}")) for option in options}
+    return {option.name: freeze(getattr(model, f"option_{option.name}")) for option in options}
 
 
 def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
@@ -119,11 +119,11 @@ def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
         return None, [_refusal(details) for details in error.errors()]
 
 
-def typed(annotation: Any, dimension: Dimension | None = None) -> Any:
+def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
     """A Python type as what a file may say for it: strict, numbers as quantities."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return Annotated[(typed(arguments[0], dimension), *arguments[1:])]
+        return Annotated[(make_type(arguments[0], dimension), *arguments[1:])]
     if annotation in (int, float):
         if dimension is not None:
             return _quantity(dimension)
@@ -136,7 +136,7 @@ def typed(annotation: Any, dimension: Dimension | None = None) -> Any:
     if annotation is Any and dimension is not None:
         return Annotated[Any, BeforeValidator(_convert_deeply(dimension))]
     if dataclasses.is_dataclass(annotation):
-        return _constructed(annotation)
+        return _construct(annotation)
     if origin in (Union, types.UnionType):
         return _union(arguments, dimension)
     if origin is Literal:
@@ -144,8 +144,8 @@ def typed(annotation: Any, dimension: Dimension | None = None) -> Any:
     if not arguments:
         return annotation
     keys = 1 if issubclass(origin, Mapping) else 0  # names, which have no unit
-    inner = [typed(each) for each in arguments[:keys]]
-    inner += [each if each is ... else typed(each, dimension) for each in arguments[keys:]]
+    inner = [make_type(each) for each in arguments[:keys]]
+    inner += [each if each is ... else make_type(each, dimension) for each in arguments[keys:]]
     return origin[tuple(inner)]
 
 
@@ -154,7 +154,7 @@ def render(value: Any, dimension: Dimension | None) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             option.key: render(getattr(value, option.name), option.dimension)
-            for option in options_of(type(value))
+            for option in read_options(type(value))
         }
     if isinstance(value, Mapping):
         return {key: render(item, dimension) for key, item in value.items()}
@@ -165,12 +165,12 @@ def render(value: Any, dimension: Dimension | None) -> Any:
     return value
 
 
-def frozen(value: Any) -> Any:
+def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down, so that equal options compare equal."""
     if isinstance(value, dict):
-        return {key: frozen(item) for key, item in value.items()}
+        return {key: freeze(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return tuple(frozen(item) for item in value)
+        return tuple(freeze(item) for item in value)
     return value
 
 
@@ -199,7 +199,7 @@ def _quantity(dimension: Dimension) -> Any:
 def _known_word(words: Sequence[Any]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if not isinstance(value, str) or value not in words:
-            raise _error(one_of(map(str, words), value))
+            raise _error(list_choices(map(str, words), value))
         return value
 
     return read
@@ -236,15 +236,15 @@ def _convert_deeply(dimension: Dimension) -> Callable[[Any], Any]:
     return read
 
 
-def _constructed(cls: Any) -> Any:
+def _construct(cls: Any) -> Any:
     """A dataclass, read from a mapping of its fields and made by its own constructor."""
-    options = options_of(cls)
+    options = read_options(cls)
 
     def construct(model: BaseModel) -> Any:
-        return cls(**values_of(model, options))
+        return cls(**read_values(model, options))
 
     summary = (cls.__doc__ or "").partition("\n")[0]
-    return Annotated[model_of(cls.__name__, options, summary), AfterValidator(construct)]
+    return Annotated[make_model(cls.__name__, options, summary), AfterValidator(construct)]
 
 
 def _union(members: Sequence[Any], dimension: Dimension | None) -> Any:
@@ -253,7 +253,7 @@ def _union(members: Sequence[Any], dimension: Dimension | None) -> Any:
     distinct = [each for each in members if get_origin(each) is not Literal]
     distinct += [Literal[tuple(literals)]] if literals else []
     distinct.sort(key=lambda member: member not in (int, float))
-    read = [typed(member, dimension) for member in distinct if member is not types.NoneType]
+    read = [make_type(member, dimension) for member in distinct if member is not types.NoneType]
     if len(read) == 1:
         either = read[0]
     else:
@@ -285,17 +285,17 @@ def _with_known_keys(keys: Sequence[str]) -> Callable[..., Any]:
         try:
             return handler(value)
         except ValidationError as error:
-            raise _errors(list(_named(error, keys))) from None
+            raise _errors(list(_name(error, keys))) from None
 
     return read
 
 
-def _named(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]:
+def _name(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]:
     for details in error.errors():
         refusal = _refusal(details)
         if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
             key = refusal.path[0]
-            yield Refusal(refusal.path, f"unknown key: {one_of(keys, key)}")
+            yield Refusal(refusal.path, f"unknown key: {list_choices(keys, key)}")
         else:
             yield refusal
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from trunkline.harness.config import units
-from trunkline.harness.config.document import one_of
+from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
 from trunkline.harness.faults import link_values, traces
 from trunkline.harness.faults.fault_types import (
@@ -140,7 +140,7 @@ class _Reader:
     def verb(self) -> None:
         name = self._take("a verb", tuple(VERBS))
         if name not in VERBS:
-            raise FaultError(f"{name}: {one_of(VERBS, name)}")
+            raise FaultError(f"{name}: {list_choices(VERBS, name)}")
         self.cls = VERBS[name]
 
     def fault(self) -> Any:
@@ -197,7 +197,7 @@ class _Reader:
             if isinstance(part, Sites) and equals and key == part.key:
                 self._set(part.field, self._several(rest), key)
                 return
-        allowed = one_of(self.unused(), word) if self.unused() else "allowed is nothing more"
+        allowed = list_choices(self.unused(), word) if self.unused() else "allowed is nothing more"
         raise FaultError(f"{word}: {allowed}")
 
     def _set(self, name: str, value: Any, word: str) -> None:
@@ -234,7 +234,7 @@ class _Reader:
 
     def _known(self, name: str, names: tuple[str, ...]) -> str:
         if names and name not in names:
-            raise FaultError(f"{name}: {one_of(names, name)}")
+            raise FaultError(f"{name}: {list_choices(names, name)}")
         return name
 
     def _file(self, name: str) -> str:
@@ -259,7 +259,7 @@ class _Reader:
         return self.words[self.position - 1]
 
     def _form(self) -> str:
-        return f"allowed is {usage(self.cls.VERB)}" if self.cls else one_of(VERBS)
+        return f"allowed is {usage(self.cls.VERB)}" if self.cls else list_choices(VERBS)
 
 
 def _starts(part: Any) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from trunkline.harness.network.interface import Directed, LinkCounters, NetworkE
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.scenario import timeline_section
-from trunkline.harness.scenario.loading import Scenario, files
+from trunkline.harness.scenario.loading import Scenario, read_beside
 
 _SUBREAPER = 36
 
@@ -200,7 +200,7 @@ class Console:
         if verb in ("status", "exit") and rest.strip():
             raise UnableError(f"{verb}: allowed is {verb} alone")
         if verb in VERBS:
-            return self._fault(parse(line, self.scenario.topology, files(Path(cwd))))
+            return self._fault(parse(line, self.scenario.topology, read_beside(Path(cwd))))
         match verb:
             case "link":
                 return self._fault(self._as_fault(rest.split()))
@@ -221,7 +221,9 @@ class Console:
 
     def _fault(self, fault: Fault) -> str:
         at_s = self._now_s()
-        refusal = timeline_section.not_with_programs(fault) if self.scenario.runs_programs else None
+        refusal = (
+            timeline_section.refuse_with_programs(fault) if self.scenario.runs_programs else None
+        )
         if refusal:
             raise UnableError(f"{fault.VERB}: {refusal}")
         try_out(self.network, self.scenario.topology, [fault])
@@ -282,7 +284,7 @@ class Console:
         end_s = start_s + self._held_s if self._held_s is not None else end_ns / 1e9
         entries = sorted((*self.scenario.timeline, *self._typed), key=lambda entry: entry.at_s)
         saved = {
-            "timeline": timeline_section.plain(tuple(entries)),
+            "timeline": timeline_section.write_entries(tuple(entries)),
             "end_s": end_s,
             "notes": self._notes,
         }

@@ -20,7 +20,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Situation
 from trunkline.harness.live.progress import Progress, about
 from trunkline.harness.network.interface import Directed
-from trunkline.harness.report.fault_layout import shown
+from trunkline.harness.report.fault_layout import shorten
 from trunkline.harness.scenario.loading import Scenario
 
 WINDOW_S = 5.0
@@ -76,7 +76,7 @@ class View:
                 rate = 0.0 if event["cuts"] else event["rate_mbps"]
                 self.rates_mbps[event["src"], event["dst"]] = rate
             case "fault_started":
-                self.faults[event["fault"]] = (shown(event["text"]), event["t_ns"])
+                self.faults[event["fault"]] = (shorten(event["text"]), event["t_ns"])
             case "fault_ended":
                 self.faults.pop(event["fault"], None)
 

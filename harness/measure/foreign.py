@@ -30,18 +30,18 @@ _TIMEOUT_S = 60.0
 _DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
-def missing() -> tuple[str, ...]:
+def find_missing() -> tuple[str, ...]:
     """Which of the programs are not installed."""
     return tuple(program for program in ("ping", "iperf3") if shutil.which(program) is None)
 
 
-def pinged(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def ping(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with ping's round trip, if it is installed; the links have to be idle.
 
     Raises:
         NetworkError: nothing came back.
     """
-    if "ping" in missing():
+    if "ping" in find_missing():
         return observed
     address = network.address(observed.dst)
     rate_mbps = min(network.topology.link(*ends).rate_mbps for ends in _both(observed))
@@ -55,7 +55,7 @@ def pinged(network: Network, plan: PairPlan, observed: Observation) -> Observati
     return replace(observed, ping_ms=ping_ms, pings=pings)
 
 
-def filled(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def fill(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with iperf3's goodput, if it is installed and the plan wants it.
 
     iperf3 runs in reverse, its server sending: as a sender, its client spins while the end of a
@@ -67,7 +67,7 @@ def filled(network: Network, plan: PairPlan, observed: Observation) -> Observati
     """
     src, dst = observed.src, observed.dst
     times = plan.iperf3.get((src, dst))
-    if times is None or "iperf3" in missing():
+    if times is None or "iperf3" in find_missing():
         return observed
     with Remote(network, src, lambda line: _serve(network.address(src), times, line)) as server:
         server.hear()

@@ -98,7 +98,7 @@ def verdict(readings: Sequence[Reading]) -> Verdict:
     )
 
 
-def not_judged(readings: Iterable[Reading]) -> Iterator[str]:
+def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
     """Why quantities of links are not judged: a line for each reason, with a link as an example."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in readings:
@@ -109,14 +109,14 @@ def not_judged(readings: Iterable[Reading]) -> Iterator[str]:
         yield f"{quantity}: {links[0]}{others} not judged: {reason}"
 
 
-def worst(readings: Iterable[Reading]) -> Reading | None:
+def find_worst(readings: Iterable[Reading]) -> Reading | None:
     """The reading whose error is largest against its bar."""
     judged = [row for row in readings if row.error is not None and row.bar is not None]
     return max(judged, key=lambda row: _share(row), default=None)
 
 
 def _findings(rows: Sequence[Reading]) -> Iterable[Finding]:
-    farthest = worst(rows)
+    farthest = find_worst(rows)
     if farthest:
         yield Finding("pass", f"{len(rows)} links, the worst {describe(farthest)}")
     for row in rows:

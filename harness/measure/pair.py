@@ -62,10 +62,10 @@ def measure(
             _observation((src, dst), said[src], said[dst])
             for src, dst in ((plan.a, plan.b), (plan.b, plan.a))
         ]
-        seen = [_or_why_not("goodput", _flowed, network, plan, observed) for observed in seen]
+        seen = [_or_why_not("goodput", _read_flow, network, plan, observed) for observed in seen]
         if with_foreign:
             time.sleep(plan.idle_s)  # until the last acknowledgements have arrived
-            for name, asked in (("ping", foreign.pinged), ("iperf3", foreign.filled)):
+            for name, asked in (("ping", foreign.ping), ("iperf3", foreign.fill)):
                 seen = [_or_why_not(name, asked, network, plan, observed) for observed in seen]
         if watch is not None:
             watch.tell("stop")
@@ -160,7 +160,7 @@ def _drain(receiver: Receiver, start_ns: int, end_ns: int, packets: int) -> NDAr
     return np.concatenate(came)
 
 
-def _flowed(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def _read_flow(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with TCP's goodput, where the plan wants it."""
     src, dst = observed.src, observed.dst
     flow = plan.flows.get((src, dst))
@@ -182,7 +182,7 @@ def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     server.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
-    _be_patient(server, flow)
+    _raise_timeouts(server, flow)
     server.bind(address)
     server.listen()
     return server
@@ -191,12 +191,12 @@ def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
 def _pour(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None:
     """Sends all of the flow. The first part leaves just below the rate, so as to fit any queue."""
     line.hear()
-    with socket.socket() as client, _patience(flow):
+    with socket.socket() as client, _timeout_s(flow):
         # Its slow start ends at the window, and not, as CUBIC's, when the round trip grows.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         pace(client, flow.warm_rate)
-        _be_patient(client, flow)
+        _raise_timeouts(client, flow)
         client.connect(address)
         piece = memoryview(bytes(_PIECE_BYTES))
         left_bytes, counted = flow.warm_bytes + flow.counted_bytes, False
@@ -209,10 +209,10 @@ def _pour(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None
 
 def _swallow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str, Any]:
     """Takes all of the flow; counts from when its first part is over until its end."""
-    with _listen(address, flow) as server, _patience(flow):
+    with _listen(address, flow) as server, _timeout_s(flow):
         line.tell("ready")
         connection, _ = server.accept()
-    with connection, _patience(flow):
+    with connection, _timeout_s(flow):
         # The kernel forgets the limit when it sees how much room real packets take.
         total = len(connection.recv(1))
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
@@ -233,14 +233,14 @@ def pace(connection: socket.socket, bytes_per_s: int) -> None:
     connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
 
 
-def _be_patient(connection: socket.socket, flow: Flow) -> None:
+def _raise_timeouts(connection: socket.socket, flow: Flow) -> None:
     """Lets calls that wait fail at last; unlike a timeout of Python's, it is free."""
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", flow.patience_s, 0))
 
 
 @contextlib.contextmanager
-def _patience(flow: Flow) -> Iterator[None]:
+def _timeout_s(flow: Flow) -> Iterator[None]:
     """Says in words that a connection has stood still for too long."""
     try:
         yield

@@ -36,7 +36,7 @@ class Remote:
             self._process = os.fork()
             if self._process == 0:
                 ours.close()
-                _be(network, site, function, Line(theirs), parent, held)
+                _run_child(network, site, function, Line(theirs), parent, held)
             theirs.close()
             self._site = site
             self._line = Line(ours)
@@ -99,7 +99,7 @@ class Line:
         self.connection.close()
 
 
-def _be(
+def _run_child(
     network: Network,
     site: str | None,
     function: Callable[[Line], object],

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.chunks import Cut, cut_model
 
 CONTROLLER = "controller"
 BACKUP = "backup"
@@ -288,7 +288,7 @@ class TaskStarted(Event):
     @property
     def cut(self) -> Cut:
         """The model's chunks, in bytes."""
-        return cut(self.bytes, self.chunk_bytes, self.tensor_bytes)
+        return cut_model(self.bytes, self.chunk_bytes, self.tensor_bytes)
 
 
 @dataclass(frozen=True, slots=True)

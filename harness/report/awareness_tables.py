@@ -64,8 +64,8 @@ def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
     rows = []
     for event in history.all(ClockSynchronized):
         backup = scenario.failover.backup if event.controller else None
-        right = awareness_section.clock(scenario, backup or scenario.controller_site)
-        own_ns = awareness_section.clock(scenario, event.site).read_ns(event.t_ns)
+        right = awareness_section.clock_of(scenario, backup or scenario.controller_site)
+        own_ns = awareness_section.clock_of(scenario, event.site).read_ns(event.t_ns)
         ahead_ns = own_ns - right.read_ns(event.t_ns)
         before_ns = event.before_ns
         rows.append(

@@ -224,7 +224,7 @@ def unit(column: str) -> str:
     return next((UNITS[end] for end in ends if f"_{column}".endswith(f"_{end}")), "")
 
 
-def document() -> str:
+def write_page() -> str:
     """`docs/tables.md`."""
     parts = [_HEAD]
     for table in TABLES:

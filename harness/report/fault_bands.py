@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.fault_layout import Lane, lanes, span_s
+from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
 
 COLOUR = "#d55e00"
 LANE_IN = 0.15
@@ -33,7 +33,7 @@ def below_a_strip(
 ) -> tuple[Figure, Axes]:
     """A chart of this width and height, with a strip above it if there are any faults."""
     width_in, height_in = size_in
-    shown = lanes(faults, window_s, width_in)
+    shown = lay_out(faults, window_s, width_in)
     if not shown:
         figure = Figure(figsize=size_in, layout="constrained")
         return figure, figure.add_subplot()
@@ -49,7 +49,7 @@ def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
     for fault in faults:
         if fault.started.targets:
             axes.axvspan(
-                *span_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
+                *clip_s(fault, axes.get_xlim()), color=COLOUR, alpha=BEHIND, lw=0, zorder=0
             )
 
 
@@ -61,7 +61,7 @@ def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame)
     end_s = tasks["end_s"].fillna(math.inf)
     label = "while a fault went on"
     for fault in faults:
-        from_s, until_s = span_s(fault, (0.0, math.inf))
+        from_s, until_s = clip_s(fault, (0.0, math.inf))
         during = (tasks["start_s"] < until_s) & (end_s > from_s)
         for row in np.flatnonzero(during) if fault.started.targets else ():
             span = (row - 0.5, row + 0.5)
@@ -72,7 +72,7 @@ def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame)
 def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
     """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
     for fault in faults:
-        start_s, end_s = span_s(fault, axes.get_xlim())
+        start_s, end_s = clip_s(fault, axes.get_xlim())
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
         for site in sorted(names & rows.keys()):
             if hatch := HATCHES.get(fault.started.verb):

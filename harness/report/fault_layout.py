@@ -35,7 +35,7 @@ class Lane:
     left_of_end: bool
 
 
-def lanes(
+def lay_out(
     faults: Sequence[Disturbance], window_s: tuple[float, float], width_in: float = WIDTH_IN
 ) -> tuple[Lane, ...]:
     """Where the faults that can be seen in a window go, so that no two overlap."""
@@ -44,11 +44,11 @@ def lanes(
     character_s = (window_s[1] - window_s[0]) / (WIDTH_CHARACTERS * width_in / WIDTH_IN)
     for fault in faults:
         start_s, end_s = (
-            min(max(time_s, window_s[0]), window_s[1]) for time_s in span_s(fault, window_s)
+            min(max(time_s, window_s[0]), window_s[1]) for time_s in clip_s(fault, window_s)
         )
         if start_s == end_s and start_s in window_s:
             continue
-        text = shown(fault.started.text)
+        text = shorten(fault.started.text)
         text_s = (len(text) + 2) * character_s
         left_of_end = start_s + text_s > window_s[1]
         from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)
@@ -59,17 +59,17 @@ def lanes(
     return tuple(found)
 
 
-def span_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
+def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
     """When it went on; what nothing ended goes on to the window's end."""
     start_s = fault.started.t_ns / 1e9
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
 
 
-def shown(text: str) -> str:
+def shorten(text: str) -> str:
     """A fault's text as figures have room for it."""
-    text = LONG_NUMBER.sub(lambda number: _rounded(float(number[0])), text)
+    text = LONG_NUMBER.sub(lambda number: _round(float(number[0])), text)
     return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
 
 
-def _rounded(value: float) -> str:
+def _round(value: float) -> str:
     return f"{value:.4g}" if value < 1000 else f"{value:.0f}"

@@ -25,7 +25,7 @@ SHOWN = 5
 """Things done by hand that are told; the rest are counted."""
 
 
-def ended(history: History) -> str:
+def describe_end(history: History) -> str:
     """Why the run ended, in the words of its log."""
     finished = history.all(RunFinished)
     if not finished:
@@ -33,27 +33,27 @@ def ended(history: History) -> str:
     return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "nothing is said"
 
 
-def done(history: History) -> tuple[str, ...]:
+def list_actions(history: History) -> tuple[str, ...]:
     """What was done to the run by hand, in order of time; the last may be that it was ended."""
     end_ns = _end_ns(history)
-    return (*_done(history), *([] if end_ns is None else [f"ended at {_s(end_ns)}"]))
+    return (*_describe_each(history), *([] if end_ns is None else [f"ended at {_s(end_ns)}"]))
 
 
-def told(history: History) -> str:
+def describe_actions(history: History) -> str:
     """`done` in one line, of bounded length; empty where nothing was done."""
-    every = list(done(history))
+    every = list(list_actions(history))
     if len(every) > SHOWN:
         every[SHOWN - 1 : -1] = [f"{len(every) - SHOWN} more"]
     return "; ".join(every)
 
 
-def account(history: History) -> str:
+def describe_run(history: History) -> str:
     """How the run ended and what was done to it by hand, in one line; empty for an empty log."""
-    hand = f"; by hand: {told(history)}" if done(history) else ""
-    return f"{ended(history)}{hand}" if history.events else ""
+    hand = f"; by hand: {describe_actions(history)}" if list_actions(history) else ""
+    return f"{describe_end(history)}{hand}" if history.events else ""
 
 
-def _done(history: History) -> Iterator[str]:
+def _describe_each(history: History) -> Iterator[str]:
     """All but the end, and the heal that asking for the end brings with it."""
     faults = [fault for fault in history.all(FaultStarted) if fault.asked]
     asked = any(event.reason == ASKED for event in history.all(Stopping))

@@ -33,7 +33,7 @@ from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import Story, page
 from trunkline.harness.report.tables import Forecast
-from trunkline.harness.scenario.failover_timeouts import patience
+from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.loading import Scenario, load
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
 
@@ -105,7 +105,7 @@ def rules(scenario: Scenario) -> Rules:
         accuracy_percent=scenario.stop.accuracy_percent,
         expected_digest=_expected_digest(scenario),
         programs=_programs(scenario),
-        patience_s=patience(scenario).patience_s,
+        patience_s=make_failover(scenario).patience_s,
         has_backup=scenario.failover.backup is not None,
     )
 

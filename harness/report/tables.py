@@ -132,7 +132,7 @@ def links(history: History, topology: Topology) -> pd.DataFrame:
     return columns.LINKS.frame(rows)
 
 
-def counted(links: pd.DataFrame, history: History) -> pd.DataFrame:
+def use_interface_counters(links: pd.DataFrame, history: History) -> pd.DataFrame:
     """The table of links of a run whose payload nobody knows, with what interfaces counted.
 
     `bytes` are the interfaces'; a link counts as busy while any site synchronizes.
@@ -238,8 +238,8 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
         "rounds_least": min(each),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
-        "ended": manual_actions.ended(history),
-        "by_hand": manual_actions.told(history),
+        "ended": manual_actions.describe_end(history),
+        "by_hand": manual_actions.describe_actions(history),
     }
     return columns.RUN.frame([row])
 

@@ -35,7 +35,7 @@ SESSION = (
 REPORT = ("trunkline.harness.report.outputs",)
 
 
-def of_run(scenario: Scenario) -> str:
+def identify_run(scenario: Scenario) -> str:
     """Equal for two runs that must have the same events: a hash of all that they depend on.
 
     The scenario's name, description and wish for plots are no part of it. On the real clock the
@@ -45,11 +45,15 @@ def of_run(scenario: Scenario) -> str:
     workload = scenario.workload
     found = getattr(workload.module, "files", None)
     files = found(**workload.options) if found else ()
-    parts = [repr(bare).encode(), _machinery().encode(), code(entries(scenario)).encode()]
+    parts = [
+        repr(bare).encode(),
+        _describe_machinery().encode(),
+        hash_code(list_entries(scenario)).encode(),
+    ]
     return _hash([*parts, *(file.read_bytes() for file in files)])
 
 
-def entries(scenario: Scenario) -> tuple[str, ...]:
+def list_entries(scenario: Scenario) -> tuple[str, ...]:
     """The modules that a run starts from; of a user's own file, what it imports."""
     scheme = scenario.scheme
     needed = (name for text in scenario.code.values() for name in _imports(text))
@@ -61,11 +65,11 @@ def entries(scenario: Scenario) -> tuple[str, ...]:
 
 
 @functools.cache
-def code(entries: tuple[str, ...]) -> str:
+def hash_code(entries: tuple[str, ...]) -> str:
     """A hash of what any scenario may choose and of all of ours that these modules import."""
     alone = [PACKAGE / folder for folder in CHOSEN_ALONE]
     named = {file for package in CHOSEN_BY_NAME for file in _files(PACKAGE / package)}
-    files = {file for file in named if file.parent not in alone} | imported(entries)
+    files = {file for file in named if file.parent not in alone} | find_imports(entries)
     return _hash(
         part
         for file in sorted(files)
@@ -73,7 +77,7 @@ def code(entries: tuple[str, ...]) -> str:
     )
 
 
-def imported(entries: Iterable[str]) -> set[Path]:
+def find_imports(entries: Iterable[str]) -> set[Path]:
     """The files of these modules and of all of ours that they import, directly or not."""
     waiting, found = list(entries), set()
     while waiting:
@@ -84,7 +88,7 @@ def imported(entries: Iterable[str]) -> set[Path]:
     return found
 
 
-def _machinery() -> str:
+def _describe_machinery() -> str:
     packages = [f"{name} {run_folder.version(name)}" for name in run_folder.PACKAGES]
     return " ".join([str(build.path()), platform.python_version(), *packages])
 

@@ -36,7 +36,7 @@ def main() -> int:
     try:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
-        if provenance.of_run(scenario) != job["identity"]:
+        if provenance.identify_run(scenario) != job["identity"]:
             _say(refused="Trunkline's code has changed since this began: start it again")
             return 1
         _run(scenario, job)
@@ -51,7 +51,7 @@ def record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
     return {
         "identity": identity,
         "log": log,
-        "judged_by": provenance.code(provenance.REPORT),
+        "judged_by": provenance.hash_code(provenance.REPORT),
         "error": error,
     }
 

@@ -11,7 +11,7 @@ from trunkline.harness.network.interface import payload_share
 from trunkline.harness.scenario.settings import Awareness, Scenario, Scheme
 
 
-def derived(scheme: Scheme) -> Scheme:
+def with_defaults(scheme: Scheme) -> Scheme:
     """The same with awareness wherever plans follow measurements, and with a size for probes.
 
     A chunk counts if it is larger than half a chunk: NetStorm's Table II, where both are in bytes
@@ -25,7 +25,7 @@ def derived(scheme: Scheme) -> Scheme:
     return replace(scheme, awareness=awareness)
 
 
-def refusal(scheme: Scheme) -> str | None:
+def find_refusal(scheme: Scheme) -> str | None:
     """What is allowed for the size of probes, if what is given lets no chunk count."""
     if scheme.awareness is None or scheme.awareness.probe_chunk_bytes is None:
         return None
@@ -35,7 +35,7 @@ def refusal(scheme: Scheme) -> str | None:
     return f"allowed is below scheme.chunk, {chunk}: only larger chunks count"
 
 
-def probing(scenario: Scenario) -> Probing | None:
+def make_probing(scenario: Scenario) -> Probing | None:
     """How the agents of a scenario measure links, if they do."""
     awareness = scenario.scheme.awareness
     if awareness is None:
@@ -50,12 +50,12 @@ def probing(scenario: Scenario) -> Probing | None:
     )
 
 
-def time_roots(scenario: Scenario) -> int:
+def count_time_roots(scenario: Scenario) -> int:
     """How many sites the controller tells the time: none where clocks are left as they are."""
     awareness = scenario.scheme.awareness
     return 0 if awareness is None or awareness.sync_s == "off" else awareness.sync_roots
 
 
-def clock(scenario: Scenario, site: str) -> SiteClock:
+def clock_of(scenario: Scenario, site: str) -> SiteClock:
     """The clock of a site."""
     return scenario.clocks.get(site, SiteClock())

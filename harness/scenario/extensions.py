@@ -34,6 +34,6 @@ def discover() -> Extensions:
     )
 
 
-def summary(module: Any) -> str:
+def summarize(module: Any) -> str:
     """The first line of a module's docstring, without its full stop."""
     return (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")

@@ -20,7 +20,7 @@ BEAT_PER_LINK_S = 1e-3
 in the whole network, which else would cost a large mesh more than its idle links do."""
 
 
-def derived(options: Failover, topology: Topology, clock: Clock) -> Failover:
+def with_defaults(options: Failover, topology: Topology, clock: Clock) -> Failover:
     """The same with a heartbeat and a timeout that no working connection exceeds.
 
     The timeout leaves room for the longest round trip eight times, so for several losses in a row,
@@ -42,7 +42,7 @@ def derived(options: Failover, topology: Topology, clock: Clock) -> Failover:
     return replace(options, heartbeat_s=heartbeat_s, timeout_s=timeout_s)
 
 
-def patience(scenario: Scenario) -> liveness.Failover:
+def make_failover(scenario: Scenario) -> liveness.Failover:
     """How the agents of a scenario deal with silence."""
     options = scenario.failover
     assert options.heartbeat_s is not None

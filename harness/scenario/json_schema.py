@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, WithJsonSchema
 
-from trunkline.harness.config.options import REQUIRED, Option, model_of, options_of
-from trunkline.harness.scenario.extensions import Extensions, discover, summary
+from trunkline.harness.config.options import REQUIRED, Option, make_model, read_options
+from trunkline.harness.scenario.extensions import Extensions, discover, summarize
 from trunkline.harness.scenario.reader import (
     DEFAULT_SCHEME,
     OVERRIDES,
     SCHEME,
     SCHEMES,
-    merged,
-    named,
+    choose,
+    merge,
 )
 from trunkline.harness.scenario.settings import Basics, TimelineEntry
 from trunkline.harness.scenario.user_code import SUFFIX
@@ -33,23 +33,23 @@ def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
     """The schema, of draft 2020-12."""
     known = extensions or discover()
     options = (
-        *options_of(Basics),
+        *read_options(Basics),
         Option("topology", "topology", None, _topology(known), REQUIRED),
         Option("workload", "workload", None, _workload(known), REQUIRED),
         Option("scheme", "scheme", None, _scheme(known), {}),
         Option("timeline", "timeline", None, list[TimelineEntry], ()),
     )
-    model = model_of("Trunkline scenario", options)
+    model = make_model("Trunkline scenario", options)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 
 
 def _topology(known: Extensions) -> Any:
     return _either(
         {
-            name: model_of(
+            name: make_model(
                 f"topology {name}",
-                (named("builder", name), *options_of(module.build), OVERRIDES),
-                summary(module),
+                (choose("builder", name), *read_options(module.build), OVERRIDES),
+                summarize(module),
             )
             for name, module in known.topologies.items()
         },
@@ -61,10 +61,10 @@ def _topology(known: Extensions) -> Any:
 def _workload(known: Extensions) -> Any:
     return _either(
         {
-            name: model_of(
+            name: make_model(
                 f"workload {name}",
-                (named("kind", name), *options_of(module.build)),
-                summary(module),
+                (choose("kind", name), *read_options(module.build)),
+                summarize(module),
             )
             for name, module in known.workloads.items()
         },
@@ -76,24 +76,24 @@ def _workload(known: Extensions) -> Any:
 def _scheme(known: Extensions) -> Any:
     """One model for each pair and for each name, because all options may be given."""
     models = {
-        name: model_of(f"scheme {name}", (named("name", name), *_options(known, parts)))
+        name: make_model(f"scheme {name}", (choose("name", name), *_options(known, parts)))
         for name, parts in SCHEMES.items()
     }
     for policy, policy_module in known.policies.items():
         for plan, plan_module in known.plans.items():
             options = (
-                named("policy", policy, _default("policy", policy)),
-                named("plan", plan, _default("plan", plan)),
+                choose("policy", policy, _default("policy", policy)),
+                choose("plan", plan, _default("plan", plan)),
                 *_options(known, {"policy": policy, "plan": plan}),
             )
-            text = f"{summary(policy_module)}. {summary(plan_module)}"
-            models[f"{policy} {plan}"] = model_of(f"scheme {policy} {plan}", options, text)
+            text = f"{summarize(policy_module)}. {summarize(plan_module)}"
+            models[f"{policy} {plan}"] = make_model(f"scheme {policy} {plan}", options, text)
     return Union[(Literal[tuple(SCHEMES)], _own("policy"), _own("plan"), *models.values())]
 
 
 def _options(known: Extensions, parts: Mapping[str, Any]) -> tuple[Option, ...]:
     policy, plan = known.policies[parts["policy"]], known.plans[parts["plan"]]
-    return merged(*SCHEME, *options_of(policy.create), *options_of(plan.build))
+    return merge(*SCHEME, *read_options(policy.create), *read_options(plan.build))
 
 
 def _default(key: str, name: str) -> Any:

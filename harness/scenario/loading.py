@@ -49,10 +49,10 @@ __all__ = [
     "ScenarioErrors",
     "Scheme",
     "Stop",
-    "files",
     "json_schema",
     "load",
     "parse",
+    "read_beside",
     "read_file",
     "resolve",
 ]
@@ -103,7 +103,7 @@ def parse(
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
-    read = files(Path(file).parent)
+    read = read_beside(Path(file).parent)
     known = user_code.find(extensions or discover(), source, read)
     scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
@@ -140,14 +140,14 @@ def resolve(scenario: Scenario) -> str:
             "stop": render(scenario.stop, None),
             "failover": render(scenario.failover, None),
             "limits": render(scenario.limits, None),
-            "timeline": timeline_section.plain(scenario.timeline),
+            "timeline": timeline_section.write_entries(scenario.timeline),
             "outputs": render(scenario.outputs, None),
             **({"code": dict(scenario.code)} if scenario.code else {}),
         }
     )
 
 
-def files(folder: Path) -> Read:
+def read_beside(folder: Path) -> Read:
     """Reads what a timeline names, relative to a folder."""
 
     def read(name: str) -> str:

@@ -9,11 +9,11 @@ from trunkline.agents.awareness import measured_rates
 from trunkline.agents.control.driver import Driver
 from trunkline.agents.control.planner import Build, make_request
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.planning.rearrange import builder_keeping
+from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.policies.policy import Policy
 from trunkline.agents.wire.agent_settings import ControllerSettings
 from trunkline.harness.scenario import awareness_section
-from trunkline.harness.scenario.failover_timeouts import patience
+from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 
 
@@ -22,7 +22,7 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
     topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
     return ControllerSettings(
         sites=topology.site_names,
-        rates_mbps=measured_rates.noisy(
+        rates_mbps=measured_rates.add_error(
             topology.rates_mbps(),
             scheme.rate_error_percent / 100,
             random.Random(f"{scenario.seed} estimates"),
@@ -37,9 +37,9 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         time_s=stop.time_s,
         tasks=stop.tasks,
         accuracy_percent=stop.accuracy_percent,
-        failover=patience(scenario),
+        failover=make_failover(scenario),
         follows_measured=scheme.rates == "measured",
-        time_roots=awareness_section.time_roots(scenario),
+        time_roots=awareness_section.count_time_roots(scenario),
         update_s=scheme.update_s,
         update_threshold=scheme.update_rate_percent / 100,
         auxiliary=scheme.auxiliary is not None,
@@ -67,7 +67,7 @@ def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Bu
     rng = random.Random(f"{scenario.seed} default split")
     everybody = make_request(settings, settings.sites, settings.sites, settings.rates_mbps, rng)
     default: Plan = component.module.default(everybody, **component.options)
-    return builder_keeping(default, build), default
+    return keep_split_of(default, build), default
 
 
 def create_driver(scenario: Scenario) -> tuple[Driver, Plan | None]:

@@ -10,17 +10,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from trunkline.agents.planning.chunks import cut
+from trunkline.agents.planning.chunks import cut_model
 from trunkline.harness.config import units
-from trunkline.harness.config.document import MISSING, Document, KeyPath, one_of
+from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
     REQUIRED,
     Option,
     check,
-    model_of,
-    options_of,
-    typed,
-    values_of,
+    make_model,
+    make_type,
+    read_options,
+    read_values,
 )
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
@@ -85,21 +85,21 @@ DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
 """What every topology takes besides its builder's options."""
 
-SCHEME = tuple(option for option in options_of(Scheme) if option.name not in ("policy", "plan"))
+SCHEME = tuple(option for option in read_options(Scheme) if option.name not in ("policy", "plan"))
 """What every scheme takes besides its policy's and plan's options."""
 
 
-def named(key: str, name: str, default: Any = REQUIRED) -> Option:
+def choose(key: str, name: str, default: Any = REQUIRED) -> Option:
     """The option that chooses an extension, once it has been chosen."""
     return Option(key, key, None, Literal[name], default)
 
 
-def merged(*options: Option) -> tuple[Option, ...]:
+def merge(*options: Option) -> tuple[Option, ...]:
     """Of options with the same name the first: one key serves a policy and a plan."""
     return tuple({option.name: option for option in reversed(options)}.values())[::-1]
 
 
-def chosen_of(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+def pick(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
     """Of all values those of these options, by their Python names."""
     return {option.name: values[option.name] for option in options}
 
@@ -134,7 +134,7 @@ class Reader:
             return None
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
-        basics["failover"] = failover_timeouts.derived(basics["failover"], topology, clock)
+        basics["failover"] = failover_timeouts.with_defaults(basics["failover"], topology, clock)
         if not isinstance(basics["stop"], Stop):  # a problem, which need not hide those of the plan
             basics["stop"] = Stop(rounds=1)
         scenario = Scenario(
@@ -152,9 +152,9 @@ class Reader:
 
     def _basics(self) -> dict[str, Any]:
         """Every key of `Basics`; the default where the file is wrong."""
-        options = options_of(Basics)
+        options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
-            self._source.refuse((key,), f"unknown key: {one_of(KEYS, key)}")
+            self._source.refuse((key,), f"unknown key: {list_choices(KEYS, key)}")
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
         stop = {"exit": "all"} if self._runs_programs() else {}
         given = {"name": stem or "scenario", "stop": stop} | self._data
@@ -164,7 +164,7 @@ class Reader:
         for option in options:
             values[option.key] = option.default
             if option.key in given:
-                value = self._read((option.key,), typed(option.annotation), given[option.key])
+                value = self._read((option.key,), make_type(option.annotation), given[option.key])
                 values[option.key] = option.default if value is None else value
         return values
 
@@ -198,7 +198,7 @@ class Reader:
                 self._source.refuse(path, f"allowed is {problem.allowed}")
             if self._source.is_sound("workload"):
                 size = module.model_bytes(**options)
-                cut(size, max(size, 1), tensor_bytes_of(module, options))
+                cut_model(size, max(size, 1), tensor_bytes_of(module, options))
         except ValueError as error:  # of a file of the user's own
             self._source.refuse(("workload",), str(error), value="")
             return None
@@ -211,18 +211,18 @@ class Reader:
         given = self._data.get(section)
         name = given.get(key) if isinstance(given, dict) else None
         if not isinstance(given, dict):
-            allowed = f"{one_of(modules, given)}, or a mapping with {key}: and its options"
+            allowed = f"{list_choices(modules, given)}, or a mapping with {key}: and its options"
             self._source.refuse((section,), allowed)
             return None, None
         if not isinstance(name, str) or name not in modules:
-            self._source.refuse((section, key), one_of(modules, name))
+            self._source.refuse((section, key), list_choices(modules, name))
             extra = (OVERRIDES,) if section == "topology" else ()
             self._check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
-        options = options_of(getattr(modules[name], entry))
+        options = read_options(getattr(modules[name], entry))
         options += (OVERRIDES,) if section == "topology" else ()
-        model = self._read((section,), model_of(name, (named(key, name), *options)), given)
-        return modules[name], None if model is None else values_of(model, options)
+        model = self._read((section,), make_model(name, (choose(key, name), *options)), given)
+        return modules[name], None if model is None else read_values(model, options)
 
     def _check_apart(
         self,
@@ -236,36 +236,42 @@ class Reader:
         A key must be an option of some component, and its value right for one that has it.
         """
         known: dict[str, list[Option]] = {}
-        for option in (*extra, *(each for function in functions for each in options_of(function))):
+        for option in (
+            *extra,
+            *(each for function in functions for each in read_options(function)),
+        ):
             known.setdefault(option.key, []).append(option)
         for key, value in self._data[section].items():
             if key in selectors:
                 continue
             if key not in known:
                 self._source.refuse(
-                    (section, key), f"unknown key: {one_of([*selectors, *known], key)}"
+                    (section, key), f"unknown key: {list_choices([*selectors, *known], key)}"
                 )
             elif all(
-                check(typed(option.annotation, option.dimension), value)[1] for option in known[key]
+                check(make_type(option.annotation, option.dimension), value)[1]
+                for option in known[key]
             ):
                 first = known[key][0]
-                self._read((section, key), typed(first.annotation, first.dimension), value)
+                self._read((section, key), make_type(first.annotation, first.dimension), value)
 
     def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
         """Two components in one mapping: every other key is an option of either, or of both."""
         given = self._data.get("scheme", {})
         if not isinstance(given, dict):
-            allowed = f"{one_of(SCHEMES, given)}, or a mapping with policy:, plan: and options"
+            allowed = (
+                f"{list_choices(SCHEMES, given)}, or a mapping with policy:, plan: and options"
+            )
             self._source.refuse(("scheme",), allowed)
             return None
         if "name" in given:  # a known one has been replaced by what it stands for
-            self._source.refuse(("scheme", "name"), one_of(SCHEMES, given["name"]))
+            self._source.refuse(("scheme", "name"), list_choices(SCHEMES, given["name"]))
             return None
         names = {**DEFAULT_SCHEME, **given}
         choices = {"policy": self._extensions.policies, "plan": self._extensions.plans}
         for key, modules in choices.items():
             if not isinstance(names[key], str) or names[key] not in modules:
-                self._source.refuse(("scheme", key), one_of(modules, names[key]))
+                self._source.refuse(("scheme", key), list_choices(modules, names[key]))
         if not self._source.is_sound("scheme"):
             functions = [module.create for module in choices["policy"].values()]
             functions += [module.build for module in choices["plan"].values()]
@@ -273,20 +279,20 @@ class Reader:
             return None
         policy = self._extensions.policies[names["policy"]]
         plan = self._extensions.plans[names["plan"]]
-        policy_options, plan_options = options_of(policy.create), options_of(plan.build)
-        choice = named("policy", names["policy"]), named("plan", names["plan"])
-        options = merged(*SCHEME, *policy_options, *plan_options)
-        model = self._read(("scheme",), model_of("scheme", (*choice, *options)), names)
+        policy_options, plan_options = read_options(policy.create), read_options(plan.build)
+        choice = choose("policy", names["policy"]), choose("plan", names["plan"])
+        options = merge(*SCHEME, *policy_options, *plan_options)
+        model = self._read(("scheme",), make_model("scheme", (*choice, *options)), names)
         if model is None:
             return None
-        values = values_of(model, options)
+        values = read_values(model, options)
         scheme = Scheme(
-            Component(names["policy"], chosen_of(values, policy_options), policy),
-            Component(names["plan"], chosen_of(values, plan_options), plan),
+            Component(names["policy"], pick(values, policy_options), policy),
+            Component(names["plan"], pick(values, plan_options), plan),
             **{each.name: values[each.name] for each in SCHEME},
         )
-        chosen = awareness_section.derived(scheme)
-        if text := awareness_section.refusal(chosen):
+        chosen = awareness_section.with_defaults(scheme)
+        if text := awareness_section.find_refusal(chosen):
             self._source.refuse(("scheme", "awareness", "probe_chunk"), text)
         self._check_policy(policy.create, chosen.policy.options, sites)
         if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
@@ -314,7 +320,7 @@ class Reader:
         named += [(("clocks", site), site) for site in clocks] if isinstance(clocks, dict) else []
         for path, site in named:
             if sites and isinstance(site, str) and site not in sites:
-                self._source.refuse(path, one_of(sites, site))
+                self._source.refuse(path, list_choices(sites, site))
 
     def _runs_programs(self) -> bool:
         """Whether the workload's kind is one that puts programs in the place of agents."""
@@ -341,7 +347,7 @@ class Reader:
                 placed = module.placed(sites, workload.options)
                 for index, site in enumerate(chosen):
                     if site not in placed:
-                        refuse(("stop", "exit", index), one_of(placed, site))
+                        refuse(("stop", "exit", index), list_choices(placed, site))
         elif isinstance(stop, Stop) and stop.exit is not None:
             refuse(("stop", "exit"), "allowed where sites run programs")
 
@@ -396,7 +402,7 @@ class Reader:
     def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
         algorithm = network.congestion_control
         if algorithm not in CONGESTION_CONTROLS:
-            allowed = one_of(CONGESTION_CONTROLS, algorithm)
+            allowed = list_choices(CONGESTION_CONTROLS, algorithm)
             self._source.refuse(("network", "congestion_control"), allowed)
         for key, value, limits in (
             ("mtu", network.mtu, MTU_BYTES),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.chunks import Cut, cut
+from trunkline.agents.planning.chunks import Cut, cut_model
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
@@ -262,7 +262,7 @@ class Scenario:
     @property
     def cut(self) -> Cut:
         """The model's chunks, in bytes."""
-        return cut(self.model_bytes, self.scheme.chunk_bytes, self.tensor_bytes)
+        return cut_model(self.model_bytes, self.scheme.chunk_bytes, self.tensor_bytes)
 
 
 @dataclass(frozen=True, slots=True)

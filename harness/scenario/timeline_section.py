@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
-from trunkline.harness.config.options import check, typed
+from trunkline.harness.config.options import check, make_type
 from trunkline.harness.faults.fault_syntax import Read, parse, write
 from trunkline.harness.faults.fault_types import (
     CONTROLLER,
@@ -36,13 +36,13 @@ def read(
     found = (_entry(source, index, topology, run_s, files) for index in range(len(given)))
     entries = tuple(found)
     for index, entry in enumerate(entries):
-        refusal = not_with_programs(entry.fault) if programs and entry else None
+        refusal = refuse_with_programs(entry.fault) if programs and entry else None
         if refusal:
             source.refuse(("timeline", index, "do"), refusal)
     return tuple(entry for entry in entries if entry is not None)
 
 
-def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
+def write_entries(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
     """The entries as data of a file; traces are written out."""
     return [
         {"at": units.render(entry.at_s, units.TIME_S), "do": write(entry.fault)}
@@ -50,7 +50,7 @@ def plain(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
     ]
 
 
-def not_with_programs(fault: Fault) -> str | None:
+def refuse_with_programs(fault: Fault) -> str | None:
     """Why a fault cannot happen to programs, None if it can."""
     match fault:
         case Kill() | Restart() | Churn(kills_s=float()):
@@ -66,7 +66,7 @@ def _entry(
     source: Document, index: int, topology: Topology | None, run_s: float, files: Read
 ) -> Entry | None:
     path: KeyPath = ("timeline", index)
-    line, refusals = check(typed(TimelineEntry), source.get(path))
+    line, refusals = check(make_type(TimelineEntry), source.get(path))
     for refusal in refusals:
         source.refuse((*path, *refusal.path), refusal.text)
     if line is None:

@@ -29,7 +29,7 @@ import numpy as np
 from trunkline.agents.planning.plan import Plan, PlanError
 from trunkline.agents.policies.policy import Policy, Release, Start
 from trunkline.harness.config.document import Document, ScenarioErrors
-from trunkline.harness.config.options import model_of, options_of
+from trunkline.harness.config.options import make_model, read_options
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
@@ -151,8 +151,8 @@ def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
         allowed = f"allowed for {place.entry} is the form {place.form}, options after the *"
         raise UserFileError(allowed)
     try:
-        options = options_of(function)
-        model_of(place.entry, options)
+        options = read_options(function)
+        make_model(place.entry, options)
     except Exception as reason:
         text = f"an option of {place.entry} has no type that a file can have: {reason}"
         raise UserFileError(text) from None

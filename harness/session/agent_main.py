@@ -36,7 +36,7 @@ from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.harness.network.interface import Network
 from trunkline.harness.record.events import BACKUP, CONTROLLER
 from trunkline.harness.scenario import awareness_section, planning
-from trunkline.harness.scenario.failover_timeouts import patience
+from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.loading import Scenario
 
 
@@ -108,13 +108,13 @@ class Body:
             scenario.stop.rounds,
             tuple(peers),
             tuple(controllers),
-            patience(self.scenario),
+            make_failover(self.scenario),
             self.first_iteration,
             self.lives,
             scenario.scheme.discipline,
             self.last_tasks,
-            awareness_section.probing(scenario),
-            awareness_section.clock(scenario, site),
+            awareness_section.make_probing(scenario),
+            awareness_section.clock_of(scenario, site),
             scenario.scheme.bounds,
             scenario.tensor_bytes,
         )
@@ -142,7 +142,7 @@ class Body:
         clock = child.clock(self.scenario.clock)
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._control(CONTROLLER)})
         make = partial(self._make, clock, child.log, 1)
-        backup = Backup(make, caller, patience(self.scenario), clock.now_ns, self.last_tasks)
+        backup = Backup(make, caller, make_failover(self.scenario), clock.now_ns, self.last_tasks)
         child.on_stop(backup.stop)
         async with self._serving(listener, gate, self._followers(), backup.accepted):
             await backup.run()
@@ -153,7 +153,7 @@ class Body:
             planning.controller_settings(scenario),
             rank=rank,
             last_tasks=last_tasks,
-            clock=awareness_section.clock(scenario, self.where(BACKUP if rank else CONTROLLER)),
+            clock=awareness_section.clock_of(scenario, self.where(BACKUP if rank else CONTROLLER)),
         )
         if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
             links = [[*link, rate] for link, rate in settings.rates_mbps.items()]
@@ -183,7 +183,7 @@ class Body:
         def refused(reason: str, count: int) -> None:
             child.log("caller_refused", reason=reason, count=count)
 
-        hello_s = patience(self.scenario).timeout_s
+        hello_s = make_failover(self.scenario).timeout_s
         return Gate(self.identity, child.name, time.monotonic_ns(), hello_s, refused)
 
     @contextlib.asynccontextmanager

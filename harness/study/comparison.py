@@ -51,7 +51,7 @@ class Interval:
     high: float = np.nan
 
 
-def interval(values: Sequence[float]) -> Interval:
+def confidence_interval(values: Sequence[float]) -> Interval:
     """Mean and 95 % t interval; no bounds for fewer than two values."""
     known = np.array([value for value in values if not np.isnan(value)])
     if not known.size:
@@ -66,11 +66,11 @@ def ratio(values: Mapping[int, float], baseline: Mapping[int, float]) -> Interva
     """Geometric mean of value over baseline at the same seed, with its interval."""
     both = [seed for seed in values if seed in baseline]
     positive = [seed for seed in both if values[seed] > 0 and baseline[seed] > 0]
-    found = interval([float(np.log(values[seed] / baseline[seed])) for seed in positive])
+    found = confidence_interval([float(np.log(values[seed] / baseline[seed])) for seed in positive])
     return Interval(*(float(np.exp(each)) for each in (found.mean, found.low, found.high)))
 
 
-def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """One row per cell, in the order of the trials.
 
     Columns: the keys; `trials` and how many of them had each verdict; the mean of every number
@@ -86,8 +86,8 @@ def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         row["trials"] = len(group)
         row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
         for column in numbers:
-            row |= _columns(column, interval([float(value) for value in passed[column]]))
-        first = next((v for v in groups if _same(v[1:], values[1:])), values)
+            row |= _columns(column, confidence_interval([float(value) for value in passed[column]]))
+        first = next((v for v in groups if _is_same(v[1:], values[1:])), values)
         against = groups[first][groups[first]["verdict"] == "pass"]
         for column in METRICS:
             if keys and column in numbers:
@@ -97,9 +97,9 @@ def summary(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
+def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     """The summary for a terminal."""
-    heads, rows = texts(cells, keys)
+    heads, rows = write_texts(cells, keys)
     shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
     for title in heads[len(keys) + 1 :]:
         shown.add_column(title, justify="right")
@@ -108,18 +108,18 @@ def table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     return shown
 
 
-def texts(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def write_texts(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The summary as titles, and a row per cell: the keys, the trials, what was measured.
 
     What is nowhere known, or the same everywhere, is left out.
     """
-    columns = list(_shown(cells, keys))
-    named = zip(cells.to_dict("records"), key_texts(cells, keys), strict=True)
+    columns = list(_columns_shown(cells, keys))
+    named = zip(cells.to_dict("records"), write_keys(cells, keys), strict=True)
     rows = [[*names, _verdicts(row), *(text(row) for _, text in columns)] for row, names in named]
     return [*keys, "trials", *(title for title, _ in columns)], rows
 
 
-def shortened(texts: Sequence[str]) -> dict[str, str]:
+def shorten(texts: Sequence[str]) -> dict[str, str]:
     """Each of several long texts without the words that all of them begin and end with.
 
     Mappings and lists stay as they are.
@@ -138,19 +138,19 @@ def shortened(texts: Sequence[str]) -> dict[str, str]:
     }
 
 
-def key_texts(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
+def write_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
     """For each cell what a table says of its keys."""
     columns = [list(map(str, cells[key])) for key in keys]
-    shown = [[shortened(column)[text] for text in column] for column in columns]
+    shown = [[shorten(column)[text] for text in column] for column in columns]
     return [list(row) for row in zip(*shown, strict=True)] or [[] for _ in range(len(cells))]
 
 
-def worst(trials: pd.DataFrame) -> str:
+def find_worst(trials: pd.DataFrame) -> str:
     """The worst verdict of all trials."""
     return max(map(str, trials["verdict"]), key=VERDICTS.index)
 
 
-def problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
+def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     """A line for every trial that did not pass: which, how it ended, why or where to look."""
     for row in trials[trials["verdict"] != "pass"].to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)
@@ -168,7 +168,7 @@ def _cells(
         yield tuple(map(str, values)), group
 
 
-def _same(some: Sequence[str], others: Sequence[str]) -> bool:
+def _is_same(some: Sequence[str], others: Sequence[str]) -> bool:
     return all(a == b or NONE in (a, b) for a, b in zip(some, others, strict=True))
 
 
@@ -190,18 +190,18 @@ def _verdicts(row: Mapping[Any, Any]) -> str:
 Text = Callable[[Mapping[Any, Any]], str]
 
 
-def _shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
+def _columns_shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
     """Title and text of each column of numbers that says something."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
     columns: list[tuple[str, str, Text]] = [
-        ("task_s", "task time, s", spread("task_s")),
+        ("task_s", "task time, s", write_spread("task_s")),
         ("estimate_s", "estimate + latency, s", _expected),
         ("bound_s", "bound, s", lambda row: _short(row["bound_s"])),
-        ("rounds", "rounds per worker", spread("rounds")),
+        ("rounds", "rounds per worker", write_spread("rounds")),
         ("bytes_sent", "sent, MB", lambda row: _short(row["bytes_sent"] / 1e6)),
         ("abandoned", "abandoned", lambda row: _short(row["abandoned"])),
-        ("accuracy_percent", "accuracy, %", spread("accuracy_percent")),
-        ("accuracy_percent", "until the stop, s", spread("window_s")),
+        ("accuracy_percent", "accuracy, %", write_spread("accuracy_percent")),
+        ("accuracy_percent", "until the stop, s", write_spread("window_s")),
     ]
     for column, title, text in columns:
         if column not in cells or not cells[column].notna().any():
@@ -210,10 +210,10 @@ def _shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text
             continue
         yield title, text
         if several and title.startswith(("task", "rounds", "until")):
-            yield "ratio", paired_ratio({"until the stop, s": "window_s"}.get(title, column))
+            yield "ratio", write_paired_ratio({"until the stop, s": "window_s"}.get(title, column))
 
 
-def spread(column: str) -> Text:
+def write_spread(column: str) -> Text:
     """A function that shows a cell's mean of this column and half its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
@@ -224,7 +224,7 @@ def spread(column: str) -> Text:
     return text
 
 
-def paired_ratio(column: str) -> Text:
+def write_paired_ratio(column: str) -> Text:
     """A function that shows a cell's ratio of this metric with its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:

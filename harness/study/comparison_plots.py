@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from trunkline.harness.report.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
-from trunkline.harness.study.comparison import shortened
+from trunkline.harness.study.comparison import shorten
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
 MARKERS = "osD^v<>pPX*"
@@ -148,7 +148,7 @@ def _names(places: Sequence[str]) -> list[str]:
 
     `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
     """
-    places = list(shortened(places).values())
+    places = list(shorten(places).values())
     inner = [text[1:-1] if text.startswith("{") else text for text in places]
     begun = {text.partition(": ")[0] for text in inner}
     if len(begun) == 1 and all(text.startswith("{") for text in places):

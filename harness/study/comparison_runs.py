@@ -41,9 +41,9 @@ from trunkline.harness.study.grid import (
     Axis,
     Cell,
     GridError,
-    cells,
-    cells_beside,
+    combine,
     is_shared,
+    list_beside,
     refuse_conflicts,
 )
 
@@ -102,8 +102,8 @@ def plan(
         if names.count(name) > 1:
             raise GridError(f"{file}: allowed beside each other are files of different names")
     shared = tuple(each for each in overrides if is_shared(each))
-    grids = [cells(axes, names[0] if beside else None)]
-    grids += [cells_beside(axes, name) for name in names[1:]]
+    grids = [combine(axes, names[0] if beside else None)]
+    grids += [list_beside(axes, name) for name in names[1:]]
     refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
     planned: list[tuple[Trial, Scenario]] = []
@@ -137,7 +137,7 @@ def plan(
     )
 
 
-def finished(asked: Comparison, folder: Path) -> dict[str, Path]:
+def find_finished(asked: Comparison, folder: Path) -> dict[str, Path]:
     """Identity -> run folder of those trials that need not be run again.
 
     A run whose log is not what it was when it ended is none of them.
@@ -161,8 +161,8 @@ def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) 
     """
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
-    with _alone(folder):
-        there = finished(asked, folder)
+    with _lock(folder):
+        there = find_finished(asked, folder)
         for run_dir in there.values():
             _judge_again(run_dir)
         missing = {t.job.identity: t.job for t in asked.trials if t.job.identity not in there}
@@ -194,7 +194,7 @@ def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) 
 def _job(
     scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
 ) -> Job:
-    identity = provenance.of_run(scenario)
+    identity = provenance.identify_run(scenario)
     end = f"-seed{scenario.seed}-{identity[:8]}"
     words = "-".join(value for _, value in cell.values) or scenario.name
     start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
@@ -222,7 +222,7 @@ def _with_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Itera
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Keep other comparisons out of the folder."""
     with (folder / ".lock").open("w") as lock:
         try:
@@ -273,12 +273,12 @@ def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
 def _write_tables(
     asked: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    there = finished(asked, output.path)
+    there = find_finished(asked, output.path)
     rows = [_row(each, there.get(each.job.identity), errors, output.path) for each in asked.trials]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
-    summary = comparison.summary(trials, asked.keys)
+    summary = comparison.summarize(trials, asked.keys)
     output.write_table("trials", trials)
     output.write_table("cells", summary)
     return trials, summary
@@ -315,8 +315,10 @@ def _write_page(
     folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
     folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
     if folders:
-        problems = list(comparison.problems(trials, asked.keys))
-        outputs.compare(folders, page_file, (*comparison.texts(summary, asked.keys), problems))
+        problems = list(comparison.list_problems(trials, asked.keys))
+        outputs.compare(
+            folders, page_file, (*comparison.write_texts(summary, asked.keys), problems)
+        )
 
 
 def _write_figures(

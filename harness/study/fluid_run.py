@@ -35,7 +35,7 @@ class Expectation:
     window_s: float
 
 
-def of(scenario: Scenario) -> Expectation | None:
+def predict(scenario: Scenario) -> Expectation | None:
     """The fluid model's run; None where it knows nothing of what happens.
 
     That is with faults, or where only the accuracy ends the run, or where sites run programs or a

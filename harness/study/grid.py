@@ -60,7 +60,7 @@ class Cell:
         return " ".join(f"{key}={text}" for key, text in self.values) or "as it is"
 
 
-def axis(option: str) -> Axis:
+def read_axis(option: str) -> Axis:
     """Read one `--vary`. Raises GridError."""
     where = f"--vary {option}"
     key, equals, text = option.partition("=")
@@ -82,9 +82,9 @@ def axis(option: str) -> Axis:
     return Axis(key, values)
 
 
-def axes(options: Sequence[str]) -> tuple[Axis, ...]:
+def read_axes(options: Sequence[str]) -> tuple[Axis, ...]:
     """Read every `--vary` of a command line. Raises GridError."""
-    found = tuple(map(axis, options))
+    found = tuple(map(read_axis, options))
     keys = [each.key for each in found]
     for key in keys:
         if keys.count(key) > 1:
@@ -92,7 +92,7 @@ def axes(options: Sequence[str]) -> tuple[Axis, ...]:
     return found
 
 
-def cells(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
+def combine(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
     """Every combination of the axes' values, the last axis changing fastest.
 
     `name` tells the scenario from others beside it, where no axis does.
@@ -104,7 +104,7 @@ def cells(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
     )
 
 
-def cells_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
+def list_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
     """The cells of a scenario of that name beside the grid.
 
     Its name stands for the value of the first axis that is not shared.

@@ -19,7 +19,7 @@ METRICS = ("task_s", "rounds", "window_s")
 """What the fluid model knows, as columns of a comparison's trials."""
 
 
-def fluid(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
+def predict(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
     """Every trial in the fluid model: a table like that of the measured trials.
 
     `on_progress` gets how many are done. What the model does not know is NaN.
@@ -32,7 +32,7 @@ def fluid(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -
     return pd.DataFrame(rows)
 
 
-def table(
+def draw_table(
     measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
 ) -> Table:
     """Cells of both side by side where known: the metric, and its ratio to the first cell's."""
@@ -43,9 +43,12 @@ def table(
         shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
         shown.add_column("ratio", justify="right")
     records = (cells.to_dict("records") for cells in sides.values())
-    for texts, *rows in zip(comparison.key_texts(fluid, keys), *records, strict=True):
+    for texts, *rows in zip(comparison.write_keys(fluid, keys), *records, strict=True):
         for row in rows:
-            texts += [comparison.spread(metric)(row), comparison.paired_ratio(metric)(row)]
+            texts += [
+                comparison.write_spread(metric)(row),
+                comparison.write_paired_ratio(metric)(row),
+            ]
         shown.add_row(*(text.replace("[", r"\[") for text in texts))
     return shown
 
@@ -70,7 +73,7 @@ def is_known(fluid: pd.DataFrame, metric: str) -> bool:
 
 def _expected(trial: Trial) -> dict[str, Any]:
     job = trial.job
-    found = fluid_run.of(parse(job.text, job.file, job.overrides, job.seed))
+    found = fluid_run.predict(parse(job.text, job.file, job.overrides, job.seed))
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
     row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
     return row | {"verdict": "pass", "run": "", "error": ""}

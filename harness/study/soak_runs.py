@@ -63,7 +63,7 @@ class Soak:
     def job(self, seed: int) -> Job:
         """The run with this seed."""
         scenario = parse(self.text, self.file, self.overrides, seed)
-        identity = provenance.of_run(scenario)
+        identity = provenance.identify_run(scenario)
         return Job(scenario.name, self.file, self.text, self.overrides, seed, identity)
 
 
@@ -122,7 +122,7 @@ def run(
     return pd.DataFrame(rows), failed[0] if failed else None
 
 
-def written_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
+def write_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
     """The faults of a run one by one, with their times, in place of those that caused them."""
     with (run_dir / "events.jsonl").open(encoding="utf-8") as lines:
         history = History.of(event_reading.read(lines))
@@ -135,7 +135,7 @@ def written_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def shrunk(
+def shrink(
     entries: Sequence[Entry], fails: Callable[[Sequence[Entry]], bool], tries: int
 ) -> tuple[Entry, ...]:
     """As few of the entries as still fail, found in at most so many tries.
@@ -161,7 +161,7 @@ def shrunk(
     return kept
 
 
-def minimal(
+def minimize(
     asked: Soak,
     seed: int,
     entries: Sequence[Entry],
@@ -184,10 +184,10 @@ def minimal(
 
     if not fails(entries):
         return None
-    return replace(scenario, timeline=shrunk(entries, fails, tries))
+    return replace(scenario, timeline=shrink(entries, fails, tries))
 
 
-def totals(rows: pd.DataFrame) -> dict[str, int]:
+def add_up(rows: pd.DataFrame) -> dict[str, int]:
     """How often everything happened in all runs together."""
     columns = [name for name in rows if name not in ("seed", "outcome", "error")]
     sums = {str(name): int(rows[name].sum()) for name in columns}
@@ -200,7 +200,7 @@ def _outcome(scenario: Scenario, folder: Path) -> str:
     text = resolve(scenario)
     output.write_text(TRIED, text)
     file = str(output.path / TRIED)
-    identity = provenance.of_run(scenario)
+    identity = provenance.identify_run(scenario)
     job = Job(scenario.name, file, text, (), scenario.seed, identity)
     results: list[Finished] = []
     run_pool.run([job], folder / "runs", 1, results.append, lambda _: None)

@@ -32,6 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.runs.remote import client
 
     host = terminal.remote_host(arguments.host, arguments)
-    with terminal.followed(arguments.quiet) as (show, tell):
+    with terminal.follow(arguments.quiet) as (show, tell):
         result = client.attach(host, arguments.run, Path(arguments.runs), show, tell)
     return terminal.show_result(result, arguments.quiet)

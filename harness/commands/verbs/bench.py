@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
         return terminal.EXIT_CODES[found.verdict.outcome]
     console = terminal.console()
     console.print(_table(found.readings))
-    for program in foreign.missing() if with_foreign else ():
+    for program in foreign.find_missing() if with_foreign else ():
         console.print(f"{program} is not installed: its measurements are left out")
-    for line in (*judge.not_judged(found.readings), *found.verdict.problems):
+    for line in (*judge.list_unjudged(found.readings), *found.verdict.problems):
         console.print(line, markup=False)
     console.print(f"verdict  {found.verdict.outcome}")
     console.print(f"results  {folder.path}", markup=False, soft_wrap=True)
@@ -93,7 +93,7 @@ def _table(readings: tuple[Reading, ...]) -> Table:
     """A line for each quantity: its worst link."""
     from rich.table import Table
 
-    from trunkline.harness.measure.judge import QUANTITIES, worst
+    from trunkline.harness.measure.judge import QUANTITIES, find_worst
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("quantity", "verdict"):
@@ -105,7 +105,7 @@ def _table(readings: tuple[Reading, ...]) -> Table:
     for name in QUANTITIES:
         rows = [row for row in readings if row.quantity == name]
         judged = [row for row in rows if row.outcome]
-        row = worst(judged)
+        row = find_worst(judged)
         if row is None or row.expected is None or row.measured is None:
             if rows:
                 left = str(len(rows) - len(judged))

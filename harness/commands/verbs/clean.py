@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             left.remove()
             print(f"removed {left}")
         except (OSError, NetworkError) as error:
-            terminal.complain(f"{left} could not be removed: {error}")
+            terminal.print_error(f"{left} could not be removed: {error}")
             code = terminal.INTERNAL_ERROR
     if not found:
         print("nothing is left over")

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         asked = comparison_runs.plan(
             arguments.file,
-            grid.axes(arguments.vary),
+            grid.read_axes(arguments.vary),
             arguments.trials,
             arguments.set,
             arguments.seed,
@@ -98,15 +98,15 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
     """Print what came of a comparison; returns the exit code of its worst trial."""
     from trunkline.harness.study import comparison, comparison_runs
 
-    verdict = comparison.worst(trials)
+    verdict = comparison.find_worst(trials)
     if quiet:
         print(f"{verdict}  {folder}")
     else:
         console = terminal.console()
-        console.print(comparison.table(comparison.summary(trials, asked.keys), asked.keys))
+        console.print(comparison.draw_table(comparison.summarize(trials, asked.keys), asked.keys))
         for name in asked.elsewhere:
             console.print(f"{name} runs on another network", markup=False)
-        for text in comparison.problems(trials, asked.keys):
+        for text in comparison.list_problems(trials, asked.keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
@@ -134,7 +134,7 @@ def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) ->
 def _list(asked: Comparison, folder: Path) -> int:
     from trunkline.harness.study import comparison_runs
 
-    there = comparison_runs.finished(asked, folder)
+    there = comparison_runs.find_finished(asked, folder)
     for trial in asked.trials:
         state = "done" if trial.job.identity in there else "to do"
         print(f"{state:5}  {trial.cell}  seed {trial.job.seed}")

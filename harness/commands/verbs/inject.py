@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if said["done"]:
         print(f"{said['text']}done at {said['t_s']:.3f} s")
         return 0
-    terminal.complain(said["text"] or "it was done, and did not end well")
+    terminal.print_error(said["text"] or "it was done, and did not end well")
     return terminal.INTERNAL_ERROR if said["text"] == control_socket.OVER else terminal.BAD_USAGE
 
 

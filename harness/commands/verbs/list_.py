@@ -34,16 +34,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     what = arguments.what
     if what == "runs":
-        lines = list(overview.runs(Path(arguments.runs)))
+        lines = list(overview.list_runs(Path(arguments.runs)))
     elif what == "scenarios":
-        lines = list(overview.scenarios(_scenario_folder()))
+        lines = list(overview.list_scenarios(_scenario_folder()))
     elif what in EXTENSIONS:
-        lines = list(overview.extensions(what))
+        lines = list(overview.list_extensions(what))
     else:
-        lines = list(overview.schemes() if what == "schemes" else overview.faults())
+        lines = list(overview.list_schemes() if what == "schemes" else overview.list_faults())
     if not lines:
         where = f" in {arguments.runs}" if what == "runs" else ""
-        terminal.complain(f"there are no {what}{where}")
+        terminal.print_error(f"there are no {what}{where}")
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         print(f"{name:{width}}  {text}".rstrip())

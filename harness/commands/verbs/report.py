@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import outputs
 
     folders = [_folder(name, Path(arguments.runs)) for name in arguments.run]
-    for folder in filter(overview.goes_on, folders):
+    for folder in filter(overview.is_running, folders):
         raise terminal.UsageError(f"{folder}: this run goes on: allowed is one that has ended")
     if len(folders) > 1:
         if arguments.width:

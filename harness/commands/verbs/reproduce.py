@@ -93,8 +93,8 @@ def _planned(figure: Figure, arguments: argparse.Namespace) -> Comparison:
 
     file = SCENARIOS / figure.scenario
     try:
-        axes = {axis.key: axis for axis in grid.axes(figure.vary)}
-        axes |= {axis.key: axis for axis in grid.axes(arguments.vary)}
+        axes = {axis.key: axis for axis in grid.read_axes(figure.vary)}
+        axes |= {axis.key: axis for axis in grid.read_axes(arguments.vary)}
         return comparison_runs.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
@@ -111,9 +111,9 @@ def _reproduce(
     if not arguments.fluid:
         trials = comparing.carry_out(asked, folder, arguments)
         code = comparing.show(asked, trials, folder, arguments.quiet)
-        measured = comparison.summary(trials, asked.keys)
+        measured = comparison.summarize(trials, asked.keys)
     model = _fluid(asked, arguments)
-    cells = comparison.summary(model, asked.keys)
+    cells = comparison.summarize(model, asked.keys)
     output = run_folder.RunFolder(folder)
     output.write_table("fluid", model)
     if measured is not None:
@@ -127,7 +127,7 @@ def _reproduce(
         console.print(f"claim  {figure.claim}", markup=False)
         if not reproduction.is_known(cells, figure.metric):
             console.print("fluid  not known: the model has no faults", markup=False)
-        console.print(reproduction.table(measured, cells, asked.keys, figure.metric))
+        console.print(reproduction.draw_table(measured, cells, asked.keys, figure.metric))
     return code
 
 
@@ -141,4 +141,4 @@ def _fluid(asked: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
         def on_progress(done: int) -> None:
             show(done / total, f"{done} of {total} trials done in the fluid model")
 
-        return reproduction.fluid(asked, arguments.jobs, on_progress)
+        return reproduction.predict(asked, arguments.jobs, on_progress)

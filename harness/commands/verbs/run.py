@@ -58,7 +58,7 @@ def _here(
 ) -> RunResult:
     from trunkline.harness.runs import runner
 
-    with terminal.followed(arguments.quiet) as (show, _):
+    with terminal.follow(arguments.quiet) as (show, _):
         return runner.run(scenario, source, runs_dir, lambda now: show(scenario, now))
 
 
@@ -78,5 +78,5 @@ def _there(
     from trunkline.harness.runs.remote import client
 
     host = terminal.remote_host(arguments.on, arguments)
-    with terminal.followed(arguments.quiet) as (show, tell):
+    with terminal.follow(arguments.quiet) as (show, tell):
         return client.run(host, scenario, source, runs_dir, show, tell)

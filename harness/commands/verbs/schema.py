@@ -37,11 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     match arguments.page:
         case "keys":
-            print(reference.keys(discover()), end="")
+            print(reference.write_keys(discover()), end="")
         case "commands":
-            print(reference.commands(main.parser()), end="")
+            print(reference.write_commands(main.parser()), end="")
         case "tables":
-            print(columns.document(), end="")
+            print(columns.write_page(), end="")
         case _:
             import json
 

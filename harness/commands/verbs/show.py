@@ -40,9 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     console = terminal.console()
     for table in (
-        overview.facts(scenario),
-        overview.sites(scenario.topology),
-        overview.links(scenario.topology),
+        overview.describe_scenario(scenario),
+        overview.list_sites(scenario.topology),
+        overview.list_links(scenario.topology),
     ):
         console.print(table)
     return 0

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
 
         rows, failed = soak_runs.run(asked, folder, arguments.jobs, on_progress)
-    for name, value in soak_runs.totals(rows).items():
+    for name, value in soak_runs.add_up(rows).items():
         print(f"{name:>18}  {value}")
     if failed is None:
         passed = bool((rows["outcome"] == "pass").all())
@@ -75,7 +75,7 @@ def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> 
     from trunkline.harness.scenario.loading import resolve
     from trunkline.harness.study import soak_runs
 
-    entries = soak_runs.written_out(run_dir, asked.scenario.topology)
+    entries = soak_runs.write_out(run_dir, asked.scenario.topology)
     path = folder / "failing.yaml"
 
     def keep(failing: Scenario) -> None:
@@ -84,5 +84,5 @@ def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> 
         print(f"{count} of its {len(entries)} faults are enough: {path}", flush=True)
 
     print(f"it had {len(entries)} faults; looking for those that matter", flush=True)
-    if soak_runs.minimal(asked, seed, entries, folder, tries, keep) is None:
+    if soak_runs.minimize(asked, seed, entries, folder, tries, keep) is None:
         print(f"with its {len(entries)} faults written out one by one it passes")

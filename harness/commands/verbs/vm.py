@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     scenario = load(arguments.file, arguments.set, arguments.seed)
     host = virtual_machine.host(scenario)
-    with terminal.followed(arguments.quiet) as (show, tell):
+    with terminal.follow(arguments.quiet) as (show, tell):
         result = client.run(host, scenario, Path(arguments.file), Path(arguments.runs), show, tell)
     return terminal.show_result(result, arguments.quiet)
 

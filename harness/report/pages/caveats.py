@@ -36,7 +36,7 @@ def warning(
 def marks(story: Story, clocks: Collection[str]) -> str:
     """What stands behind a run's name; `clocks` are those of all runs."""
     found: list[str] = [story.verdict.outcome] * (story.verdict.outcome != "pass")
-    found += ["by hand"] * bool(manual_actions.done(story.history))
+    found += ["by hand"] * bool(manual_actions.list_actions(story.history))
     found += ["real clock"] * (story.scenario.clock == "real" and len(clocks) > 1)
     return f" ({', '.join(found)})" if found else ""
 
@@ -46,7 +46,7 @@ def _lines(
 ) -> Iterator[str]:
     first, *_ = givens.values()
     for number, story in enumerate(stories.values(), 1):
-        if hand := manual_actions.told(story.history):
+        if hand := manual_actions.describe_actions(story.history):
             yield f"Run {number}: by hand: {hand}"
         for problem in story.verdict.problems:
             yield f"Run {number}: {story.verdict.outcome}: {problem}"

@@ -155,13 +155,13 @@ def short(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
 
 
-def fitted(text: str, width: float) -> str:
+def fit(text: str, width: float) -> str:
     """A text that is no wider."""
     letters = max(2, int(width / LETTER))
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
-def merged(
+def merge(
     spans: Iterable[tuple[float, float]], gap: float, least: float
 ) -> list[tuple[float, float]]:
     """The spans in order, those less than `gap` apart as one, none shorter than `least`."""

@@ -87,7 +87,7 @@ def _names(
             break
     clocks = {story.scenario.clock for story in stories}
     return [
-        f"{number}: {charts.fitted(text, 280)}{caveats.marks(story, clocks)}"
+        f"{number}: {charts.fit(text, 280)}{caveats.marks(story, clocks)}"
         for number, (text, story) in enumerate(zip(shown, stories, strict=True), 1)
     ]
 
@@ -118,8 +118,8 @@ def _row(story: Story, unlike: Sequence[str], mean_s: float, base_s: float) -> l
     kind = f"{scheme.policy.kind}, {scheme.plan.kind}"
     what: list[Child] = [
         frame.mark(story.verdict.outcome),
-        manual_actions.ended(story.history),
-        str(len(manual_actions.done(story.history)) or ""),
+        manual_actions.describe_end(story.history),
+        str(len(manual_actions.list_actions(story.history)) or ""),
         ", ".join(unlike),
         story.scenario.workload.kind if programs else kind,
     ]

@@ -91,7 +91,7 @@ def _unlike(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
 
 def _shortened(value: str) -> str:
     """A value that fits, or its beginning and a word that only equal ones share."""
-    fitted = charts.fitted(value, 200)
+    fitted = charts.fit(value, 200)
     return fitted if fitted == value else f"{fitted} #{_word(value)}"
 
 

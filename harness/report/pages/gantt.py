@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trunkline.harness.record.history import Disturbance, History, phases
 from trunkline.harness.report import activity
-from trunkline.harness.report.fault_layout import Lane, lanes, span_s
+from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -51,7 +51,7 @@ PATTERNS = tag(
 def gantt(history: History, sites: Sequence[str], clock: str) -> Html:
     """The whole run, as a figure."""
     window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
-    shown = lanes(history.faults, window_s)
+    shown = lay_out(history.faults, window_s)
     many = len(shown) > MOST_NAMED
     named = [lane for lane in shown if lane.number < MOST_LANES and not many]
     strip = LANE * (2 + max((lane.number for lane in named), default=-2))
@@ -108,7 +108,7 @@ def _drawn(
     for start_s, end_s, y, height in bars:
         spans[y, height].append((x(start_s), x(end_s)))
     for (y, height), of_row in sorted(spans.items()):
-        for start, end in charts.merged(of_row, gap, 0.3):
+        for start, end in charts.merge(of_row, gap, 0.3):
             yield start, top + (y + 0.5) * row, end - start, height * row
 
 
@@ -118,9 +118,9 @@ def _bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -
         (x(min(start_s, x.high)), x(min(end_s, x.high)))
         for fault in faults
         if fault.started.targets
-        for start_s, end_s in [span_s(fault, (x.low, x.high))]
+        for start_s, end_s in [clip_s(fault, (x.low, x.high))]
     ]
-    shown = charts.merged(spans, 0.01, 0.5)
+    shown = charts.merge(spans, 0.01, 0.5)
     return charts.bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
 
 
@@ -131,7 +131,7 @@ def _in_rows(
     spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     ranks = {site: rank for rank, site in enumerate(sites)}
     for fault in faults:
-        start_s, end_s = span_s(fault, (x.low, x.high))
+        start_s, end_s = clip_s(fault, (x.low, x.high))
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
         kind = fault.started.verb if fault.started.verb in HATCHES else "link"
         for site in sorted(names & ranks.keys(), key=ranks.__getitem__):
@@ -139,7 +139,7 @@ def _in_rows(
     lines, found = [], []
     for (kind, rank), of_row in sorted(spans.items()):
         y = top + (rank + 0.08) * row
-        for start, end in charts.merged(of_row, 0.5, 0.5):
+        for start, end in charts.merge(of_row, 0.5, 0.5):
             if kind == "link":
                 lines.append((start, y, end - start, 1.8))
             else:

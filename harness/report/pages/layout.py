@@ -26,7 +26,7 @@ ROUNDS = 200
 Place = tuple[float, float]
 
 
-def places(
+def place_sites(
     topology: Topology, width: float, height: float, least: float
 ) -> tuple[list[Place], bool]:
     """Every site's place within a width and a height, at least about `least` apart.
@@ -36,12 +36,10 @@ def places(
     delays_ms = _delays_ms(topology)
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
     if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
-        found, spreads = _scaled(delays_ms)
+        found, spreads = _scale(delays_ms)
         if spreads[1] > FLAT * spreads[0]:
-            return _rounded(
-                _fitted(_parted(_fitted(found, width, height), least), width, height)
-            ), True
-    return _rounded(_circle(len(delays_ms), width, height)), False
+            return _round(_fit(_part(_fit(found, width, height), least), width, height)), True
+    return _round(_circle(len(delays_ms), width, height)), False
 
 
 def _delays_ms(topology: Topology) -> NDArray[np.float64]:
@@ -57,7 +55,7 @@ def _delays_ms(topology: Topology) -> NDArray[np.float64]:
     return both
 
 
-def _scaled(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequence[float]]:
+def _scale(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequence[float]]:
     """Points on a plane with about these distances, the widest axis first, and both spreads."""
     count = len(distances)
     centre = np.eye(count) - 1.0 / count
@@ -70,7 +68,7 @@ def _scaled(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequen
     return points, [float(value) for value in values[order]]
 
 
-def _fitted(points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float64]:
+def _fit(points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float64]:
     """As large as fits, its middle in the middle."""
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.maximum(high - low, 1e-9)
@@ -80,7 +78,7 @@ def _fitted(points: NDArray[np.float64], width: float, height: float) -> NDArray
     return fitted
 
 
-def _parted(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+def _part(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """Push apart what is too near, in the order of the sites."""
     points = points.copy()
     for _ in range(ROUNDS):
@@ -112,5 +110,5 @@ def _circle(count: int, width: float, height: float) -> NDArray[np.float64]:
     return centred
 
 
-def _rounded(points: NDArray[np.float64]) -> list[Place]:
+def _round(points: NDArray[np.float64]) -> list[Place]:
     return [(round(float(x), 1), round(float(y), 1)) for x, y in points]

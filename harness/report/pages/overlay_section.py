@@ -18,7 +18,7 @@ from trunkline.harness.record.history import History, phases
 from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
-from trunkline.harness.report.pages.layout import Place, places
+from trunkline.harness.report.pages.layout import Place, place_sites
 from trunkline.harness.report.pages.markup import Child, Html, number, tag
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -141,7 +141,7 @@ def _keys(kind: str, cut: bool) -> list[tuple[str, str]]:
 def _map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     """Sites as dots, links as arcs that keep to the right."""
     height, border = 560.0, 64.0
-    found, by_delay = places(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
+    found, by_delay = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
     at = dict(
         zip(topology.site_names, [(x + border + 40, y + border) for x, y in found], strict=True)
     )

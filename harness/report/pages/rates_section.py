@@ -21,7 +21,7 @@ def section(
 ) -> list[Child]:
     """The links that carried most, as bars and in numbers, with what sites measured, if they did.
 
-    If `counted`, the bytes are the interfaces' (`harness.report.tables.counted`).
+    If `counted`, the bytes are the interfaces' (`harness.report.tables.use_interface_counters`).
     """
     used = links[links["bytes"] > 0]
     if not len(used):

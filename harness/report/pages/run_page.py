@@ -13,7 +13,7 @@ from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.fault_layout import shown as fault_text
+from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import loads
 from trunkline.harness.report.pages import (
     accuracy_section,
@@ -26,7 +26,7 @@ from trunkline.harness.report.pages import (
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt import gantt
 from trunkline.harness.report.pages.markup import Child, Html, table, tag
-from trunkline.harness.report.tables import counted
+from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.scenario.loading import Scenario
 
 MOST_FAULTS = 100
@@ -58,7 +58,7 @@ class Story:
     def links(self) -> pd.DataFrame:
         """The table of links, of programs with what interfaces counted."""
         links = self.tables["links"]
-        return counted(links, self.history) if self.scenario.runs_programs else links
+        return use_interface_counters(links, self.history) if self.scenario.runs_programs else links
 
 
 def page(story: Story, files: Sequence[str] = ()) -> str:
@@ -67,7 +67,7 @@ def page(story: Story, files: Sequence[str] = ()) -> str:
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
         tag("p", ", ".join(_facts(story)), class_="facts"),
-        _verdict(story.verdict, manual_actions.account(story.history)),
+        _verdict(story.verdict, manual_actions.describe_run(story.history)),
     ]
     parts = [
         Section("summary", "Summary", [frame.tiles(_tiles(story))] if story.tables else [None]),
@@ -228,7 +228,7 @@ def _faults(story: Story) -> list[Child]:
             f"{fault_text(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
             f"{row['start_s']:.3f}",
             "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
-            charts.fitted(str(row["targets"]), 400) or "all links",
+            charts.fit(str(row["targets"]), 400) or "all links",
         )
         for row in found[:MOST_FAULTS].to_dict("records")
     ]

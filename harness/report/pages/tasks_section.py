@@ -77,7 +77,7 @@ def listed(tasks: pd.DataFrame) -> list[Child]:
     rows = [
         (
             str(row["task"]),
-            charts.fitted(str(row["group"]), 260),
+            charts.fit(str(row["group"]), 260),
             *(_seconds(row[column]) for column in columns),
             "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
             str(row["outcome"]),

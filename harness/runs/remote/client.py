@@ -72,7 +72,7 @@ def run(
         option: _contents(option, folder, runs_dir) for option, folder in _folders(scenario).items()
     }
     with _folder_here(runs_dir, scenario.name) as here, _open(host) as remote:
-        if remote.greeting.get("code") != provenance.code(provenance.SESSION):
+        if remote.greeting.get("code") != provenance.hash_code(provenance.SESSION):
             tell(f"the code on {host.text} is not the same as here: the run is of the code there")
         request = Request(scenario.name, resolve(scenario), str(source.absolute()), (*contents,))
         name = remote.start(request, source, contents)

@@ -61,7 +61,7 @@ def greeting() -> Message:
     return {
         "trunkline": run_folder.version("trunkline"),
         "protocol": PROTOCOL,
-        "code": provenance.code(provenance.SESSION),
+        "code": provenance.hash_code(provenance.SESSION),
         "runs": [job.name for job in jobs.every()],
     }
 

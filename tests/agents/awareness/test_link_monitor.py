@@ -90,11 +90,11 @@ def test_a_controller_that_takes_over_is_told_what_was_measured_before():
 
 def test_a_link_keeps_its_last_measurement_and_what_is_assumed_until_the_first():
     known = MeasuredRates({("a", "b"): 10.0, ("b", "a"): 20.0})
-    known.measured(("a", "b"), 4.0)
-    known.measured(("a", "b"), 5.0)
+    known.record(("a", "b"), 4.0)
+    known.record(("a", "b"), 5.0)
     assert known.latest_mbps() == {("a", "b"): 5.0, ("b", "a"): 20.0}
     with pytest.raises(KeyError):
-        known.measured(("a", "c"), 1.0)
+        known.record(("a", "c"), 1.0)
 
 
 def test_without_being_asked_to_plans_do_not_follow_what_is_measured():

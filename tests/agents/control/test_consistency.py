@@ -10,7 +10,7 @@ from fabric import Fabric, exact, integers
 
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.plan_rates import PlanRates
-from trunkline.agents.planning.site_plan import part
+from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import bsp
 from trunkline.agents.policies.policy import Joined, Left, Lost, Ready, Release, average
 from trunkline.agents.site.plan_cache import Table, Tables
@@ -45,7 +45,7 @@ def begin(fabric, models, site, plan):
         receives=True,
         evaluate=False,
         offers={},
-        parts=part(plan, site),
+        parts=parts_of(plan, site),
     )
     keep = lambda result: fabric.results.__setitem__((site, 1), result.copy())  # noqa: E731
     fabric.executors[site].start(message, models[site].copy(), keep)
@@ -87,7 +87,7 @@ def test_a_site_that_asks_and_hears_late_keeps_what_came_early_and_nothing_is_lo
 def test_a_worker_is_told_what_it_does_not_know_and_else_that_nothing_changed():
     knowledge = PlanRates(LINE)
     tables, own = Tables(knowledge), Table()
-    old, new = part(OLD, "n2"), part(NEW, "n2")
+    old, new = parts_of(OLD, "n2"), parts_of(NEW, "n2")
 
     def answer(parts):
         tables.asked("n2", own.version)

@@ -15,7 +15,7 @@ from wan import FAILOVER, Wan, ladder, mesh, schedule
 from trunkline.agents import registry
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.plan_rates import PlanRates
-from trunkline.agents.planning.repair import UsableOverlay, moved, replacement
+from trunkline.agents.planning.repair import UsableOverlay, choose_aggregator, move_block
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 
 FOUR = ("s0", "s1", "s2", "s3")
@@ -167,11 +167,11 @@ def test_the_replacement_minimises_the_largest_time_of_what_members_still_have_t
     rates = {(x, y): 8.0 for x in "abcd" for y in "abcd" if x != y}
     rates |= {("a", "c"): 4.0, ("d", "a"): 1.0}
     overlay = UsableOverlay(PlanRates(rates), present=set("abcd"))
-    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "c"
+    assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) == "c"
     overlay.lost["c"] = {"b"}
-    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) == "d"
+    assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) == "d"
     overlay.present.remove("d")
-    assert replacement(("a", "b"), 10, {"b": 30}, "dc", overlay) is None
+    assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) is None
 
 
 def test_without_a_candidate_that_reaches_the_whole_group_all_discard_the_task():
@@ -300,7 +300,7 @@ def test_what_is_sent_early_over_relays_is_all_counted():
 
 def test_a_block_is_moved_whole_with_what_it_promises_to_its_receivers():
     plan = Plan(("a", "b"), ("a", "b"), 4, (Block(((0, 4),), "a", (("b", "a"),), (("a", "b"),)),))
-    assert moved(plan, plan.blocks[0], "c") == Block(
+    assert move_block(plan, plan.blocks[0], "c") == Block(
         ((0, 4),), "c", (("a", "c"), ("b", "c")), (("c", "a"), ("c", "b"))
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.planning.chunks import cut
+from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, split, star
 from trunkline.agents.plans import fapt
@@ -51,7 +51,7 @@ def test_a_workload_has_the_size_and_the_tensors_of_the_model_that_it_names():
 
 
 def test_large_tensors_are_cut_and_small_ones_stay_whole():
-    found = cut(25, 10, (3, 22))
+    found = cut_model(25, 10, (3, 22))
     assert [found.span(chunk) for chunk in range(found.count)] == [
         slice(0, 3), slice(3, 13), slice(13, 23), slice(23, 25),
     ]  # fmt: skip
@@ -60,19 +60,19 @@ def test_large_tensors_are_cut_and_small_ones_stay_whole():
 
 
 def test_one_array_is_cut_into_equal_chunks_but_for_the_last():
-    found = cut(25, 10)
+    found = cut_model(25, 10)
     assert [found.size(chunk) for chunk in range(found.count)] == [10, 10, 5]
     assert found.sizes is None
 
 
 def test_tensors_that_are_not_all_of_the_model_are_refused():
     with pytest.raises(ValueError, match="tensors: 24 in all: allowed is the model's size, 25"):
-        cut(25, 10, (3, 21))
+        cut_model(25, 10, (3, 21))
 
 
 @given(sizes=st.lists(st.integers(1, 50), min_size=1).map(tuple), largest=st.integers(1, 60))
 def test_chunks_are_all_of_the_model_and_none_is_of_two_tensors(sizes, largest):
-    found = cut(sum(sizes), largest, sizes)
+    found = cut_model(sum(sizes), largest, sizes)
     ends = {sum(sizes[:number]) for number in range(len(sizes) + 1)}
     spans = [found.span(chunk) for chunk in range(found.count)]
     assert [span.start for span in spans] == [0, *(span.stop for span in spans[:-1])]
@@ -116,7 +116,9 @@ def test_the_fluid_model_takes_every_chunk_for_as_large_as_it_is():
 def test_the_roots_of_a_tree_plan_get_bytes_by_their_quality():
     sites = ("a", "b", "c")
     rates = {(x, y): 10.0 for x in sites for y in sites if x != y}
-    model = cut(4 * PARAMETERS["alexnet"], 4_000_000, synthetic.tensor_bytes(model_bytes="alexnet"))
+    model = cut_model(
+        4 * PARAMETERS["alexnet"], 4_000_000, synthetic.tensor_bytes(model_bytes="alexnet")
+    )
     request = PlanRequest(
         sites, sites, rates, dict.fromkeys(rates, 0.0), model.count, random.Random(0),
         chunk_sizes=model.sizes,
@@ -133,5 +135,5 @@ def test_a_scenario_that_names_a_model_says_how_it_is_cut():
         "stop: {rounds: 1}\n",
         "resnet.yaml",
     )
-    shown = overview.facts(scenario).columns[1]
+    shown = overview.describe_scenario(scenario).columns[1]
     assert "46.76 MB in 69 chunks of up to 4 MB, 62 tensors" in list(shown.cells)

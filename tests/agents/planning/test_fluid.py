@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.fluid import FluidOverlay, Job, estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
-from trunkline.agents.planning.rearrange import keeping
+from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.routes import routes
 from trunkline.agents.plans import crew
 
@@ -127,7 +127,7 @@ def splits(draw, gaps=3):
 @settings(max_examples=50)
 def test_only_what_went_elsewhere_is_in_vain_and_the_task_ends(splits, start_s, discipline):
     rates, default, fresh = splits
-    plan = keeping(default, fresh)
+    plan = keep_split(default, fresh)
     _, in_vain = carried_out(default, plan, start_s, rates, 1000, discipline)
     before, after = (
         {(c, e) for b in each.blocks for e in b.in_edges for c in b.indexes()}

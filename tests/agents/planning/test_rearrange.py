@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.agents.planning.plan import PlanError, PlanRequest, check
-from trunkline.agents.planning.rearrange import keeping, rearranged
+from trunkline.agents.planning.rearrange import keep_split, rearrange
 from trunkline.agents.plans import a2a, crew
 
 SITES = tuple("abcdef")
@@ -54,14 +54,14 @@ def test_ranges_move_exactly_the_chunks_that_the_paper_moves(owners, bounds):
         site: stop - start
         for site, start, stop in zip(SITES[1:], [0, *cuts], [*cuts[:4], len(owners)], strict=False)
     }
-    found = rearranged({site: ranges(chunks) for site, chunks in current.items()}, sizes)
+    found = rearrange({site: ranges(chunks) for site, chunks in current.items()}, sizes)
     assert {site: indexes(chunks) for site, chunks in found.items()} == by_chunk(current, sizes)
     assert all(chunks == ranges(indexes(chunks)) for chunks in found.values())
 
 
 def test_the_largest_indexes_move_and_the_smallest_of_them_go_first():
     current = {"a": ((0, 4),), "b": ((4, 8),), "c": ((8, 10),)}
-    assert rearranged(current, {"a": 2, "b": 3, "c": 3, "d": 2}) == {
+    assert rearrange(current, {"a": 2, "b": 3, "c": 3, "d": 2}) == {
         "a": ((0, 2),),
         "b": ((4, 7),),
         "c": ((2, 3), (8, 10)),
@@ -71,7 +71,7 @@ def test_the_largest_indexes_move_and_the_smallest_of_them_go_first():
 
 def test_sizes_of_other_chunks_are_refused():
     with pytest.raises(ValueError, match="sizes: 3 in all: allowed is 4"):
-        rearranged({"a": ((0, 4),)}, {"a": 3})
+        rearrange({"a": ((0, 4),)}, {"a": 3})
 
 
 def request(group, rates):
@@ -84,7 +84,7 @@ def test_a_rearranged_plan_is_right_and_keeps_what_the_sizes_allow(seed, group):
     rates = {(a, b): rng.uniform(10, 250) for a in SITES for b in SITES if a != b}
     asked = request(tuple(sorted(group)), rates)
     default, fresh = crew.default(asked), crew.build(asked)
-    plan = keeping(default, fresh)
+    plan = keep_split(default, fresh)
     check(plan, rates.keys())
     before = {block.aggregator: block for block in default.blocks}
     for block, new in zip(fresh.blocks, plan.blocks, strict=True):
@@ -97,4 +97,4 @@ def test_a_plan_whose_blocks_overlap_cannot_be_rearranged():
     rates = {(a, b): 1.0 for a in SITES for b in SITES if a != b}
     asked = request(SITES, rates)
     with pytest.raises(PlanError, match="one block per aggregator"):
-        keeping(crew.default(asked), a2a.build(asked))
+        keep_split(crew.default(asked), a2a.build(asked))

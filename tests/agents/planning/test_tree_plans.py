@@ -14,7 +14,15 @@ from overlays import MESH, mesh, overlays, request
 from trunkline.agents import registry
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import PlanError, check
-from trunkline.agents.planning.trees import closure, delay, grow, pruned, rate_mbps, shortest, uses
+from trunkline.agents.planning.trees import (
+    delay,
+    grow,
+    prune,
+    rate_mbps,
+    route_closure,
+    shortest,
+    uses,
+)
 from trunkline.agents.plans import bkt, blink, fapt, mst, star, toa
 from trunkline.topologies import internet2
 
@@ -98,11 +106,11 @@ def test_growing_names_the_sites_without_a_path_to_the_root():
 
 def test_pruning_cuts_the_branches_that_nobody_needs():
     tree = {"b": "a", "c": "b", "d": "b", "e": "a"}
-    assert pruned(tree, ("a", "d")) == {"b": "a", "d": "b"}
+    assert prune(tree, ("a", "d")) == {"b": "a", "d": "b"}
 
 
 def test_a_tree_uses_each_link_of_its_routes_once_up_and_once_down():
-    found, _ = closure(request(LINE, ("a", "c")))
+    found, _ = route_closure(request(LINE, ("a", "c")))
     load = uses({"a": "c"}, found)
     assert load == dict.fromkeys([("a", "b"), ("b", "c"), ("c", "b"), ("b", "a")], 1)
     assert rate_mbps(load, LINE | {("c", "b"): 4.0}) == 4.0
@@ -247,7 +255,7 @@ def _to_root(tree, site):
 def test_blink_packs_a_triangle_with_its_three_paths():
     # Each edge is in two of the three trees, so that each tree gets half of it: 150 in all.
     asked = request(mesh("abc"), "abc", 30)
-    found, _ = closure(asked)
+    found, _ = route_closure(asked)
     trees = blink.pack("a", found, asked.rates_mbps)
     loads = [uses(tree, found) for tree in trees]
     assert blink.split_load(loads, asked.rates_mbps, 5) == pytest.approx([50.0] * 3)
@@ -261,7 +269,7 @@ def test_blink_packs_a_triangle_with_its_three_paths():
 def test_blink_keeps_no_more_trees_than_it_may():
     for most in (1, 2, 5):
         assert 1 <= len(blink.build(request(mesh(), MESH), trees=most).blocks) <= most
-    found, _ = closure(request(mesh("abc"), "abc"))
+    found, _ = route_closure(request(mesh("abc"), "abc"))
     loads = [uses(tree, found) for tree in ({"b": "a", "c": "a"}, {"b": "a", "c": "b"})]
     assert sorted(blink.split_load(loads, mesh("abc"), 1)) == pytest.approx([0.0, 100.0])
 
@@ -278,7 +286,7 @@ def test_the_trees_of_blink_fit_the_links_together_and_are_no_slower_than_the_be
 ):
     sites = sorted({site for link in rates for site in link})
     group = data.draw(st.lists(st.sampled_from(sites), min_size=2, unique=True))
-    found, _ = closure(request(rates, group))
+    found, _ = route_closure(request(rates, group))
     loads = [uses(tree, found) for tree in blink.pack(group[0], found, rates)]
     weights = blink.split_load(loads, rates, 5)
     assert sum(weight > 0 for weight in weights) <= 5

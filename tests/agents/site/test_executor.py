@@ -14,8 +14,8 @@ from overlays import overlays
 
 from trunkline.agents import registry
 from trunkline.agents.planning.plan import Block, Plan, PlanError, star
-from trunkline.agents.planning.rearrange import keeping
-from trunkline.agents.planning.site_plan import BlockPart, order, part
+from trunkline.agents.planning.rearrange import keep_split
+from trunkline.agents.planning.site_plan import BlockPart, parts_of, summation_order
 from trunkline.agents.plans import crew
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
@@ -38,7 +38,7 @@ def repeated(plan, cut, models, weights, scale):
     for block in plan.blocks:
         for chunk in block.indexes():
             span = cut.span(chunk)
-            result[span] = added(order(plan, block), span) * np.float32(scale)
+            result[span] = added(summation_order(plan, block), span) * np.float32(scale)
     return result
 
 
@@ -194,7 +194,7 @@ def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elemen
     def offer(site):
         offers[site] = offers.get(site, 0) + 1
         models[site] = integers([site], elements, [seed, offers[site]])[site]
-        fabric.executors[site].offer(offers[site], models[site], part(default, site))
+        fabric.executors[site].offer(offers[site], models[site], parts_of(default, site))
 
     for site in fabric.sites:
         offer(site)
@@ -202,7 +202,7 @@ def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elemen
     for task in range(data.draw(st.integers(1, 4))):
         group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
         weights = {site: float(rng.randint(1, 9)) for site in group}
-        plan = keeping(default, crew.build(request(fabric, group)))
+        plan = keep_split(default, crew.build(request(fabric, group)))
         used = {site: offers[site] for site in group}
         fabric.tell(task, plan, weights, 0.5, models, used)
         dropped = data.draw(st.booleans())
@@ -227,10 +227,10 @@ def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elemen
 def test_what_the_default_split_sent_right_is_not_sent_again_and_the_rest_is_counted():
     fabric = Fabric({**MESH, ("a", "d"): 0.25}, 100 * CHUNK_BYTES // 4)
     default = default_split(fabric)
-    plan = keeping(default, crew.build(request(fabric, ("b", "c"))))
+    plan = keep_split(default, crew.build(request(fabric, ("b", "c"))))
     models = integers("bc", fabric.elements, 0)
     for site in "bc":
-        fabric.executors[site].offer(1, models[site], part(default, site))
+        fabric.executors[site].offer(1, models[site], parts_of(default, site))
     fabric.deliver()
     fabric.tell(0, plan, {"b": 1.0, "c": 1.0}, 1.0, models, {"b": 1, "c": 1})
     fabric.deliver()
@@ -254,14 +254,14 @@ def test_an_offer_that_is_taken_back_is_not_sent_and_superseded_by_the_next():
     default = default_split(fabric)
     models = integers("ab", fabric.elements, 0)
     a = fabric.executors["a"]
-    a.offer(1, models["a"], part(default, "a"))
+    a.offer(1, models["a"], parts_of(default, "a"))
     fabric.deliver(3)
     a.take_back()
     assert not fabric.deliver()
-    a.offer(2, models["a"], part(default, "a"))
-    fabric.executors["b"].offer(1, models["b"], part(default, "b"))
+    a.offer(2, models["a"], parts_of(default, "a"))
+    fabric.executors["b"].offer(1, models["b"], parts_of(default, "b"))
     fabric.deliver()
-    plan = keeping(default, crew.build(request(fabric, ("a", "b"))))
+    plan = keep_split(default, crew.build(request(fabric, ("a", "b"))))
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models, {"a": 2, "b": 1})
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["b", 0], models["a"] + models["b"])
@@ -272,7 +272,7 @@ def test_a_task_that_does_not_know_of_an_offer_gets_all_of_the_contribution():
     default = default_split(fabric)
     models = integers("ab", fabric.elements, 0)
     for site in "ab":
-        fabric.executors[site].offer(7, models[site], part(default, site))
+        fabric.executors[site].offer(7, models[site], parts_of(default, site))
     fabric.deliver(10)
     plan = crew.build(request(fabric, ("a", "b")))
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models)

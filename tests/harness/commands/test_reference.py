@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.commands import main, reference
-from trunkline.harness.config.options import options_of
+from trunkline.harness.config.options import read_options
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.loading import json_schema
@@ -43,14 +43,14 @@ def functions():
 
 def test_every_key_has_a_meaning_in_the_docstring_that_declares_it():
     for function in functions():
-        for option in options_of(function):
+        for option in read_options(function):
             assert option.meaning.endswith((".", ",", "}.")), (function, option.name)
 
 
 def test_nothing_is_explained_that_is_no_option():
     for function in functions():
         _, _, section = (inspect.getdoc(function) or "").partition("Options:\n")
-        names = {option.name for option in options_of(function)}
+        names = {option.name for option in read_options(function)}
         for line in section.splitlines():
             if line.startswith(" " * 4) and line[4] != " ":
                 assert set(line[4:].partition(":")[0].split(", ")) <= names, (function, line)
@@ -74,9 +74,9 @@ def test_editors_show_meanings():
     ],
 )
 def test_types_are_said_in_words(annotation, dimension, said):
-    assert reference.words(annotation, dimension) == said
+    assert reference.describe_type(annotation, dimension) == said
 
 
 def test_the_pages_are_made_of_it():
-    assert (PAGES / "scenario.md").read_text() == reference.keys(discover())
-    assert (PAGES / "commands.md").read_text() == reference.commands(main.parser())
+    assert (PAGES / "scenario.md").read_text() == reference.write_keys(discover())
+    assert (PAGES / "commands.md").read_text() == reference.write_commands(main.parser())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trunkline.harness.measure import self_check
-from trunkline.harness.measure.judge import judge, not_judged, verdict
+from trunkline.harness.measure.judge import judge, list_unjudged, verdict
 from trunkline.harness.measure.measurement_plan import EFFORTS, Train, plan
 from trunkline.harness.measure.networks import grid, small
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
@@ -232,9 +232,9 @@ def test_what_could_not_be_measured_is_no_failure_and_says_why():
     plans = plan(PAIR, OPTIONS, EFFORTS["virtual"])
     rows = judge(PAIR, OPTIONS, plans, [stuck], "virtual")
     assert {row.outcome for row in rows if row.quantity == "goodput"} == {None}
-    assert list(not_judged(rows)) == ["goodput: b -> a not judged: TCP stood still for 121 s"]
+    assert list(list_unjudged(rows)) == ["goodput: b -> a not judged: TCP stood still for 121 s"]
     two = [replace(row, src=src) for row in rows for src in ("b", "c")]
-    assert list(not_judged(two)) == [
+    assert list(list_unjudged(two)) == [
         "goodput: b -> a and 1 more not judged: TCP stood still for 121 s"
     ]
 

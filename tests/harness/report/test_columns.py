@@ -42,4 +42,4 @@ def test_units_are_the_ends_of_names() -> None:
 
 
 def test_the_docs_are_made_of_it() -> None:
-    assert (ROOT / "docs" / "tables.md").read_text() == columns.document()
+    assert (ROOT / "docs" / "tables.md").read_text() == columns.write_page()

@@ -11,8 +11,8 @@ HEAL = {"verb": "heal", "text": "heal", "targets": []}
 
 def test_what_a_scenario_asks_for_is_not_done_by_hand() -> None:
     planned = history(added(500, "runner", "fault_started", fault=0, **OUTAGE))
-    assert manual_actions.done(planned) == ()
-    assert manual_actions.account(planned) == "time is up"
+    assert manual_actions.list_actions(planned) == ()
+    assert manual_actions.describe_run(planned) == "time is up"
 
 
 def test_faults_and_commands_are_told_with_their_time() -> None:
@@ -21,7 +21,7 @@ def test_faults_and_commands_are_told_with_their_time() -> None:
         added(700, "runner", "command_typed", line="oslo  ping -c 1 rome"),
         added(900, "runner", "fault_started", fault=1, **HEAL, asked=True),
     )
-    assert manual_actions.done(found) == (
+    assert manual_actions.list_actions(found) == (
         "outage oslo rome at 0.500 s",
         "oslo ping -c 1 rome at 0.700 s",
         "heal at 0.900 s",
@@ -33,14 +33,17 @@ def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
         added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
         altered("stopping", {"reason": "somebody asked for it"}),
     )
-    assert manual_actions.done(asked) == ("ended at 4.400 s",)
+    assert manual_actions.list_actions(asked) == ("ended at 4.400 s",)
 
 
 def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
     cut = history(altered("run_finished", {"reason": f"rome: no more; {INTERRUPTED}"}))
-    assert manual_actions.account(cut) == "rome: no more; interrupted; by hand: ended at 4.600 s"
     assert (
-        manual_actions.account(history(without("run_finished"))) == "the log breaks off at 4.500 s"
+        manual_actions.describe_run(cut) == "rome: no more; interrupted; by hand: ended at 4.600 s"
+    )
+    assert (
+        manual_actions.describe_run(history(without("run_finished")))
+        == "the log breaks off at 4.500 s"
     )
 
 
@@ -51,7 +54,7 @@ def test_many_deeds_are_counted() -> None:
             for number in range(9)
         )
     )
-    assert manual_actions.told(many) == (
+    assert manual_actions.describe_actions(many) == (
         "oslo 0 at 0.000 s; oslo 1 at 0.100 s; oslo 2 at 0.200 s; oslo 3 at 0.300 s; 4 more; "
         "oslo 8 at 0.800 s"
     )

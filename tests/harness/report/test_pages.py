@@ -211,23 +211,23 @@ def test_sites_lie_within_the_map_and_apart(count: int, random: object) -> None:
         Link(a, b, 1.0, delays[frozenset((a, b))]) for a in names for b in names if a != b
     )
     topology = Topology("t", tuple(map(Site, names)), links)
-    places, _ = layout.places(topology, 700.0, 400.0, 50.0)
-    assert places == layout.places(topology, 700.0, 400.0, 50.0)[0]
+    places, _ = layout.place_sites(topology, 700.0, 400.0, 50.0)
+    assert places == layout.place_sites(topology, 700.0, 400.0, 50.0)[0]
     assert all(-0.1 <= x <= 700.1 and -0.1 <= y <= 400.1 for x, y in places)
     gaps = [np.hypot(a[0] - b[0], a[1] - b[1]) for n, a in enumerate(places) for b in places[:n]]
     assert min(gaps) > 15
 
 
 def test_sites_that_are_equally_far_from_each_other_lie_on_a_circle() -> None:
-    places, by_delay = layout.places(TOPOLOGY, 200.0, 200.0, 10.0)
+    places, by_delay = layout.place_sites(TOPOLOGY, 200.0, 200.0, 10.0)
     assert not by_delay
     assert places[0] == (100.0, 0.0)
 
 
 def test_near_bars_become_one_and_short_ones_stay_visible() -> None:
     spans = [(0.0, 1.0), (1.2, 2.0), (5.0, 5.0)]
-    assert charts.merged(spans, 0.5, 0.3) == [(0.0, 2.0), (5.0, 5.3)]
-    assert charts.merged(spans, 0.0, 0.3) == [(0.0, 1.0), (1.2, 2.0), (5.0, 5.3)]
+    assert charts.merge(spans, 0.5, 0.3) == [(0.0, 2.0), (5.0, 5.3)]
+    assert charts.merge(spans, 0.0, 0.3) == [(0.0, 1.0), (1.2, 2.0), (5.0, 5.3)]
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6))

@@ -233,7 +233,7 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
 )
 def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
     kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
-    assert [lane.text for lane in fault_layout.lanes([kill], (0.0, 10.0))] == [shown]
+    assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0))] == [shown]
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:

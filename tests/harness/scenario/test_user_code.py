@@ -94,7 +94,7 @@ def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
     assert decisions == (average(("s1", "s2")),)
     assert scenario.scheme.plan.module.__doc__ is None and scenario.scheme.plan.module.build
     assert scenario.workload.module.model_bytes(**scenario.workload.options) == 1_000_000
-    assert overview.facts(scenario).row_count and fluid_run.of(scenario) is None
+    assert overview.describe_scenario(scenario).row_count and fluid_run.predict(scenario) is None
 
 
 def test_what_was_resolved_needs_none_of_the_files(file):
@@ -129,9 +129,9 @@ def test_the_schema_for_editors_accepts_files(file):
 
 
 def test_a_run_is_another_one_when_a_file_has_changed(file):
-    before = provenance.of_run(load(file))
+    before = provenance.identify_run(load(file))
     (file.parent / "plans" / "hub.py").write_text(PLAN + "# faster\n")
-    assert provenance.of_run(load(file)) != before
+    assert provenance.identify_run(load(file)) != before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from trunkline.harness.report.plots import render
 from trunkline.harness.study import comparison, comparison_plots
-from trunkline.harness.study.comparison import Interval, interval, ratio, summary
+from trunkline.harness.study.comparison import Interval, confidence_interval, ratio, summarize
 
 KEYS = ("scheme.plan", "scheme.p")
 
@@ -53,26 +53,26 @@ def trials():
 
 def test_a_scenario_beside_is_compared_with_the_first_cell_that_is_like_it(trials):
     rows = [trial("gloo", "-", number, 5.0) for number in (0, 1)]
-    cells = summary(pd.concat([trials, pd.DataFrame(rows)]), KEYS)
+    cells = summarize(pd.concat([trials, pd.DataFrame(rows)]), KEYS)
     assert cells["task_s_ratio"].iloc[-1] == pytest.approx(math.sqrt(5.0 * 2.5))
 
 
 def test_an_interval_is_students_t_of_95_percent():
-    found = interval([1.0, 2.0, 3.0])
+    found = confidence_interval([1.0, 2.0, 3.0])
     assert found.mean == 2.0
     assert found.high - 2.0 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
     assert 2.0 - found.low == pytest.approx(found.high - 2.0)
 
 
 def test_one_value_has_no_interval_and_none_has_no_mean():
-    one, none = interval([2.0, math.nan]), interval([])
+    one, none = confidence_interval([2.0, math.nan]), confidence_interval([])
     assert (one.mean, math.isnan(one.low), math.isnan(one.high)) == (2.0, True, True)
     assert math.isnan(none.mean)
 
 
 def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
     rng = np.random.default_rng(1)
-    found = [interval(list(rng.normal(5, 2, 4))) for _ in range(400)]
+    found = [confidence_interval(list(rng.normal(5, 2, 4))) for _ in range(400)]
     assert sum(each.low <= 5 <= each.high for each in found) == pytest.approx(380, abs=13)
 
 
@@ -98,7 +98,7 @@ def test_a_ratio_is_the_inverse_of_the_ratio_the_other_way(values):
 
 
 def test_cells_stay_in_order_and_have_ratios_to_the_first_value_of_the_first_key(trials):
-    cells = summary(trials, KEYS)
+    cells = summarize(trials, KEYS)
     assert list(zip(cells["scheme.plan"], cells["scheme.p"], cells["task_s"], strict=True)) == [
         ("crew", "5", 1.5),
         ("crew", "10", 3.0),
@@ -109,10 +109,10 @@ def test_cells_stay_in_order_and_have_ratios_to_the_first_value_of_the_first_key
 
 
 def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
-    last = summary(trials, KEYS).iloc[3]
+    last = summarize(trials, KEYS).iloc[3]
     assert (last["trials"], last["pass"], last["fail"]) == (2, 1, 1)
     assert last["task_s"] == 6.0
-    assert list(comparison.problems(trials, KEYS)) == [
+    assert list(comparison.list_problems(trials, KEYS)) == [
         "fail: scheme.plan=ring scheme.p=10 seed 7: runs/ring-10-0"
     ]
 
@@ -127,13 +127,13 @@ def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
     ],
 )
 def test_the_worst_verdict_speaks_for_all(verdicts, worst):
-    assert comparison.worst(pd.DataFrame({"verdict": verdicts})) == worst
+    assert comparison.find_worst(pd.DataFrame({"verdict": verdicts})) == worst
 
 
 def shown(trials, keys):
     console = Console(width=160, record=True, force_terminal=False)
     with console.capture() as capture:
-        console.print(comparison.table(summary(trials, keys), keys))
+        console.print(comparison.draw_table(summarize(trials, keys), keys))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -179,13 +179,13 @@ def test_a_cell_without_a_passed_trial_has_no_numbers(trials):
     ],
 )
 def test_of_long_values_only_what_tells_them_apart_is_shown(texts, short):
-    assert [comparison.shortened(texts)[text] for text in texts] == short
+    assert [comparison.shorten(texts)[text] for text in texts] == short
 
 
 @pytest.mark.parametrize("keys", [KEYS, KEYS[:1], (), (*KEYS, "seed")])
 def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
     trials = trials if keys else trials.drop(columns=list(KEYS))
-    cells = summary(trials, keys)
+    cells = summarize(trials, keys)
     figure = comparison_plots.draw(trials, cells, keys, "task_s", "task time (s)")
     assert render(figure, "png").startswith(b"\x89PNG")
     drawn = sum(len(axes.containers) for axes in figure.axes)
@@ -194,13 +194,13 @@ def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
 
 def test_a_figure_names_values_as_a_reader_would(trials):
     trials["scheme.plan"] = ["{plan: crew, split: even}", "{plan: ring}"] * 4
-    cells = summary(trials, KEYS[:1]).assign(fluid_task_s=1.0)
+    cells = summarize(trials, KEYS[:1]).assign(fluid_task_s=1.0)
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
         "crew\nsplit: even", "ring"
     ]  # fmt: skip
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fluid model"]
-    cells = summary(trials, KEYS).assign(fluid_task_s=1.0)
+    cells = summarize(trials, KEYS).assign(fluid_task_s=1.0)
     figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "fluid model", "crew, split: even", "ring"

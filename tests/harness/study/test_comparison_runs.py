@@ -20,7 +20,7 @@ from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import ScenarioErrors, parse
 from trunkline.harness.study import comparison_runs
-from trunkline.harness.study.grid import GridError, axes
+from trunkline.harness.study.grid import GridError, read_axes
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,7 +74,7 @@ def started(tmp_path, monkeypatch):
     """Replaces runs by a program that only pretends; tells what was run since the last call."""
     log, fake = tmp_path / "started", tmp_path / "fake.py"
     log.touch()
-    fake.write_text(FAKE.format(log=str(log), judged_by=provenance.code(provenance.REPORT)))
+    fake.write_text(FAKE.format(log=str(log), judged_by=provenance.hash_code(provenance.REPORT)))
     monkeypatch.setattr(run_pool, "PROGRAM", (sys.executable, str(fake)))
     monkeypatch.setattr(comparison_runs, "_write_page", lambda *_: None)  # which reads whole runs
 
@@ -87,12 +87,14 @@ def started(tmp_path, monkeypatch):
 
 
 def run(path, *vary, trials=1, folder=None, at_once=1, on_progress=lambda done, share: None):
-    asked = comparison_runs.plan(path, axes(vary), trials)
+    asked = comparison_runs.plan(path, read_axes(vary), trials)
     return comparison_runs.run(asked, folder or path.parent / "out", at_once, on_progress)
 
 
 def test_every_cell_has_the_same_seeds(scenario):
-    asked = comparison_runs.plan(scenario, axes(["scheme.plan=crew,ring"]), 2, ["scheme.p=3"], 5)
+    asked = comparison_runs.plan(
+        scenario, read_axes(["scheme.plan=crew,ring"]), 2, ["scheme.p=3"], 5
+    )
     assert [(str(t.cell), t.number, t.job.seed, t.job.overrides) for t in asked.trials] == [
         ("scheme.plan=crew", 0, 5, ("scheme.p=3", "scheme.plan=crew")),
         ("scheme.plan=crew", 1, 6, ("scheme.p=3", "scheme.plan=crew")),
@@ -123,7 +125,7 @@ def test_another_scenario_beside_runs_as_it_is_with_the_same_seeds_and_network(s
     other.write_text(f"{network}\nworkload: {program}\nseed: 9\n")
     shared, own = "topology.delays=1 ms", "scheme.p=3"
     asked = comparison_runs.plan(
-        scenario, axes(["scheme.plan=crew,ring"]), 1, [shared, own], 5, False, [other]
+        scenario, read_axes(["scheme.plan=crew,ring"]), 1, [shared, own], 5, False, [other]
     )
     assert [(str(t.cell), t.job.file, t.job.seed, t.job.overrides) for t in asked.trials] == [
         ("scheme.plan=crew", str(scenario), 5, (shared, own, "scheme.plan=crew")),
@@ -147,16 +149,16 @@ def test_a_program_that_changed_is_run_again(scenario):
     )
     seen = set()
     for name in ("mine.py", "beside.py", "else.txt"):
-        seen.add(provenance.of_run(parse(text, str(scenario))))
+        seen.add(provenance.identify_run(parse(text, str(scenario))))
         (scenario.parent / name).write_text("2")
-    seen.add(provenance.of_run(parse(text, str(scenario))))
+    seen.add(provenance.identify_run(parse(text, str(scenario))))
     assert len(seen) == 3
 
 
 def test_what_is_wrong_with_the_file_itself_is_said_once(scenario):
     scenario.write_text(SCENARIO.replace("tasks: 3", "tasks: none"))
     with pytest.raises(ScenarioErrors) as refused:
-        comparison_runs.plan(scenario, axes(["scheme.plan=crew,ring"]), 3)
+        comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 3)
     assert str(refused.value) == f"{scenario}:5: stop.tasks: none: allowed is a whole number"
 
 
@@ -187,7 +189,7 @@ def test_a_changed_scenario_or_code_is_run_again_and_a_new_description_is_not(
     scenario.write_text(SCENARIO.replace("0.1 s", "0.2 s"))
     run(scenario, "scheme.plan=crew")
     assert len(started()) == 1
-    monkeypatch.setattr(provenance, "code", lambda entries: "another")
+    monkeypatch.setattr(provenance, "hash_code", lambda entries: "another")
     monkeypatch.setattr(comparison_runs, "_judge_again", lambda run_dir: None)
     run(scenario, "scheme.plan=crew")
     assert len(started()) == 1
@@ -254,10 +256,11 @@ def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
     table = pd.read_csv(scenario.parent / "out" / "tables" / "trials.csv")
     assert list(table["verdict"]) == ["pass", "missing"]
     started()
-    assert comparison_runs.finished(
-        comparison_runs.plan(scenario, axes(["scheme.plan=crew,a2a"]), 1), scenario.parent / "out"
+    assert comparison_runs.find_finished(
+        comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,a2a"]), 1),
+        scenario.parent / "out",
     ).keys() == {
-        comparison_runs.plan(scenario, axes(["scheme.plan=crew"]), 1).trials[0].job.identity
+        comparison_runs.plan(scenario, read_axes(["scheme.plan=crew"]), 1).trials[0].job.identity
     }
 
 
@@ -304,7 +307,7 @@ def test_jobs_are_told_apart_by_what_they_are_called(tmp_path, started):
 
 
 def test_the_code_of_a_run_is_all_that_its_session_imports_and_not_the_command_line():
-    files = {str(path.relative_to(PACKAGE)) for path in provenance.imported(provenance.SESSION)}
+    files = {str(path.relative_to(PACKAGE)) for path in provenance.find_imports(provenance.SESSION)}
     assert {
         "harness/session/run_session.py",
         "harness/session/agent_supervisor.py",
@@ -322,13 +325,17 @@ def test_the_code_of_a_run_is_all_that_its_session_imports_and_not_the_command_l
 
 def test_a_runs_identity_is_its_content():
     one = parse(SCENARIO, "x.yaml")
-    assert provenance.of_run(one) == provenance.of_run(parse("# !\n" + SCENARIO, "y.yaml"))
-    assert provenance.of_run(one) != provenance.of_run(parse(SCENARIO, "x.yaml", seed=2))
+    assert provenance.identify_run(one) == provenance.identify_run(
+        parse("# !\n" + SCENARIO, "y.yaml")
+    )
+    assert provenance.identify_run(one) != provenance.identify_run(
+        parse(SCENARIO, "x.yaml", seed=2)
+    )
 
 
 def test_a_run_is_of_its_own_plan_and_policy_and_of_no_others():
     scenario = parse(SCENARIO, "x.yaml", ["scheme.plan=opr"])
-    imported = provenance.imported(provenance.entries(scenario))
+    imported = provenance.find_imports(provenance.list_entries(scenario))
     files = {str(path.relative_to(PACKAGE)) for path in imported}
     assert {"agents/plans/opr.py", "agents/plans/crew.py", "agents/planning/plan.py"} <= files
     assert "agents/policies/preduce.py" in files and "agents/policies/bsp.py" not in files

@@ -16,7 +16,7 @@ stop: {rounds: 3}
 
 
 def expected(*overrides, seed=1):
-    return fluid_run.of(parse(PAIR, "pair.yaml", overrides, seed))
+    return fluid_run.predict(parse(PAIR, "pair.yaml", overrides, seed))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from trunkline.harness.study.grid import (
     Axis,
     Cell,
     GridError,
-    axes,
-    axis,
-    cells,
-    cells_beside,
+    combine,
+    list_beside,
+    read_axes,
+    read_axis,
     refuse_conflicts,
 )
 
@@ -32,7 +32,7 @@ from trunkline.harness.study.grid import (
     ],
 )  # fmt: skip
 def test_values_are_separated_by_commas_outside_of_brackets_and_quotes(option, values):
-    assert axis(option) == Axis(option.partition("=")[0], values)
+    assert read_axis(option) == Axis(option.partition("=")[0], values)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_values_are_separated_by_commas_outside_of_brackets_and_quotes(option, v
 )
 def test_a_wrong_option_is_refused_with_what_is_allowed(option, said):
     with pytest.raises(GridError) as refused:
-        axis(option)
+        read_axis(option)
     assert str(refused.value).startswith(f"--vary {option}: ")
     assert said in str(refused.value)
 
 
 def test_a_key_is_varied_once():
     with pytest.raises(GridError, match="--vary a: is given twice: allowed is one list of values"):
-        axes(["a=1,2", "b=1", "a=3"])
+        read_axes(["a=1,2", "b=1", "a=3"])
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_a_key_is_varied_once():
 )
 def test_no_cell_sets_a_key_twice(varied, overrides, said):
     with pytest.raises(GridError) as refused:
-        refuse_conflicts(cells(axes(varied)), overrides)
+        refuse_conflicts(combine(read_axes(varied)), overrides)
     assert str(refused.value).startswith(said)
 
 
 def test_the_last_axis_changes_fastest():
-    grid = cells(axes(["scheme.plan=crew,ring", "scheme.p=5,10"]))
+    grid = combine(read_axes(["scheme.plan=crew,ring", "scheme.p=5,10"]))
     assert [str(cell) for cell in grid] == [
         "scheme.plan=crew scheme.p=5",
         "scheme.plan=crew scheme.p=10",
@@ -88,12 +88,12 @@ def test_the_last_axis_changes_fastest():
 
 
 def test_without_axes_there_is_one_cell():
-    assert cells(()) == (Cell((), ()),)
+    assert combine(()) == (Cell((), ()),)
     assert str(Cell((), ())) == "as it is"
 
 
 def test_a_mapping_sets_just_the_keys_that_it_names():
-    (cell,) = cells(
+    (cell,) = combine(
         [
             Axis("scheme", ("{plan: crew, split: 'even'}",)),
             Axis("a", ("{b: {c: 3 s}, d: [x, 1.5]}",)),
@@ -110,25 +110,25 @@ def test_a_mapping_sets_just_the_keys_that_it_names():
 @given(st.lists(st.from_regex("[a-z][a-z0-9]*( [a-z0-9]+)?", fullmatch=True), unique=True))
 def test_plain_words_come_back_as_they_were(words):
     if words:
-        assert axis("key=" + ", ".join(words)).values == tuple(words)
+        assert read_axis("key=" + ", ".join(words)).values == tuple(words)
 
 
 def test_a_scenario_beside_has_the_shared_axes_and_its_name_for_the_first_other_one():
-    grid = axes(["scheme.plan=crew,ring", "topology.delays=1 ms,2 ms", "scheme.p=3"])
-    beside = cells_beside(grid, "gloo")
+    grid = read_axes(["scheme.plan=crew,ring", "topology.delays=1 ms,2 ms", "scheme.p=3"])
+    beside = list_beside(grid, "gloo")
     assert [(str(cell), cell.overrides) for cell in beside] == [
         ("scheme.plan=gloo topology.delays=1 ms scheme.p=-", ("topology.delays=1 ms",)),
         ("scheme.plan=gloo topology.delays=2 ms scheme.p=-", ("topology.delays=2 ms",)),
     ]
-    assert cells(grid, "ours") == cells(grid)
+    assert combine(grid, "ours") == combine(grid)
 
 
 def test_scenarios_are_told_apart_by_their_names_where_all_else_is_shared():
-    grid = axes(["network.pacing=true,false"])
-    assert [str(cell) for cell in (*cells(grid, "ours"), *cells_beside(grid, "gloo"))] == [
+    grid = read_axes(["network.pacing=true,false"])
+    assert [str(cell) for cell in (*combine(grid, "ours"), *list_beside(grid, "gloo"))] == [
         "scenario=ours network.pacing=true",
         "scenario=ours network.pacing=false",
         "scenario=gloo network.pacing=true",
         "scenario=gloo network.pacing=false",
     ]
-    assert [cell.overrides for cell in cells_beside((), "gloo")] == [()]
+    assert [cell.overrides for cell in list_beside((), "gloo")] == [()]

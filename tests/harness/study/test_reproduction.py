@@ -25,7 +25,7 @@ SMALL = (
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(name):
     figure = FIGURES[name]
-    asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.axes(figure.vary), 1)
+    asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.read_axes(figure.vary), 1)
     assert len(asked.trials) > 1
     assert figure.metric in columns.RUN.columns
 

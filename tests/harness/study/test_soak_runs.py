@@ -69,7 +69,7 @@ def test_faults_that_happened_are_written_out_in_place_of_what_caused_them(tmp_p
     ]
     topology = parse(SCENARIO, "three.yaml").topology
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-    assert soak_runs.written_out(tmp_path, topology) == (
+    assert soak_runs.write_out(tmp_path, topology) == (
         Entry(1.0, Kill("n1", for_s=2.5)),
         Entry(1.25, Outage("n1", "n2", for_s=1.0)),
     )
@@ -82,13 +82,13 @@ def test_what_remains_is_what_it_takes_to_fail(needed):
     def fails(some):
         return {int(entry.at_s) for entry in some} >= needed
 
-    assert {int(entry.at_s) for entry in soak_runs.shrunk(entries, fails, 1000)} == needed
+    assert {int(entry.at_s) for entry in soak_runs.shrink(entries, fails, 1000)} == needed
 
 
 def test_shrinking_stops_after_so_many_tries():
     entries = [Entry(float(n), Kill("n1")) for n in range(20)]
     asked = []
-    kept = soak_runs.shrunk(entries, lambda some: bool(asked.append(some)) or len(some) > 12, 3)
+    kept = soak_runs.shrink(entries, lambda some: bool(asked.append(some)) or len(some) > 12, 3)
     assert len(asked) == 3
     assert len(kept) > 12
 
@@ -115,13 +115,13 @@ def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
     asked = soak_runs.plan(written(tmp_path), 1)
     cuts = [Entry(float(n), Outage("n1", "n2", for_s=0.5)) for n in range(4)]
     smaller = []
-    found = soak_runs.minimal(
+    found = soak_runs.minimize(
         asked, 7, [*cuts, Entry(9.0, Kill("n3"))], tmp_path, 40, smaller.append
     )
     assert found.timeline == (Entry(9.0, Kill("n3")),)
     assert [len(each.timeline) for each in smaller] == sorted({5, 3, 2, 1}, reverse=True)
     assert smaller[-1] == found
-    assert soak_runs.minimal(asked, 7, cuts, tmp_path, 40, smaller.append) is None
+    assert soak_runs.minimize(asked, 7, cuts, tmp_path, 40, smaller.append) is None
     assert [path.name for path in tmp_path.iterdir()] == ["three.yaml"]
 
 
@@ -145,4 +145,4 @@ def test_totals_add_up_runs_and_what_happened_in_them():
             {"seed": 2, "outcome": "fail", "error": "x", "kills": 1, "tasks": 5},
         ]
     )
-    assert soak_runs.totals(rows) == {"runs": 2, "passed": 1, "kills": 3, "tasks": 15}
+    assert soak_runs.add_up(rows) == {"runs": 2, "passed": 1, "kills": 3, "tasks": 15}
