@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trunkline.harness.record import event_reading
+from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
 

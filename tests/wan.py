@@ -21,6 +21,7 @@ import numpy as np
 from trunkline.agents import registry
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events import event_reading
 from trunkline.agents.planning.plan import PlanRequest
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
@@ -30,7 +31,6 @@ from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.checks.task_checks import CHECKS
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
-from trunkline.harness.record import event_reading
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.workloads.base import digest

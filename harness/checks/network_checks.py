@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from trunkline.agents.events.run_events import Late, RunFinished, TimersLate
 from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.harness.checks.task_outcomes import Fates
 from trunkline.harness.checks.verdict import Finding, Rules, failed, seen, unsure
-from trunkline.harness.record.events import Late, RunFinished, TimersLate
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
 from trunkline.harness.record.link_history import Conditions
 
@@ -216,7 +216,7 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
 def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
     """Every edge of the task's plan, with the bytes that take it."""
     for block in Plan.from_json(task.started.forest).blocks:
-        moved = task.started.cut.size_of(block.chunks)
+        moved = task.cut.size_of(block.chunks)
         for edge in (*block.in_edges, *block.out_edges):
             yield edge, moved
 

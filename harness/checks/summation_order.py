@@ -32,7 +32,7 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
                     return []
     ranges: dict[site_plan.Order, list[tuple[int, int]]] = {}
     for chunk, order in orders.items():
-        span = started.cut.span(chunk)
+        span = task.cut.span(chunk)
         ends = (span.start // ELEMENT_BYTES, span.stop // ELEMENT_BYTES)
         ranges.setdefault(order, []).append(ends)
     return [(tuple(spans), _in_terms(order, terms)) for order, spans in ranges.items()]

@@ -11,6 +11,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    Ready,
+    RoundAlone,
+    RoundFinished,
+    SyncFinished,
+    SyncStarted,
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import AgentExited, AgentFailed, RunFinished
+from trunkline.agents.events.task_events import Contributed, Evaluated, TaskDropped, TaskFinished
 from trunkline.harness.checks import network_checks
 from trunkline.harness.checks.task_outcomes import Fates, settled
 from trunkline.harness.checks.verdict import (
@@ -23,26 +36,6 @@ from trunkline.harness.checks.verdict import (
     seen,
     unsure,
 )
-from trunkline.harness.record.events import (
-    BACKUP,
-    CONTROLLER,
-    AgentExited,
-    AgentFailed,
-    ComputeFinished,
-    Contributed,
-    Evaluated,
-    Event,
-    Ready,
-    RoundAlone,
-    RoundFinished,
-    RunFinished,
-    SyncFinished,
-    SyncStarted,
-    TaskDropped,
-    TaskFinished,
-    WorkerFinished,
-)
-from trunkline.harness.record.fault_events import AgentChanged
 from trunkline.harness.record.history import History, Task
 
 SUM_TOLERANCE = 256 * 2.0**-24
@@ -118,7 +111,7 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
             yield failed(f"the program of {event.who} exited with code {event.code}")
     for failure in history.all(AgentFailed):
         yield failed(f"{failure.site}: {failure.reason}")
-    asked = sum(event.asked for event in history.all(AgentExited))
+    asked = sum(bool(event.asked) for event in history.all(AgentExited))
     yield seen(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
 
 

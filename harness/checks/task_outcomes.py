@@ -12,15 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from trunkline.harness.record.events import (
-    ControllerFound,
-    ControllerLost,
-    Event,
-    LinkLost,
-    TaskDropped,
-    TaskFinished,
-)
-from trunkline.harness.record.fault_events import AgentChanged
+from trunkline.agents.events.connection_events import ControllerFound, ControllerLost, LinkLost
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.task_events import TaskDropped, TaskFinished
 from trunkline.harness.record.history import History, Interval, Task
 
 

@@ -11,22 +11,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from trunkline.harness.record.events import (
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
+from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
+    Ready,
+    RoundAlone,
+    RoundFinished,
+    SyncFinished,
+    SyncStarted,
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import RunStarted
+from trunkline.agents.events.task_events import (
     Contributed,
     Discarded,
     Evaluated,
-    Event,
-    Ready,
     Received,
-    RoundAlone,
-    RoundFinished,
     Routed,
-    RunStarted,
     Sent,
-    SyncFinished,
-    SyncStarted,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
@@ -36,9 +40,8 @@ from trunkline.harness.record.events import (
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
-    WorkerFinished,
 )
-from trunkline.harness.record.fault_events import AgentChanged, FaultEnded, FaultStarted
+from trunkline.agents.planning.chunks import Cut, cut_model
 
 E = TypeVar("E", bound=Event)
 Interval = tuple[int, int]
@@ -72,6 +75,11 @@ class Task:
     def number(self) -> int:
         """The task's id."""
         return self.started.task
+
+    @property
+    def cut(self) -> Cut:
+        """The model's chunks, in bytes."""
+        return cut_model(self.started.bytes, self.started.chunk_bytes, self.started.tensor_bytes)
 
     @property
     def inputs(self) -> tuple[Contributed, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from trunkline.harness.record.fault_events import LinkChanged
+from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.record.history import History, Interval
 from trunkline.topologies.model import Link, Topology
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from trunkline.harness.record.events import Received, Sent
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.history import History, Interval, Task, phases, union
 
 Bar = tuple[float, float, float, float]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from trunkline.agents.events.awareness_events import ClockSynchronized, RateMeasured
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.awareness_events import ClockSynchronized, RateMeasured
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns

@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterator
 
 from trunkline.agents.control.termination import ASKED
+from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
+from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.harness.faults.fault_types import Heal
-from trunkline.harness.record.events import RunFinished, Stopping
-from trunkline.harness.record.fault_events import CommandTyped, FaultStarted
 from trunkline.harness.record.history import History
 
 INTERRUPTED = "interrupted"

@@ -17,15 +17,16 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.events import event_reading
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.event_reading import EventError
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.checks import summation_order, task_checks
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record import event_reading
-from trunkline.harness.record.event_reading import EventError
-from trunkline.harness.record.events import Event, TaskStarted
 from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
@@ -170,7 +171,7 @@ def _history(text: str) -> tuple[History, EventError | None]:
     events: list[Event] = []
     unreadable = None
     try:
-        for event in event_reading.events(io.StringIO(text), ordered=finished):
+        for event in event_reading.read_each(io.StringIO(text), ordered=finished):
             events.append(event)
     except EventError as error:
         unreadable = error

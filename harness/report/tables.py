@@ -12,15 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.events.round_events import RoundFinished
+from trunkline.agents.events.run_events import RunFinished, Stopping
+from trunkline.agents.events.task_events import Evaluated, Routed, TaskStarted
 from trunkline.agents.planning.plan import Directed, Edge, Plan
-from trunkline.harness.record.events import (
-    Evaluated,
-    RoundFinished,
-    Routed,
-    RunFinished,
-    Stopping,
-    TaskStarted,
-)
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns, manual_actions

@@ -17,19 +17,18 @@ from typing import Any
 
 import pandas as pd
 
-from trunkline.harness.faults.fault_syntax import parse as parse_fault
-from trunkline.harness.faults.fault_types import Churn
-from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.record import event_reading
-from trunkline.harness.record.events import (
-    ControllerLost,
-    LinkLost,
+from trunkline.agents.events import event_reading
+from trunkline.agents.events.connection_events import ControllerLost, LinkLost
+from trunkline.agents.events.fault_events import FaultStarted
+from trunkline.agents.events.task_events import (
     TaskHalted,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.harness.record.fault_events import FaultStarted
+from trunkline.harness.faults.fault_syntax import parse as parse_fault
+from trunkline.harness.faults.fault_types import Churn
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import provenance, run_pool

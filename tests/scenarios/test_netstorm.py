@@ -9,9 +9,9 @@ import random
 import pytest
 from wan import Wan, ladder, mesh, schedule
 
+from trunkline.agents.events import event_reading
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.policies import bsp, preduce
-from trunkline.harness.record import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.report import tables
 

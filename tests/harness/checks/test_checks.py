@@ -6,10 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from three_sites import TOPOLOGY, Change, added, altered, history, without
 
+from trunkline.agents.events.task_events import (
+    Contributed,
+    TaskCompleted,
+    TaskFinished,
+    TaskStarted,
+)
 from trunkline.harness.checks.network_checks import TOO_SLOW
 from trunkline.harness.checks.task_checks import CHECKS, judge, results_are_sums
 from trunkline.harness.checks.verdict import Check, Finding, Rules, Verdict
-from trunkline.harness.record.events import Contributed, TaskCompleted, TaskFinished, TaskStarted
 from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import Vector, fingerprint
 

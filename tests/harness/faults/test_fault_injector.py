@@ -3,11 +3,11 @@
 import select
 import time
 
+from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.faults.fault_injector import Performer
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry, Timeline
 from trunkline.harness.network.interface import InMemoryNetwork
-from trunkline.harness.record.fault_events import LinkChanged
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Link, Site, Topology

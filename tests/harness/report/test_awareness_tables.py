@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trunkline.harness.record import event_reading
+from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import awareness_plots, awareness_tables

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
 
-from trunkline.harness.record.events import ComputeFinished, ComputeStarted
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import loads

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
-from trunkline.harness.record.events import TaskStarted
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History, Transfer, phases, transfers, union
 from trunkline.harness.report import tables
 from trunkline.harness.report.tables import Forecast

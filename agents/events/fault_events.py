@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.harness.record.events import Event
+from trunkline.agents.events.event import Count, Event
 
 
 @dataclass(frozen=True, slots=True)
 class FaultStarted(Event):
-    """Runner: a fault starts, in the words that ask for it.
+    """Runner: a fault starts; `text` is the line that asks for it.
 
-    `targets` are the directed links (`a -> b`) or the agent it is aimed at; none are all links.
-    It is `asked` for by somebody while the run goes on, or else of the timeline.
+    `targets` are the directed links (`a -> b`) or the agent that it affects; none means all links.
+    A user has `asked` for it while the run goes on; otherwise it is of the timeline.
     """
 
-    fault: int
+    fault: Count
     verb: str
     text: str
     targets: tuple[str, ...]
     asked: bool = False
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return () if self.asked else ("asked",)
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEnded(Event):
     """Runner: that fault is undone."""
 
-    fault: int
+    fault: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,11 @@ class AgentChanged(Event):
 
     who: str
     do: str
-    fault: int
+    fault: Count
 
 
 @dataclass(frozen=True, slots=True)
 class CommandTyped(Event):
-    """Runner: somebody has this command run at a site, or between sites."""
+    """Runner: a user runs this command at a site, or between sites."""
 
     line: str

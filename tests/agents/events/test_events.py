@@ -5,15 +5,12 @@ import json
 import pytest
 from three_sites import LOG, history
 
-from trunkline.harness.record.event_reading import EventError, parse, read
-from trunkline.harness.record.events import (
-    AgentExited,
-    LinkCounters,
-    Ready,
-    RunFinished,
-    Sent,
-    TaskDropped,
-)
+from trunkline.agents.events.event_reading import EventError, parse, read
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.fault_events import CommandTyped
+from trunkline.agents.events.round_events import Ready
+from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
+from trunkline.agents.events.task_events import Sent, TaskDropped
 
 READY = '{"t_ns": 7, "site": "oslo", "event": "ready", "iteration": 2}'
 
@@ -29,12 +26,33 @@ def test_optional_keys_may_be_absent_or_null_and_unknown_ones_are_left_alone() -
     assert parse(line) == AgentExited(7, "runner", "a", None, None)
 
 
+def test_bytes_that_a_user_typed_need_not_be_utf_8() -> None:
+    line = '{"t_ns": 7, "site": "runner", "event": "command_typed", "line": "n1 \\udcff \\u00fc"}'
+    assert parse(line) == CommandTyped(7, "runner", "n1 \ufffd ü")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        '"ready", "iteration": 2',
+        '"agent_exited", "who": "a", "code": 0, "signal": 9, "fault": null',
+        '"agent_exited", "who": "a", "asked": false, "code": 0, "signal": 9',
+        '"fault_started", "fault": 0, "verb": "heal", "text": "heal", "targets": []',
+        '"fault_started", "fault": 0, "verb": "x", "text": "x", "targets": ["a"], "asked": true',
+        '"rates_estimated", "links": [["a", "b", 1.5]]',
+        '"run_finished", "reason": "", "links": [{"src": "a", "dst": "b", "bytes": 3,'
+        ' "packets": 2, "drops": 1}], "short_of_memory": ["a"]',
+    ],
+)
+def test_an_event_is_written_as_it_was_read(rest: str) -> None:
+    line = f'{{"t_ns": 7, "site": "a", "event": {rest}}}\n'
+    assert to_line(parse(line)).decode() == line
+
+
 def test_interface_counters_are_read_link_by_link() -> None:
     link = {"src": "a", "dst": "b", "bytes": 3, "packets": 2, "drops": 1}
     line = {"t_ns": 9, "site": "runner", "event": "run_finished", "reason": "", "links": [link]}
-    assert parse(json.dumps(line)) == RunFinished(
-        9, "runner", "", (LinkCounters("a", "b", 3, 2, 1),)
-    )
+    assert parse(json.dumps(line)) == RunFinished(9, "runner", "", (LinkTotals("a", "b", 3, 2, 1),))
 
 
 @pytest.mark.parametrize(

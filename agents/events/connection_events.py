@@ -1,0 +1,59 @@
+"""The events of connections that break and are made again (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trunkline.agents.events.event import Count, Event
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost(Event):
+    """Controller: the connection to this worker broke."""
+
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFound(Event):
+    """Controller: a worker that was lost follows it again and has reported its state."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerLost(Event):
+    """Worker: the connection to the controller broke; it goes on alone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFound(Event):
+    """Worker: it follows this controller, the same as before or another."""
+
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLost(Event):
+    """Worker: the connection to a neighbour broke."""
+
+    peer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFound(Event):
+    """Worker: it is connected to this neighbour again."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRefused(Event):
+    """Agent: it refused the `count`-th caller that is not of this run; not every one is logged."""
+
+    reason: str
+    count: Count

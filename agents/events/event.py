@@ -1,0 +1,47 @@
+"""What all events of a run have in common (pure).
+
+Every process of a run logs events, stamped with the run's one clock; the runner merges them by time
+into `events.jsonl`. Each class of this package is one type of event: its name in snake case is the
+line's `"event"`, its fields are the line's keys, in the same order. `event_writing` makes a line of
+an event, `event_reading` an event of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Concatenate, ParamSpec, Protocol
+
+from pydantic import Field
+
+CONTROLLER = "controller"
+BACKUP = "backup"
+RUNNER = "runner"
+
+Count = Annotated[int, Field(ge=0)]
+"""A whole number of 0 or more."""
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at `site` (a site, "controller" or "runner"), `t_ns` into the run."""
+
+    t_ns: Count
+    site: str
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        """The keys that the line of this event leaves out."""
+        return ()
+
+
+class Log(Protocol):
+    """Takes the type of an event and its fields; stamps the event with the time and the site."""
+
+    def __call__(
+        self,
+        kind: Callable[Concatenate[int, str, P], Event],
+        *values: P.args,
+        **fields: P.kwargs,
+    ) -> None: ...

@@ -1,0 +1,23 @@
+"""Writes an event as one line of the log (pure)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+from trunkline.agents.events.event import Event
+
+
+def to_line(event: Event) -> bytes:
+    """The event as a JSON object, with the newline that ends it."""
+    stamp = {"t_ns": event.t_ns, "site": event.site, "event": event_name(type(event))}
+    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    for key in event.omitted_keys():
+        del values[key]
+    return json.dumps(stamp | values, default=dataclasses.asdict).encode() + b"\n"
+
+
+def event_name(kind: type[Event]) -> str:
+    """The class's name in snake case."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()

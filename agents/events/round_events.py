@@ -1,0 +1,68 @@
+"""The events of what a site does, round by round (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trunkline.agents.events.event import Count, Event
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeStarted(Event):
+    """Worker: an iteration's own work begins."""
+
+    iteration: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeFinished(Event):
+    """Worker: an iteration's own work is done."""
+
+    iteration: Count
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStarted(Event):
+    """Program: it synchronizes with others; all report the same task number, size and operation.
+
+    The size is in bytes. A lower bound of the time is known for `allreduce` only.
+    """
+
+    task: Count
+    bytes: Count = 0
+    operation: str = "program"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFinished(Event):
+    """Program: the synchronization is over for this site."""
+
+    task: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Ready(Event):
+    """Worker: it waits for a group to synchronize this iteration with."""
+
+    iteration: Count
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished(Event):
+    """Worker: one more iteration computed and synchronized."""
+
+    rounds: Count
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAlone(Event):
+    """Worker: it computed an iteration and had no controller to synchronize it with others."""
+
+    iteration: Count
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFinished(Event):
+    """Worker: it has stopped, as the controller told it."""
+
+    rounds: Count

@@ -1,0 +1,105 @@
+"""The events of a run as a whole and of its processes (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trunkline.agents.events.event import Count, Event
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTotals:
+    """What the interface of one directed link counted during the run, headers included."""
+
+    src: str
+    dst: str
+    bytes: Count
+    packets: Count
+    drops: Count
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """Runner: the agents are about to start."""
+
+    scenario: str
+    seed: int
+    backend: str
+    clock: str
+    sites: tuple[str, ...]
+    model_bytes: Count
+    chunk_bytes: Count
+    policy: str
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReady(Event):
+    """Runner: every link is up and shaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramsStarted(Event):
+    """Runner: the programs of all sites begin now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping(Event):
+    """Controller: the stop condition is met, no more tasks."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentExited(Event):
+    """Runner: the process of `who` ended with this exit code, or by this signal.
+
+    Only an agent has a `fault`: the number of the one that killed it. Only a program has `asked`:
+    whether it was told to end; its exit code then means nothing.
+    """
+
+    who: str
+    asked: bool | None = field(default=None, kw_only=True)
+    code: int | None = None
+    signal: int | None = None
+    fault: Count | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("asked",) if self.asked is None else ("fault",)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished(Event):
+    """Runner: every process is reaped; `links` are the interface counters at that moment.
+
+    At the sites `short_of_memory` TCP met the kernel's limit of its memory.
+    """
+
+    reason: str
+    links: tuple[LinkTotals, ...]
+    short_of_memory: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFailed(Event):
+    """Controller, worker or program: it failed, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Late(Event):
+    """Worker on a real clock: its work took this much longer than it is modelled to take."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimersLate(Event):
+    """Agent on a real clock, at its end: its timers were late by `seconds` in all.
+
+    They were watched for `of_s`.
+    """
+
+    seconds: float
+    of_s: float

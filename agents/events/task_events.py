@@ -1,0 +1,188 @@
+"""The events of tasks: how each is started, carried out and ended (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trunkline.agents.events.event import Count, Event
+
+
+@dataclass(frozen=True, slots=True)
+class Contributed(Event):
+    """Worker: what this site put into the task; digest and fingerprint are of its float32s."""
+
+    task: Count
+    iteration: Count
+    digest: str
+    fingerprint: tuple[float, ...]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJoined(Event):
+    """Worker: this site knows the task, as a member, an aggregator or both.
+
+    Its parts are `unchanged` if they are those of the task before.
+    """
+
+    task: Count
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Event):
+    """Worker: the payload of one task and phase that this site put on its link to `dst`."""
+
+    task: Count
+    dst: str
+    phase: str
+    bytes: Count
+    chunks: Count
+    start_ns: Count
+    end_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Event):
+    """Worker: the payload of one task and phase that arrived over the link from `src`."""
+
+    task: Count
+    src: str
+    phase: str
+    bytes: Count
+    chunks: Count
+    start_ns: Count
+    end_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Routed(Event):
+    """Worker: it sent so many bytes of its own for the task along this path.
+
+    It is logged only with auxiliary paths. The path is an edge of the plan or a way around one.
+    """
+
+    task: Count
+    path: tuple[str, ...]
+    bytes: Count
+    chunks: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded(Event):
+    """Worker: the part of the payload received for the task that `src` had sent early, in vain."""
+
+    task: Count
+    src: str
+    bytes: Count
+    chunks: Count
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished(Event):
+    """Worker: a member installed the result."""
+
+    task: Count
+    digest: str
+    fingerprint: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDropped(Event):
+    """Worker: a member gave the task up; `digest` is of the model that it keeps."""
+
+    task: Count
+    reason: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(Event):
+    """Worker: the result of the task, measured on test samples."""
+
+    task: Count
+    accuracy_percent: float
+    loss: float
+    samples: Count
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted(Event):
+    """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
+
+    `bytes` is the model's size; `forest` is the plan as `agents.planning.plan.Plan.to_json` gives
+    it, made by the rates of that `version`. The model consists of tensors of `tensor_bytes`, or of
+    one array.
+    """
+
+    task: Count
+    policy: str
+    plan: str
+    group: tuple[str, ...]
+    weights: Mapping[str, float]
+    scale: float
+    bytes: Count
+    chunk_bytes: Count
+    tensor_bytes: tuple[Count, ...] = field(default=(), kw_only=True)
+    forest: Mapping[str, Any]
+    version: Count = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRearranged(Event):
+    """Controller: the blocks of `forest`, numbered from `first`, take over from the `withdrawn`."""
+
+    task: Count
+    withdrawn: tuple[Count, ...]
+    first: Count
+    forest: Mapping[str, Any]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHalted(Event):
+    """Controller: all sites drop the blocks so far; `members` are asked if they have finished."""
+
+    task: Count
+    reason: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReplanned(Event):
+    """Controller: a halted task goes on with the blocks of `forest`, numbered from `first`.
+
+    With a `holder`, they only carry the result from that member to the others.
+    """
+
+    task: Count
+    first: Count
+    holder: str | None
+    forest: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCompleted(Event):
+    """Controller: the members reported the result installed, all but those in `without`."""
+
+    task: Count
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAbandoned(Event):
+    """Controller: the task is given up; every member keeps its own model."""
+
+    task: Count
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPostponed(Event):
+    """Controller: the links that work do not connect the group; it is tried again later."""
+
+    group: tuple[str, ...]
+    reason: str
