@@ -1,0 +1,84 @@
+"""A stranger finds a file by its name, and its folder at a glance."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("agents", "harness", "topologies", "workloads")
+
+PLUG_INS = {
+    "agents/plans",
+    "agents/policies",
+    "harness/commands/verbs",
+    "harness/study/papers",
+    "topologies",
+    "workloads",
+}
+"""Folders whose files have the names that users write, found by them."""
+
+MOST_FILES = 15
+
+PUBLIC = {
+    "topology": {"Link", "LinkOverride", "Site", "Topology", "TopologyError", "mininet_topo"},
+    "plan": {
+        *("Block", "Chunks", "Directed", "Edge", "Plan", "PlanError", "PlanRequest"),
+        *("check", "estimate", "routes", "split", "star"),
+    },
+    "policy": {
+        *("Decision", "Event", "Joined", "Left", "Lost", "PartialReduce", "Policy", "Ready"),
+        *("Release", "Start", "average", "weighted"),
+    },
+    "workload": {
+        *("Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"),
+    },
+    "program": {"computing", "report", "sync"},
+}
+"""What users' files import: a name that goes breaks somebody's file."""
+
+
+def modules() -> list[Path]:
+    found = (path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if path.name != "__init__.py")
+
+
+def is_plug_in(path: Path) -> bool:
+    return str(path.parent) in PLUG_INS
+
+
+def test_no_two_files_have_the_same_name() -> None:
+    names = Counter(path.name for path in modules() if not is_plug_in(path))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_folder_has_more_files_than_one_can_survey() -> None:
+    sizes = Counter(str(path.parent) for path in modules() if not is_plug_in(path))
+    assert {folder: count for folder, count in sizes.items() if count > MOST_FILES} == {}
+
+
+def test_test_files_have_distinct_names_in_folders_that_mirror_the_code() -> None:
+    tests = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len({path.name for path in tests}) == len(tests)
+    folders = {path.parent for path in tests}
+    assert {
+        f for f in folders if not (ROOT / f).is_dir() and not (ROOT / "src" / f).is_dir()
+    } == set()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_module_has_its_names(name: str) -> None:
+    module = importlib.import_module(f"trunkline.{name}")
+    assert set(module.__all__) == PUBLIC[name]
+    assert all(hasattr(module, each) for each in module.__all__)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_examples_in_the_docs_import_public_modules_only(page: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    imported = re.findall(r"^\s*(?:from|import) (trunkline\S*)", "".join(blocks), re.MULTILINE)
+    assert {name for name in imported if name.partition(".")[2] not in PUBLIC} == set()
