@@ -35,7 +35,8 @@ from trunkline.agents.wire.identity import Gate, Identity  # noqa: E402
 from trunkline.harness.kernel import boot, build  # noqa: E402
 from trunkline.harness.network.mininet_net import MininetNetwork  # noqa: E402
 from trunkline.harness.scenario.loading import Scenario, parse  # noqa: E402
-from trunkline.harness.session.agent_supervisor import Agency  # noqa: E402
+from trunkline.harness.session.agent_children import AgentChildren  # noqa: E402
+from trunkline.harness.session.supervisor import Supervisor  # noqa: E402
 from trunkline.workloads import kinds  # noqa: E402
 
 EMBEDDED_BYTES = 10_480_000
@@ -159,10 +160,12 @@ def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
     with (
         _running(scenario) as network,
         tempfile.TemporaryDirectory() as logs,
-        Agency(scenario, network, "throughput", Path(logs)) as agency,
+        Supervisor(
+            scenario, AgentChildren(scenario, network, "throughput", Path(logs))
+        ) as supervisor,
     ):
-        agency.start()
-        for event in agency.events():
+        supervisor.start()
+        for event in supervisor.events():
             if event["event"] == "task_started":
                 started_ns = event["t_ns"]
                 if not spans:

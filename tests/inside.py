@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from trunkline.harness.session import program_supervisor, run_session
+from trunkline.harness.session import program_children, run_session
 
 INTERRUPTED = 130
 
@@ -33,7 +33,7 @@ def run_each(home: str, names: list[str]) -> dict:
 
     Programs may print 10 000 bytes.
     """
-    program_supervisor.OUTPUT_LIMIT_BYTES = 10_000
+    program_children.OUTPUT_LIMIT_BYTES = 10_000
     done = {}
     for name in names:
         start, said = time.monotonic(), io.StringIO()

@@ -25,6 +25,7 @@ from typing import Any, Protocol, Self
 
 from trunkline.harness.kernel import KernelError, processor
 from trunkline.harness.kernel.guest import INTERRUPT, NUDGE
+from trunkline.harness.processes.lines import Lines
 from trunkline.harness.processes.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
@@ -71,7 +72,7 @@ class Guest:
         self.paused = False
         self._exit_code: int | None = None
         self._log = b""
-        self._reports = b""
+        self._reports = Lines()
         self._messages, messages_end = _pipe()
         self._output, output_end = _pipe()
         self._control, control_end = _pipe()
@@ -202,8 +203,7 @@ class Guest:
         self._log = (self._log + data)[-LOG_BYTES:]
 
     def _read_reports(self, data: bytes) -> None:
-        *lines, self._reports = (self._reports + data).split(b"\n")
-        for line in lines:
+        for line in self._reports.split(data):
             word, number = line.split()
             if word == b"beat":
                 self.virtual_time_ns = int(number)

@@ -329,7 +329,7 @@ class Console:
         self.performer.typed(line)
         self._busy, self._held_s = _Busy(number, command), None
         self.carrier.watch(command.output, self._pass_on)
-        self.carrier.watch(command.pidfd, self._command_is_over)
+        self.carrier.watch(command.process.pidfd, self._command_is_over)
 
     def _pass_on(self) -> None:
         busy = self._busy
@@ -345,7 +345,7 @@ class Console:
         if self._busy is None or self._busy.command is None:
             return None
         command = self._busy.command
-        for handle in (command.output, command.pidfd):
+        for handle in (command.output, command.process.pidfd):
             self.carrier.unwatch(handle)
         self._pass_on()
         well = command.finish()

@@ -10,7 +10,6 @@ at last an object with `done`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -23,6 +22,7 @@ from typing import Any, Self
 
 from trunkline.harness.kernel.process import Program
 from trunkline.harness.live.request_queue import FOLDER, Outbox
+from trunkline.harness.processes.lines import Lines, decode, encode
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 LINK = "control"
@@ -56,7 +56,7 @@ class Client:
     """Somebody who is connected, and what came of a line so far."""
 
     sock: socket.socket
-    rest: bytes = b""
+    lines: Lines = field(default_factory=Lines)
 
 
 @dataclass(slots=True)
@@ -161,16 +161,12 @@ class Desk:
             data = client.sock.recv(MOST_BYTES)
         except OSError:
             data = b""
-        *lines, client.rest = (client.rest + data).split(b"\n")
-        if not data or len(client.rest) > MOST_BYTES:
+        lines = client.lines.split(data)
+        if not data or len(client.lines.rest) > MOST_BYTES:
             self._leave(client)
             return
         for line in lines:
-            try:
-                request = json.loads(line)
-            except ValueError:
-                request = None
-            if isinstance(request, dict):
+            if (request := decode(line)) is not None:
                 self._put(client, request)
             else:
                 self._tell(client, {"done": False, "text": "allowed is a JSON object per line"})
@@ -212,7 +208,7 @@ class Desk:
         if client is None or client not in self._clients:
             return
         try:
-            client.sock.sendall(json.dumps(said).encode() + b"\n")
+            client.sock.sendall(encode(said))
         except OSError:  # it is gone, or too slow
             self._leave(client)
 

@@ -18,8 +18,9 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, Glance
 from trunkline.harness.network import mininet_cli
+from trunkline.harness.processes.lines import Lines, encode
 from trunkline.harness.scenario.loading import Scenario, resolve
 
 HISTORY = Path("~/.trunkline_history")
@@ -62,32 +64,31 @@ class Channel:
     """The connection to a run's desk."""
 
     sock: socket.socket
-    rest: bytes = b""
+    lines: Lines = field(default_factory=Lines)
+    heard: deque[Said] = field(default_factory=deque)
 
     def send(self, request: Said) -> None:
         """Ask for something. Raises RunOverError."""
         try:
-            self.sock.sendall(json.dumps(request).encode() + b"\n")
+            self.sock.sendall(encode(request))
         except OSError:
             raise RunOverError from None
 
     def hear(self) -> Said:
         """The next thing that is said. Raises RunOverError when there will be no more."""
-        while b"\n" not in self.rest:
+        while not self.heard:
             try:
                 data = self.sock.recv(1 << 16)
             except ConnectionError:
                 data = b""
             if not data:
                 raise RunOverError
-            self.rest += data
-        line, self.rest = self.rest.split(b"\n", 1)
-        said: Said = json.loads(line)
-        return said
+            self.heard += map(json.loads, self.lines.split(data))
+        return self.heard.popleft()
 
     def waits(self) -> bool:
         """Whether `hear` would return at once."""
-        return b"\n" in self.rest or bool(select.select([self.sock], [], [], 0)[0])
+        return bool(self.heard) or bool(select.select([self.sock], [], [], 0)[0])
 
     def ask(self, line: str, show: Callable[[str], None]) -> Said:
         """Have a line done; returns the last thing that is said about it. Ctrl-C interrupts it."""

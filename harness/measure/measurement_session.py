@@ -7,16 +7,15 @@ network could not be built or an instrument failed, `{"refused": text}`.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from trunkline.harness.measure import pair
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.lines import print_message
 from trunkline.harness.scenario.loading import load
 
 
@@ -30,26 +29,21 @@ def main(folder: Path, with_foreign: bool) -> int:
     try:
         network.start()
         for number, planned in enumerate(plans):
-            _print({"progress": [number, len(plans)]})
+            print_message({"progress": [number, len(plans)]})
             for observed in pair.measure(
                 network,
                 planned,
                 real_clock=scenario.clock == "real",
                 with_foreign=with_foreign,
             ):
-                _print({"observed": observed.to_json()})
+                print_message({"observed": observed.to_json()})
     except (NetworkError, OSError) as error:
         where = f"the links between {planned.a} and {planned.b}: " if planned else ""
-        _print({"refused": f"{where}{error}"})
+        print_message({"refused": f"{where}{error}"})
         return 1
     finally:
         network.stop()
     return 0
-
-
-def _print(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
 
 
 def _terminated(*_: object) -> None:

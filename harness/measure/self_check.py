@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -16,6 +14,7 @@ from trunkline.harness.measure.judge import Reading
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.processes.lines import Lines, Message, decode
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import plots
 from trunkline.harness.runs.runner import carry, environment_of
@@ -93,17 +92,16 @@ class _Heard:
         self.refused = ""
         self.others: list[str] = []
         self._on_progress = on_progress
-        self._rest = b""
+        self._lines = Lines()
 
     def hear(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            try:
-                self._line(json.loads(line))
-            except ValueError:
+        for line in self._lines.split(data):
+            if (said := decode(line)) is None:
                 self.others.append(line.decode(errors="replace"))
+            else:
+                self._take(said)
 
-    def _line(self, said: Any) -> None:
+    def _take(self, said: Message) -> None:
         if "progress" in said:
             done, of = said["progress"]
             self._on_progress(done / of, f"{done} of {of} pairs of links")

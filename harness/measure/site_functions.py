@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import os
-import signal
 import socket
 import traceback
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trunkline.harness.network.interface import Network, NetworkError
-from trunkline.harness.processes.ownership import die_with, signals_held
+from trunkline.harness.processes.fork import fork
 
 _libc = ctypes.CDLL(None)
 _PR_SET_TIMERSLACK = 29
@@ -31,15 +29,15 @@ class Remote:
     ) -> None:
         """Starts it. Without a site it stays in the namespace of this process."""
         ours, theirs = socket.socketpair()
-        parent = os.getpid()
-        with signals_held() as held:
-            self._process = os.fork()
-            if self._process == 0:
-                ours.close()
-                _run_child(network, site, function, Line(theirs), parent, held)
-            theirs.close()
-            self._site = site
-            self._line = Line(ours)
+
+        def act() -> int:
+            ours.close()
+            return _run(network, site, function, Line(theirs))
+
+        self._process = fork(act)
+        theirs.close()
+        self._site = site
+        self._line = Line(ours)
 
     def __enter__(self) -> Self:
         return self
@@ -51,9 +49,7 @@ class Remote:
         trace: TracebackType | None,
     ) -> None:
         self._line.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        self._process.end()
 
     def tell(self, value: object) -> None:
         """Says something to the function."""
@@ -99,30 +95,17 @@ class Line:
         self.connection.close()
 
 
-def _run_child(
-    network: Network,
-    site: str | None,
-    function: Callable[[Line], object],
-    line: Line,
-    parent: int,
-    held: set[int],
-) -> None:
-    """Be the process; never returns. Its timers are exact, and it dies with its parent."""
-    code = 1
+def _run(network: Network, site: str | None, function: Callable[[Line], object], line: Line) -> int:
+    """What the process does; its timers are exact."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        die_with(parent)
         _libc.prctl(_PR_SET_TIMERSLACK, 1)
         if site is not None:
             network.enter(site)
         line.tell(function(line))
-        code = 0
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
             kind = "" if isinstance(error, NetworkError) else f"{type(error).__name__}: "
             line.send({"error": f"{kind}{error}"})
-    finally:
-        os._exit(code)
+        return 1
+    return 0

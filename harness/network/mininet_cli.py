@@ -19,7 +19,7 @@ from mininet.cli import CLI  # type: ignore[import-untyped]
 from mininet.log import output  # type: ignore[import-untyped]
 from mininet.net import Mininet  # type: ignore[import-untyped]
 
-from trunkline.harness.processes.ownership import die_with, signals_held
+from trunkline.harness.processes.fork import HANDLERS, Process, fork
 
 EVERYWHERE = frozenset({"pingall", "pingallfull"})
 """Verbs that use the shells of all sites."""
@@ -84,29 +84,25 @@ class _Cli(CLI):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class Command:
-    """A command that runs: its process, its output."""
+    """A command that runs: its process, and the pipe with its output."""
 
-    pid: int
-    pidfd: int
+    process: Process
     output: int
     interrupts: int = 0
 
     @classmethod
     def start(cls, net: Mininet, line: str) -> Command:
-        """Carry out a line as Mininet's command line does; shells of sites it names are started."""
+        """Carry out a line as Mininet's command line does; the sites that it names get shells."""
         words = line.split()
         named = [net[word] for word in words if word in net]
         for site in net.hosts if words[0] in EVERYWHERE else named:
             site.open_shell()
         reader, writer = os.pipe()
-        parent = os.getpid()
-        with signals_held() as held:
-            pid = os.fork()
-            if pid == 0:
-                _be(net, line, parent, writer, held)
+        handlers = {**HANDLERS, signal.SIGINT: signal.default_int_handler}
+        process = fork(lambda: _carry_out(net, line, writer), handlers)
         os.close(writer)
         os.set_blocking(reader, False)
-        return cls(pid, os.pidfd_open(pid), reader)
+        return cls(process, reader)
 
     def read(self) -> str:
         """What it has printed since the last time."""
@@ -119,9 +115,7 @@ class Command:
     def interrupt(self) -> None:
         """Interrupt what it runs, as Ctrl-C does; the second time, end it."""
         self.interrupts += 1
-        number = signal.SIGINT if self.interrupts == 1 else signal.SIGKILL
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, number)
+        self.process.send(signal.SIGINT if self.interrupts == 1 else signal.SIGKILL)
 
     def kill(self) -> None:
         """End it at once."""
@@ -129,11 +123,11 @@ class Command:
         self.interrupt()
 
     def finish(self) -> bool:
-        """It has ended: let go of it; whether it ended well."""
-        status = os.waitpid(self.pid, 0)[1]
-        os.close(self.pidfd)
+        """Reap the process, which has ended, and free its pipe; returns whether it ended well."""
+        code = self.process.wait()
+        self.process.end()
         os.close(self.output)
-        return os.waitstatus_to_exitcode(status) == 0
+        return code == 0
 
     @property
     def killed(self) -> bool:
@@ -161,14 +155,10 @@ def _children() -> list[int]:
     return found
 
 
-def _be(net: Mininet, line: str, parent: int, writer: int, held: set[int]) -> None:
-    """Be the process of a command; never returns."""
+def _carry_out(net: Mininet, line: str, writer: int) -> int:
+    """What the process of a command does; what it prints goes to `writer`."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        die_with(parent)
         never, _ = os.pipe()  # Mininet wants to wait for keys
         for place, handle in enumerate((never, writer, writer)):
             os.dup2(handle, place)
@@ -185,7 +175,6 @@ def _be(net: Mininet, line: str, parent: int, writer: int, held: set[int]) -> No
             sys.stdout.write("interrupted\n")
     except BaseException as error:
         sys.stdout.write(f"{error}\n")
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-        os._exit(code)
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+    return code

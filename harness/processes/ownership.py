@@ -8,15 +8,11 @@ their name, site namespaces as the alias of their loopback interface. See `lefto
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
 import hashlib
 import json
 import os
 import re
-import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +22,6 @@ VARIABLE = "TRUNKLINE_OWNER"
 FOLDER_PREFIX = "trunkline-"
 """A scratch folder's name is this, the tag, and something random."""
 
-_PARENT_DEATH_SIGNAL = 1
 _TAG = re.compile(r"([0-9a-f]{8})-([0-9]{7})-([0-9]{12})")
 
 
@@ -83,27 +78,6 @@ class Owner:
 def environment() -> dict[str, str]:
     """This process's environment with its tag, for the processes that it starts."""
     return {**os.environ, VARIABLE: Owner.me().tag}
-
-
-@contextlib.contextmanager
-def signals_held() -> Iterator[set[int]]:
-    """SIGINT and SIGTERM wait until the block ends; yields the mask that a forked child restores.
-
-    For forks: Python runs functions of its library right after one, and drops what a signal
-    handler raises in them.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield before
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel end this process with the one that forked it, whose id `parent` is."""
-    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it has died already
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @functools.cache

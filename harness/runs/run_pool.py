@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trunkline.harness.config.paths import ROOT
+from trunkline.harness.processes.lines import Lines, decode
 
 GRACE_S = 20.0
 """What a run gets to end cleanly, in seconds: more than the embedded kernel takes at most."""
@@ -97,7 +98,7 @@ class _Child:
     job: Job
     process: subprocess.Popen[bytes]
     share: float = 0.0
-    rest: bytes = b""
+    lines: Lines = field(default_factory=Lines)
     finished: Finished | None = None
     other: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
@@ -127,8 +128,7 @@ class _Child:
     def hear(self) -> bool:
         """Take in what it says; False when it has said all."""
         data = os.read(self.output, 1 << 16)
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        for line in lines:
+        for line in self.lines.split(data):
             self._line(line)
         return bool(data)
 
@@ -146,16 +146,12 @@ class _Child:
         return self.process.wait()
 
     def _line(self, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-            known = isinstance(said, dict)
-        except ValueError:
-            known = False
-        if known and "share" in said:
+        said = decode(line) or {}
+        if "share" in said:
             self.share = said["share"]
-        elif known and "refused" in said:
+        elif "refused" in said:
             self.finished = Finished(self.job, "error", None, said["refused"])
-        elif known and "run_dir" in said:
+        elif "run_dir" in said:
             path = Path(said["run_dir"])
             self.finished = Finished(self.job, said["outcome"], path, said["error"])
         else:

@@ -19,6 +19,7 @@ from typing import Any
 
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
+from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
 from trunkline.harness.scenario.loading import CannotRunError, Outputs, Scenario, parse
@@ -91,8 +92,7 @@ def _terminated(*_: object) -> None:
 
 
 def _say(**words: Any) -> None:
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+    print_message(words)
 
 
 if __name__ == "__main__":

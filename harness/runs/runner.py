@@ -6,7 +6,6 @@ kernel or on this host; here its progress is passed on, and its event log judged
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -27,6 +26,7 @@ from trunkline.harness.live.control_socket import Desk
 from trunkline.harness.live.progress import Progress
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import ownership
+from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, environment
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import CannotRunError, Scenario, resolve
@@ -125,21 +125,16 @@ class _Session:
     on_said: Callable[[dict[str, Any]], None]
     error: str | None = None
     refused: str | None = None
-    rest: bytes = field(default=b"")
+    lines: Lines = field(default_factory=Lines)
     last: Progress = field(default_factory=Progress)
 
     def hear(self, data: bytes) -> None:
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        for line in lines:
+        for line in self.lines.split(data):
             self._line(line)
 
     def _line(self, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-            known = isinstance(said, dict)
-        except ValueError:
-            known = False
-        if not known:
+        said = decode(line)
+        if said is None:
             with (self.folder.log / "session.log").open("ab") as log:
                 log.write(line + b"\n")
         elif "progress" in said:

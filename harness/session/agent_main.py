@@ -1,4 +1,4 @@
-"""What the agents' processes do: each listens, connects and runs until it is told to leave.
+"""What an agent's process does: it listens, connects, and runs until it is told to leave.
 
 The first agents of a run connect to everybody before anything else, so that a run without faults
 begins with everybody in place. One that is started again later calls and is called, as after any
@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
+import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import Any
 
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.site.worker import Worker
-from trunkline.agents.wire.agent_settings import Log, WorkerSettings
-from trunkline.agents.wire.clock import Clock
+from trunkline.agents.wire.agent_settings import (
+    TASKS_PER_CONTROLLER,
+    AgentError,
+    Log,
+    WorkerSettings,
+)
+from trunkline.agents.wire.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from trunkline.agents.wire.dial import (
     CONTROLLER_PORT,
     WORKER_PORT,
@@ -33,34 +43,160 @@ from trunkline.agents.wire.dial import (
     serve,
 )
 from trunkline.agents.wire.identity import Gate, Identity
-from trunkline.harness.network.interface import Network
+from trunkline.harness.network.interface import Network, NetworkError
+from trunkline.harness.processes.fork import FAILED
+from trunkline.harness.processes.lines import encode
 from trunkline.harness.record.events import BACKUP, CONTROLLER
 from trunkline.harness.scenario import awareness_section, planning
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.user_code import UserCodeError
+
+FINISHED = 41
+"""An agent's exit code after its regular end: 0 may come of anything that runs in its process."""
+
+EPOCH_BYTES, STOP = 8, b"s"
+"""What comes through an agent's pipe: the epoch in nanoseconds; then, to controllers, STOP."""
 
 
-class Child(Protocol):
-    """The process that runs an agent."""
+class Survivors:
+    """The numbers of an agent that outlive its process, as if on a disk; the next one reads them.
+
+    They lie in memory that the agent shares with the process that forks it, and the agent writes
+    them before it logs what they count.
+    """
+
+    def __init__(self) -> None:
+        ranks = 2  # of the controller and its backup
+        self._next = memoryview(mmap.mmap(-1, 8 * (1 + ranks))).cast("q")
+
+    @property
+    def first_iteration(self) -> int:
+        """The iteration after the last that the worker began."""
+        return self._next[0]
+
+    @property
+    def last_tasks(self) -> tuple[int, ...]:
+        """The latest task of each controller that the agent has heard of."""
+        return tuple(number - 1 for number in self._next[1:] if number)
+
+    def note(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Note what an event begins, if it is of those that begin something."""
+        if event == "compute_started":
+            self._next[0] = fields["iteration"] + 1
+        elif event in ("task_started", "task_joined"):
+            place = 1 + fields["task"] // TASKS_PER_CONTROLLER
+            self._next[place] = max(fields["task"] + 1, self._next[place])
+
+
+@dataclass(slots=True)
+class Pipes:
+    """The agent's ends of its pipes: it logs events, and learns the epoch and when to stop."""
 
     name: str
+    events_fd: int
+    epoch_fd: int
+    survivors: Survivors
+    epoch_ns: int = 0
 
-    def log(self, event: str, **fields: object) -> None:
+    def log(self, event: str, **fields: Any) -> None:
         """One event, stamped now."""
+        t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+        self.survivors.note(event, fields)
+        data = memoryview(encode({"t_ns": t_ns, "site": self.name, "event": event, **fields}))
+        while data:
+            data = data[os.write(self.events_fd, data) :]
 
-    def clock(self, kind: str) -> Clock:
+    def start_clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""
-        ...
+        self.log("listening")
+        epoch = os.read(self.epoch_fd, EPOCH_BYTES)
+        if not epoch:
+            raise AgentError("the runner is gone")
+        self.epoch_ns = int.from_bytes(epoch)
+        if kind == "virtual":
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            return VirtualClock(self.epoch_ns, loop)
+        return RealClock(self.epoch_ns, lambda late_s: self.log("late", seconds=late_s))
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Call a function when the run is asked to stop."""
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            loop.remove_reader(self.epoch_fd)
+            if os.read(self.epoch_fd, len(STOP)):
+                stop()
+
+        loop.add_reader(self.epoch_fd, read)
+
+
+def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
+    """Be the agent, in a process forked for it; what it prints goes to a file.
+
+    Returns the exit code. What goes wrong is logged as `agent_failed`.
+    """
+    try:
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(errors, 1)
+        os.dup2(errors, 2)
+        agent.network.enter(agent.site_of(pipes.name))
+        loop = VirtualLoop if agent.scenario.clock == "virtual" else None
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(_run_timed(agent, pipes))
+    except (AgentError, NetworkError, PlanError, UserCodeError) as error:
+        pipes.log("agent_failed", reason=str(error))
+        return 1
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, BaseExceptionGroup):
+            text = "; ".join(str(each) for each in error.exceptions)
+        pipes.log("agent_failed", reason=text)
+        traceback.print_exc()
+        return FAILED
+    return FINISHED
+
+
+async def _run_timed(agent: Agent, pipes: Pipes) -> None:
+    """Run the agent; on a real clock, log at its end how late its timers were."""
+    if agent.scenario.clock == "virtual":
+        await run_with_callbacks(agent.run(pipes))
+        return
+    timers = Punctuality()
+    watching = asyncio.create_task(timers.watch())
+    try:
+        await run_with_callbacks(agent.run(pipes))
+    finally:
+        watching.cancel()
+        pipes.log("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
+
+
+async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
+    """Run an agent; an error in a callback of its event loop ends it like an error of its own."""
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+
+    def note_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        if "handle" in context and not broken.done():
+            broken.set_exception(context["exception"])
+
+    loop.set_exception_handler(note_error)
+    running = asyncio.create_task(agent)
+    await asyncio.wait((running, broken), return_when=asyncio.FIRST_COMPLETED)
+    if broken.done():
+        running.cancel()
+        await asyncio.wait((running,))
+        broken.result()
+    await running
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """One agent; in its later `lives` it takes the place of one that ended, at this iteration.
+class Agent:
+    """One agent. In its later `lives` it takes the place of one that was killed.
 
-    Of the one before it knows the `last_tasks` too: numbers are what survives, as on a disk.
+    It then begins at `first_iteration`, and gives no task a number up to the `last_tasks`.
     """
 
     scenario: Scenario
@@ -70,7 +206,7 @@ class Body:
     first_iteration: int = 0
     last_tasks: tuple[int, ...] = ()
 
-    def where(self, name: str) -> str:
+    def site_of(self, name: str) -> str:
         """The site at which an agent runs."""
         if name == CONTROLLER:
             return self.scenario.controller_site
@@ -78,22 +214,22 @@ class Body:
             return self.scenario.failover.backup or self.scenario.controller_site
         return name
 
-    async def run(self, child: Child) -> None:
-        """Be the agent that the child's name says."""
-        bodies = {CONTROLLER: self._controller, BACKUP: self._backup}
-        await bodies.get(child.name, self._worker)(child)
+    async def run(self, pipes: Pipes) -> None:
+        """Run the agent of the pipes' name."""
+        controllers = {CONTROLLER: self._run_controller, BACKUP: self._run_backup}
+        await controllers.get(pipes.name, self._run_worker)(pipes)
 
-    async def _worker(self, child: Child) -> None:
-        scenario, site = self.scenario, child.name
+    async def _run_worker(self, pipes: Pipes) -> None:
+        scenario, site = self.scenario, pipes.name
         topology = scenario.topology
         kind = scenario.workload.module
         rank = topology.rank(site)
         workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
-        gate = self._gate(child)
+        gate = self._make_gate(pipes)
         listener = listen(self.network.address(site), WORKER_PORT)
-        clock = child.clock(scenario.clock)
-        peers = {name: self._peer(site, name) for name in topology.neighbours(site)}
-        controllers = {name: self._control(name) for name in self._controllers()}
+        clock = pipes.start_clock(scenario.clock)
+        peers = {name: self._worker_peer(site, name) for name in topology.neighbours(site)}
+        controllers = {name: self._controller_peer(name) for name in self._controllers()}
         sockets: Mapping[str, socket.socket] = {}
         controller = None
         if not self.lives:
@@ -119,41 +255,45 @@ class Body:
             scenario.tensor_bytes,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
-        worker = Worker(settings, workload, clock, child.log, caller)
+        worker = Worker(settings, workload, clock, pipes.log, caller)
         async with self._serving(listener, gate, peers, worker.accepted):
             await worker.run(sockets, controller)
 
-    async def _controller(self, child: Child) -> None:
-        gate = self._gate(child)
-        listener = listen(self.network.address(self.where(CONTROLLER)), CONTROLLER_PORT)
-        callers = self._followers(*self._controllers()[1:])
-        clock = child.clock(self.scenario.clock)
+    async def _run_controller(self, pipes: Pipes) -> None:
+        gate = self._make_gate(pipes)
+        listener = listen(self.network.address(self.site_of(CONTROLLER)), CONTROLLER_PORT)
+        callers = self._caller_peers(*self._controllers()[1:])
+        clock = pipes.start_clock(self.scenario.clock)
         workers: Mapping[str, socket.socket] = {}
         if not self.lives:
             workers = await accept(listener, gate, list(callers.values()))
-        controller = self._make(clock, child.log, 0, self.last_tasks)
-        child.on_stop(controller.stop)
+        controller = self._make_controller(clock, pipes.log, 0, self.last_tasks)
+        pipes.on_stop(controller.stop)
         async with self._serving(listener, gate, callers, controller.accepted):
             await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
 
-    async def _backup(self, child: Child) -> None:
-        gate = self._gate(child)
-        listener = listen(self.network.address(self.where(BACKUP)), CONTROLLER_PORT)
-        clock = child.clock(self.scenario.clock)
-        caller = Caller(BACKUP, self.identity, {CONTROLLER: self._control(CONTROLLER)})
-        make = partial(self._make, clock, child.log, 1)
+    async def _run_backup(self, pipes: Pipes) -> None:
+        gate = self._make_gate(pipes)
+        listener = listen(self.network.address(self.site_of(BACKUP)), CONTROLLER_PORT)
+        clock = pipes.start_clock(self.scenario.clock)
+        caller = Caller(BACKUP, self.identity, {CONTROLLER: self._controller_peer(CONTROLLER)})
+        make = partial(self._make_controller, clock, pipes.log, 1)
         backup = Backup(make, caller, make_failover(self.scenario), clock.now_ns, self.last_tasks)
-        child.on_stop(backup.stop)
-        async with self._serving(listener, gate, self._followers(), backup.accepted):
+        pipes.on_stop(backup.stop)
+        async with self._serving(listener, gate, self._caller_peers(), backup.accepted):
             await backup.run()
 
-    def _make(self, clock: Clock, log: Log, rank: int, last_tasks: tuple[int, ...]) -> Controller:
+    def _make_controller(
+        self, clock: Clock, log: Log, rank: int, last_tasks: tuple[int, ...]
+    ) -> Controller:
         scenario = self.scenario
         settings = replace(
             planning.controller_settings(scenario),
             rank=rank,
             last_tasks=last_tasks,
-            clock=awareness_section.clock_of(scenario, self.where(BACKUP if rank else CONTROLLER)),
+            clock=awareness_section.clock_of(
+                scenario, self.site_of(BACKUP if rank else CONTROLLER)
+            ),
         )
         if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
             links = [[*link, rate] for link, rate in settings.rates_mbps.items()]
@@ -165,26 +305,26 @@ class Body:
     def _controllers(self) -> tuple[str, ...]:
         return (CONTROLLER, BACKUP) if self.scenario.failover.backup else (CONTROLLER,)
 
-    def _peer(self, site: str, other: str) -> Peer:
+    def _worker_peer(self, site: str, other: str) -> Peer:
         network = self.network
         pacing = self.scenario.network.pacing
         return Peer(other, network.address(other), WORKER_PORT, network.device(site, other), pacing)
 
-    def _control(self, name: str) -> Peer:
-        return Peer(name, self.network.address(self.where(name)), CONTROLLER_PORT)
+    def _controller_peer(self, name: str) -> Peer:
+        return Peer(name, self.network.address(self.site_of(name)), CONTROLLER_PORT)
 
-    def _followers(self, *others: str) -> dict[str, Peer]:
+    def _caller_peers(self, *others: str) -> dict[str, Peer]:
         names = (*self.scenario.topology.site_names, *others)
         return {name: Peer(name, "", 0) for name in names}
 
-    def _gate(self, child: Child) -> Gate:
-        """Made before the agent listens, so that every call is later."""
+    def _make_gate(self, pipes: Pipes) -> Gate:
+        """The gate is made before the agent listens, so that every call is later."""
 
         def refused(reason: str, count: int) -> None:
-            child.log("caller_refused", reason=reason, count=count)
+            pipes.log("caller_refused", reason=reason, count=count)
 
         hello_s = make_failover(self.scenario).timeout_s
-        return Gate(self.identity, child.name, time.monotonic_ns(), hello_s, refused)
+        return Gate(self.identity, pipes.name, time.monotonic_ns(), hello_s, refused)
 
     @contextlib.asynccontextmanager
     async def _serving(

@@ -1,9 +1,9 @@
-"""A program's keeper: the first process of the small world that a site's program lives in.
+"""The init process of a site's program: the first one in the namespaces that the program runs in.
 
-The world has the site's network, process ids of its own, and the site's name; every site's name
-resolves in it. The keeper starts the program, reaps whatever loses its parent, says how the program
-ended and ends itself. The kernel then ends everything that is left in the world, daemons too; and
-when whoever forked the keeper dies, the keeper dies with it.
+These have the site's network, process ids of their own, and the site's name; every site's name
+resolves there. The init process starts the program, reaps all orphans, says how the program ended
+and exits. The kernel then kills every process that is left there, daemons too; and when the process
+that forked the init process ends, the init process ends with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import fcntl
 import functools
-import json
 import os
 import resource
 import runpy
@@ -21,29 +20,31 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trunkline.harness.processes.fork import HANDLERS, Process, fork
+from trunkline.harness.processes.lines import encode
+
 REPORTS_FD, CONTROL_FD, GATE_FD = 3, 4, 5
 REPORTS = f"/proc/1/fd/{REPORTS_FD}"
-"""Where a program writes its reports: the keeper holds the pipe open for every descendant."""
+"""Where a program writes its reports: the init process holds the pipe open for all others."""
 
 NOT_STARTED = 127
 
 PAUSE, RESUME = signal.SIGUSR1, signal.SIGUSR2
-"""What a keeper hears when everybody in its world is to stop, or to go on."""
+"""With these signals the init process stops all its processes, and lets them go on."""
 
 _NEW_MOUNTS, _NEW_NAME, _NEW_PROCESSES = 0x00020000, 0x04000000, 0x20000000
 _BIND, _PRIVATE_BELOW = 0x1000, 0x44000
-_PARENT_DEATH_SIGNAL = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What a keeper is to do. `python` runs the command's file in this very interpreter."""
+    """What to run at a site. With `python` this very interpreter runs the command's file."""
 
     site: str
     enter: Callable[[str], None]
@@ -54,9 +55,29 @@ class Post:
     python: bool
 
 
+def fork_init(post: Post, pipes: Sequence[int]) -> Process:
+    """Fork an init process. To be called with `signals_held`.
+
+    `pipes` are its ends of five. The first two get the program's output and errors, the third what
+    it writes to REPORTS. The fourth, for control, gets a JSON object per line: `{"ready": true}`,
+    `{"failed": why}`, `{"ended": exit code or -signal}`. The program starts when the last, the
+    gate, gives a byte.
+    """
+    passed_on = {
+        signal.SIGTERM: (signal.SIGTERM, signal.SIGCONT),
+        PAUSE: (signal.SIGSTOP,),
+        RESUME: (signal.SIGCONT,),
+    }
+    handlers = dict(HANDLERS)
+    for number, to_all in passed_on.items():
+        handlers[number] = functools.partial(_signal_all, to_all)
+    with _new_process_ids():
+        return fork(lambda: _run_init(post, pipes), handlers)
+
+
 @contextlib.contextmanager
-def new_processes() -> Iterator[None]:
-    """What is forked inside is the first process of a world; it has to be forked at once."""
+def _new_process_ids() -> Iterator[None]:
+    """What is forked inside is the first process of a namespace; it has to be forked at once."""
     here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _call("make process ids", _libc.unshare, _NEW_PROCESSES)
@@ -66,46 +87,29 @@ def new_processes() -> Iterator[None]:
         os.close(here)
 
 
-def keep(post: Post, pipes: Sequence[int], held: Collection[int]) -> NoReturn:
-    """Be the keeper, in a process forked for it with the signals `held` to restore.
-
-    `pipes` are this side's ends of five. The first two get the program's output and errors, the
-    third what it writes to REPORTS. The fourth, for control, gets a JSON object per line:
-    `{"ready": true}`, `{"failed": why}`, `{"ended": exit code or -signal}`. The program starts
-    when the last, the gate, gives a byte.
-    """
-    said_to = pipes[-2]
+def _run_init(post: Post, pipes: Sequence[int]) -> int:
+    control = pipes[-2]
     try:
-        _call("tie itself to its parent", _libc.prctl, _PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for heard, told in (
-            (signal.SIGTERM, (signal.SIGTERM, signal.SIGCONT)),
-            (PAUSE, (signal.SIGSTOP,)),
-            (RESUME, (signal.SIGCONT,)),
-        ):
-            signal.signal(heard, functools.partial(_signal_everybody, told))
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         post.enter(post.site)
-        _take_places(pipes)
-        said_to = CONTROL_FD
-        _furnish(post)
+        _place_pipes(pipes)
+        control = CONTROL_FD
+        _isolate(post)
         program = os.fork()
         if program == 0:
-            _be_program(post)
-        _say(said_to, {"ready": True})
+            _run_program(post)
+        os.write(control, encode({"ready": True}))
         while True:
             dead, status = os.wait()
             if dead == program:
-                _say(said_to, {"ended": os.waitstatus_to_exitcode(status)})
-                os._exit(0)
+                os.write(control, encode({"ended": os.waitstatus_to_exitcode(status)}))
+                return 0
     except BaseException as error:
-        _say(said_to, {"failed": str(error)})
-    finally:
-        os._exit(NOT_STARTED)
+        os.write(control, encode({"failed": str(error)}))
+        return NOT_STARTED
 
 
-def _take_places(pipes: Sequence[int]) -> None:
-    """Handles 0 to 5 are nothing, output, errors, reports, control, gate; there are no others."""
+def _place_pipes(pipes: Sequence[int]) -> None:
+    """Have 0 to 5 be nothing, output, errors, reports, control and gate; close all others."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     spare = [fcntl.fcntl(pipe, fcntl.F_DUPFD, GATE_FD + 1) for pipe in pipes]
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -115,8 +119,8 @@ def _take_places(pipes: Sequence[int]) -> None:
     os.closerange(GATE_FD + 1, most)
 
 
-def _furnish(post: Post) -> None:
-    """Mounts, a name, and names for all sites, seen by nobody outside."""
+def _isolate(post: Post) -> None:
+    """Make mounts, a host name and names for all sites, which no process outside sees."""
     _call("make its mounts", _libc.unshare, _NEW_MOUNTS | _NEW_NAME)
     _mount("none", "/", flags=_PRIVATE_BELOW)
     _mount("proc", "/proc", kind="proc")
@@ -124,28 +128,28 @@ def _furnish(post: Post) -> None:
     socket.sethostname(post.site)
 
 
-def _be_program(post: Post) -> NoReturn:
-    """Wait for the start, then be the program."""
+def _run_program(post: Post) -> NoReturn:
+    """Wait for the start, then become the program."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.setsid()
     try:
         if not os.read(GATE_FD, 1):
-            os._exit(NOT_STARTED)  # whoever was to start it is gone
+            os._exit(NOT_STARTED)  # the supervisor is gone
         os.chdir(post.folder)
         if post.python:
-            _be_python(post)
+            _run_python(post)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execvpe(post.command[0], post.command, dict(post.environment))
     except OSError as error:
         what = f"cannot run {post.command[0]} in {post.folder}: {error.strerror}"
-        _say(CONTROL_FD, {"failed": what})
+        os.write(CONTROL_FD, encode({"failed": what}))
     finally:
         os._exit(NOT_STARTED)
 
 
-def _be_python(post: Post) -> NoReturn:
+def _run_python(post: Post) -> NoReturn:
     """Run the file as `python FILE` would, with the modules that are here already."""
     for handle in (REPORTS_FD, CONTROL_FD, GATE_FD):
         os.close(handle)
@@ -173,14 +177,11 @@ def _be_python(post: Post) -> NoReturn:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _signal_everybody(numbers: Sequence[int], *_: object) -> None:
+def _signal_all(numbers: Sequence[int], *_: object) -> None:
+    """Send signals to all processes of the namespace but this one."""
     with contextlib.suppress(ProcessLookupError):
         for number in numbers:
             os.kill(-1, number)
-
-
-def _say(handle: int, line: dict[str, Any]) -> None:
-    os.write(handle, json.dumps(line).encode() + b"\n")
 
 
 def _mount(source: str, target: str, *, kind: str = "", flags: int = 0) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from trunkline.harness.processes.lines import decode
 from trunkline.harness.record import event_reading
+from trunkline.harness.session.supervisor import Event
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 REPORTS_LIMIT = 1_000_000
@@ -23,8 +25,6 @@ REPORTED = (
 )
 """The events that a program may report."""
 
-Event = dict[str, Any]
-
 
 def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> Event:
     """A program's report as an event of its site; times are of the monotonic clock.
@@ -32,11 +32,8 @@ def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> Event:
     A report may say when it happened, in `monotonic_ns`; otherwise it is now.
     Raises ValueError, saying what is wrong with it.
     """
-    try:
-        said = json.loads(line)
-    except ValueError:
-        said = None
-    if not isinstance(said, dict):
+    said = decode(line)
+    if said is None:
         raise ValueError(f"{line[:80]!r}: allowed is a JSON object in one line")
     if said.get("event") not in REPORTED:
         raise ValueError(f"event: {said.get('event')!r}: allowed are {', '.join(REPORTED)}")
@@ -56,24 +53,13 @@ class Output:
     file: int
     left_bytes: int
 
-    def copy(self, data: bytes) -> None:
-        """Write it, or as much as there is room for. Raises OSError."""
+    def copy(self, data: bytes) -> Iterable[Event]:
+        """Write it, or as much as there is room for; no event comes of it. Raises OSError."""
         if self.left_bytes <= 0:
-            return
+            return ()
         self.left_bytes -= len(data)
         if self.left_bytes < 0:
             data = data[: self.left_bytes] + b"\n[trunkline: too much; the rest is dropped]\n"
         while data:
             data = data[os.write(self.file, data) :]
-
-
-@dataclass(slots=True)
-class Lines:
-    """Bytes as they come, line by line."""
-
-    rest: bytes = b""
-
-    def of(self, data: bytes) -> list[bytes]:
-        """The lines that are whole now."""
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        return lines
+        return ()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import signal
 import sys
@@ -27,12 +26,14 @@ from trunkline.harness.live.command_handler import Console
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.lines import encode, print_message
 from trunkline.harness.record.progress_counters import STARTS, Tally
 from trunkline.harness.report.manual_actions import INTERRUPTED
 from trunkline.harness.scenario.loading import Scenario, load
 from trunkline.harness.scenario.user_code import UserCodeError
-from trunkline.harness.session.agent_supervisor import Agency, Event
-from trunkline.harness.session.program_supervisor import Programs
+from trunkline.harness.session.agent_children import AgentChildren
+from trunkline.harness.session.program_children import ProgramChildren
+from trunkline.harness.session.supervisor import Event, Supervisor
 from trunkline.workloads.datasets import DatasetError
 from trunkline.workloads.option_rules import OptionError
 
@@ -49,12 +50,12 @@ def main(run_dir: Path, hold: bool = False) -> int:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir, hold)
     except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
-        _print({"refused": str(error)})
+        print_message({"refused": str(error)})
         return FAILED
     except (OSError, TimeoutError) as error:
-        _print({"error": str(error)})
+        print_message({"error": str(error)})
         return FAILED
-    _print({"error" if failed else "ended": reason})
+    print_message({"error" if failed else "ended": reason})
     return FAILED if failed else 0
 
 
@@ -75,16 +76,16 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             policy=scenario.scheme.policy.kind,
             plan=scenario.scheme.plan.kind,
         )
-        _print({"message": "loading the workload"})
+        print_message({"message": "loading the workload"})
         kind.preload(**options)
         network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
-        _print({"message": "building the network"})
+        print_message({"message": "building the network"})
         try:
             network.start()
             faults = (entry.fault for entry in scenario.timeline)
             try_out(network, scenario.topology, faults)
             log.add("network_ready")
-            _print({"message": "starting the agents"})
+            print_message({"message": "starting the agents"})
             return _agents(scenario, network, run_dir, log, hold)
         finally:
             network.stop()
@@ -97,25 +98,30 @@ def _agents(
     reason, failures = "", []
     timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
-        carrier = Programs if scenario.runs_programs else Agency
+        kind = ProgramChildren if scenario.runs_programs else AgentChildren
+        children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
         with (
             contextlib.ExitStack() as after,
-            carrier(scenario, network, _run_id(run_dir), run_dir / "log") as agency,
-            contextlib.closing(Performer(timeline, network, agency, log.add)) as performer,
+            Supervisor(scenario, children) as supervisor,
+            contextlib.closing(Performer(timeline, network, supervisor, log.add)) as performer,
             contextlib.closing(
-                Console(scenario, run_dir, network, agency, performer, timeline, _print, hold)
+                Console(
+                    scenario, run_dir, network, supervisor, performer, timeline, print_message, hold
+                )
             ) as console,
+            contextlib.ExitStack() as before,
         ):
             after.callback(console.end_commands)
             log.heard = console.situation.update
             console.prepare()
-            agency.start()
-            agency.watch(performer.fd, performer.wake)
-            for event in agency.events():
+            supervisor.start()
+            supervisor.watch(performer.fd, performer.wake)
+            before.callback(supervisor.unwatch, performer.fd)
+            for event in supervisor.events():
                 log.write(event)
-                log.epoch_ns = agency.epoch_ns
+                log.epoch_ns = supervisor.epoch_ns
                 if event["event"] in STARTS and not performer.started:
-                    performer.start(agency.epoch_ns + event["t_ns"])
+                    performer.start(supervisor.epoch_ns + event["t_ns"])
                     console.open()
                 elif event["event"] == "stopping":
                     reason = event["reason"]
@@ -123,7 +129,7 @@ def _agents(
                     performer.finish()
                     if scenario.timeline or console.used:
                         recovery_s = scenario.limits.recovery_s
-                        agency.limit(recovery_s, f"no recovery within {recovery_s:g} s")
+                        supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
                 elif event["event"] == "agent_failed":
                     failures.append(f"{event['site']}: {event['reason']}")
                 elif event["event"] == "agent_exited" and _is_unexpected(event):
@@ -131,7 +137,7 @@ def _agents(
                     if not scenario.runs_programs:  # programs end themselves after a failure
                         break
                 if tally.update(event):
-                    _print({"progress": tally.fields()})
+                    print_message({"progress": tally.fields()})
     except TimeoutError as error:
         failures.append(str(error))
     except KeyboardInterrupt:
@@ -188,7 +194,7 @@ class EventLog:
         """Append one event."""
         if self.heard is not None:
             self.heard(event)
-        line = json.dumps(event).encode() + b"\n"
+        line = encode(event)
         self._events.append((event["t_ns"], line))
         data = memoryview(line)
         while data:
@@ -223,11 +229,6 @@ def _exit_text(event: Event) -> str:
 def _terminated(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one must not disturb the cleaning up
     raise KeyboardInterrupt
-
-
-def _print(line: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

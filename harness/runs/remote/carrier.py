@@ -9,7 +9,6 @@ folder, one JSON object per line: `{"progress": {...}}` with the fields of
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live.progress import Progress
 from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.processes.lines import encode
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
 from trunkline.harness.runs.remote import jobs
@@ -87,7 +87,7 @@ class _Voice:
 
     def say(self, **words: Any) -> None:
         with self.path.open("ab", buffering=0) as file:
-            file.write(json.dumps(words).encode() + b"\n")
+            file.write(encode(words))
 
 
 def _ended(*_: object) -> None:

@@ -27,12 +27,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config.paths import ROOT
+from trunkline.harness.processes.lines import Lines
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 from trunkline.harness.runs.remote import RemoteError
 
@@ -164,15 +165,15 @@ class Tail:
 
     path: Path
     at: int = 0
+    lines: Lines = field(default_factory=Lines)
 
     def read(self) -> list[dict[str, Any]]:
         """The whole lines that have been added. Raises OSError."""
         with self.path.open("rb") as file:
             file.seek(self.at)
             data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self.at += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        self.at += len(data)
+        return [json.loads(line) for line in self.lines.split(data)]
 
 
 def home() -> Path:

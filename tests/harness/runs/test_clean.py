@@ -58,7 +58,7 @@ outputs: {plots: false}
 """
 FORKS = """
 import logging, os, signal  # logging has functions of its own called after a fork
-from trunkline.harness.processes import ownership
+from trunkline.harness.processes.fork import signals_held
 
 def stop(*_):
     raise KeyboardInterrupt
@@ -67,7 +67,7 @@ signal.signal(signal.SIGTERM, stop)
 kept = 0
 for _ in range(200):
     try:
-        with ownership.signals_held():
+        with signals_held():
             child = os.fork()
             if child == 0:
                 os.kill(os.getppid(), signal.SIGTERM)

@@ -34,7 +34,8 @@ from trunkline.agents.wire.messages import Bye
 from trunkline.harness.kernel import build
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
-from trunkline.harness.session import agent_main, agent_supervisor, run_session
+from trunkline.harness.session import agent_main, run_session
+from trunkline.harness.session.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[3]
 MESH = "{builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}"
@@ -176,12 +177,12 @@ def kill_a_worker(home: str) -> dict:
     def assassin(self, event):
         original(self, event)
         if event["event"] == "task_started":
-            victims = [agent for agent in agencies[0]._agents if agent.name == "n2"]
-            os.kill(victims[0].pid, signal.SIGKILL)
+            victims = [child for child in supervisors[0]._children.forked if child.name == "n2"]
+            os.kill(victims[0].process.pid, signal.SIGKILL)
 
-    agencies = []
-    start = agent_supervisor.Agency.start
-    agent_supervisor.Agency.start = lambda self: (agencies.append(self), start(self))
+    supervisors = []
+    start = Supervisor.start
+    Supervisor.start = lambda self: (supervisors.append(self), start(self))
     original = run_session.EventLog.write
     run_session.EventLog.write = assassin
     return run_all(home, ["run"])
@@ -260,18 +261,19 @@ def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller
 def call_in_vain(home: str, quiet: str, loud: str) -> dict:
     """Inside: one run as it is; then one whose site n3 is full of strangers, who call everybody."""
     done = run_all(home, [quiet])
-    start, end = agent_supervisor.Agency.start, agent_supervisor.Agency.end
+    start, end = Supervisor.start, Supervisor.end
     strangers: list[int] = []
 
     def start_among_strangers(self):
         start(self)
-        network, sites = self._network, self._scenario.topology.site_names
+        agents = self._children
+        network, sites = agents._network, agents._scenario.topology.site_names
         doors = [(network.address(site), agent_main.WORKER_PORT) for site in sites]
         for door in (*doors, (network.address(sites[0]), agent_main.CONTROLLER_PORT)):
             strangers.append(os.fork())
             if not strangers[-1]:
                 network.enter("n3")
-                pester(door, self._body.identity)
+                pester(door, agents.identity)
 
     def end_them_all(self):
         while strangers:
@@ -280,7 +282,7 @@ def call_in_vain(home: str, quiet: str, loud: str) -> dict:
             os.waitpid(pid, 0)
         end(self)
 
-    agent_supervisor.Agency.start, agent_supervisor.Agency.end = start_among_strangers, end_them_all
+    Supervisor.start, Supervisor.end = start_among_strangers, end_them_all
     also = run_all(home, [loud])
     return {"codes": done["codes"] | also["codes"], "left": done["left"] + also["left"]}
 

@@ -310,7 +310,7 @@ def test_the_code_of_a_run_is_all_that_its_session_imports_and_not_the_command_l
     files = {str(path.relative_to(PACKAGE)) for path in provenance.find_imports(provenance.SESSION)}
     assert {
         "harness/session/run_session.py",
-        "harness/session/agent_supervisor.py",
+        "harness/session/agent_children.py",
         "harness/kernel/guest.py",
     } <= files
     assert (

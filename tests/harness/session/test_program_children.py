@@ -16,7 +16,7 @@ import pytest
 
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
-from trunkline.harness.session import program_supervisor
+from trunkline.harness.session import program_children, supervisor
 from trunkline.harness.session.program_output import report as report_of
 from trunkline.workloads.program import Program
 
@@ -209,7 +209,7 @@ def test_a_timeline_pauses_a_program_and_cuts_a_link(runs):
 
 def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
     assert 3.0 <= runs.seconds("time") <= 3.1  # a run begins at a full tenth of a second
-    assert 2.0 <= runs.seconds("some") - program_supervisor.GRACE_S <= 2.1
+    assert 2.0 <= runs.seconds("some") - supervisor.GRACE_S <= 2.1
     exits = runs.events("some", "agent_exited")
     assert [(each["who"], each["code"], each["signal"], each["asked"]) for each in exits] == [
         ("n2", 0, 0, False),
@@ -309,7 +309,7 @@ def test_a_report_that_is_none_is_refused_with_the_reason(line, wrong):
 def test_a_scenarios_variables_come_last():
     scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
     program = Program(("true",), Path(), {"RANK": "seven"}, ())
-    found = program_supervisor.environment(
+    found = program_children.environment(
         scenario, {"n1": "10.0.0.1", "n3": "10.0.0.3"}, "n3", program
     )
     assert (found["RANK"], found["TRUNKLINE_RANK"], found["WORLD_SIZE"]) == ("seven", "1", "2")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from trunkline.harness.commands import main
-from trunkline.harness.session.agent_supervisor import _whole
+from trunkline.harness.session.agent_main import run_with_callbacks
 
 
 def test_an_error_in_what_an_agents_loop_calls_ends_the_agent():
@@ -24,7 +24,7 @@ def test_an_error_in_what_an_agents_loop_calls_ends_the_agent():
             ended.append("agent")
 
     with pytest.raises(ValueError, match="in a callback"):
-        asyncio.run(_whole(agent()))
+        asyncio.run(run_with_callbacks(agent()))
     assert ended == ["agent"]
 
 

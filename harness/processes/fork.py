@@ -1,0 +1,100 @@
+"""Forks processes that end with us, and holds on to them until they are reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FAILED = 70
+"""What a forked process exits with after an exception."""
+
+HANDLERS: Mapping[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
+"""A forked process leaves Ctrl-C to us, and ends at SIGTERM."""
+
+_HELD = {signal.SIGINT, signal.SIGTERM}
+_PARENT_DEATH_SIGNAL = 1
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """A forked process; `code` is its exit code, or minus the signal, None until it is reaped."""
+
+    pid: int
+    pidfd: int
+    code: int | None = None
+
+    def send(self, number: int) -> None:
+        """Send a signal; nothing happens if the process has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, number)
+
+    def wait(self) -> int:
+        """Wait until the process has ended, and reap it; returns `code`."""
+        if self.code is None:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.code
+
+    def end(self) -> None:
+        """Kill the process if it runs, reap it, and free its descriptor."""
+        if self.code is None:
+            self.send(signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # `wait` was interrupted after reaping
+                self.wait()
+        os.close(self.pidfd)
+
+
+def fork(act: Callable[[], int], handlers: Mapping[int, Any] = HANDLERS) -> Process:
+    """Fork a process that acts and exits with the code that comes back; it dies with us.
+
+    An exception ends it with a traceback and FAILED. A caller that has to note the process before
+    a signal can interrupt it calls this with `signals_held`.
+    """
+    parent = os.getpid()
+    with signals_held():
+        pid = os.fork()
+        if pid == 0:
+            _act_and_exit(act, handlers, parent)
+        return Process(pid, os.pidfd_open(pid))
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """SIGINT and SIGTERM wait until the block ends.
+
+    For forks: Python runs functions of its library right after one, and drops what a signal
+    handler raises in them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: int) -> None:
+    """What the forked process does; never returns."""
+    code = FAILED
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+        _die_with(parent)
+        code = act()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when the one that forked it ends."""
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    # The first process of a namespace sees no parent. Any other has a new one: ours has ended.
+    if os.getppid() not in (parent, 0):
+        os.kill(os.getpid(), signal.SIGKILL)

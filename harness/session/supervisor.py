@@ -1,0 +1,292 @@
+"""Supervises the processes that carry a run: starts them, collects their events, ends them.
+
+There are two kinds of children: Trunkline's agents (`agent_children`) and a scenario's own programs
+(`program_children`). A kind says how its children are forked and what their pipes and exits mean.
+All the rest is here: one loop over all descriptors, the deadlines, faults, and the end of every
+process that was forked here, whatever happens. No other process is ever signalled.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import math
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from trunkline.agents.wire.clock import Punctuality
+from trunkline.harness.processes.fork import Process
+from trunkline.harness.processes.timer import wait_for_start
+from trunkline.harness.record.events import RUNNER
+from trunkline.harness.scenario.loading import Scenario
+
+GRACE_S = 5.0
+"""Time from SIGTERM to SIGKILL, in seconds of the run's clock, in which a child can end itself."""
+
+READ_BYTES = 1 << 20
+
+Event = dict[str, Any]
+
+
+class Child(Protocol):
+    """One child; `fault` is the number of the fault that killed it, `asked` follows SIGTERM."""
+
+    name: str
+    process: Process
+    fault: int | None
+    asked: bool
+    ready: bool
+    """Whether the child waits for the start of the clock."""
+
+    @property
+    def sinks(self) -> Mapping[int, Callable[[bytes], Iterable[Event]]]:
+        """The pipes from the child, each with the function that makes events of its bytes."""
+
+    def exit_events(self, now_ns: Callable[[], int]) -> Iterable[Event]:
+        """What the log says of the child's end, by the run's clock; its process is reaped."""
+
+    def close(self) -> None:
+        """Free the child's pipes."""
+
+
+ChildT = TypeVar("ChildT", bound=Child)
+
+
+class Children(Protocol[ChildT]):
+    """One kind of children.
+
+    Attributes:
+        forked: every child so far, also those that have ended. A child is added while signals
+            are held, so that the end of an interrupted run finds it.
+        pause_signal, resume_signal: stop a child where it is, and let it go on.
+        timers: where the loop notes how late its timers are, None if the children do that.
+        stop_s: when the time of the run is over (monotonic); infinite if the children watch it.
+    """
+
+    forked: list[ChildT]
+    pause_signal: signal.Signals
+    resume_signal: signal.Signals
+    timers: Punctuality | None
+
+    @property
+    def stop_s(self) -> float: ...
+
+    def start(self) -> Iterator[ChildT]:
+        """Fork the first children, one after the other."""
+
+    def fork(self, name: str) -> ChildT:
+        """Fork a child in the place of an earlier one of this name."""
+
+    def begin(self, ready: Iterable[ChildT], epoch_ns: int) -> Iterable[Event]:
+        """Tell children that the clock has started; the log may say so."""
+
+    def stop(self) -> None:
+        """Have the run end as by its own stop condition."""
+
+    def reason_to_end(self) -> str | None:
+        """Why the children are to be ended now, None if they are to run on."""
+
+
+class Supervisor:
+    """All children of one run. Use as a context manager: leaving it ends every child that runs."""
+
+    def __init__(self, scenario: Scenario, children: Children[Any]) -> None:
+        self.epoch_ns = 0
+        self._run_s = scenario.limits.run_s
+        self._children = children
+        self._selector = selectors.DefaultSelector()
+        self._open: set[int] = set()
+        self._deadline_s = self._kill_s = math.inf
+        self._deadline_text = ""
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._selector.close()
+
+    def start(self) -> None:
+        """Fork every child; `events` lets them begin. Raises OSError."""
+        gc.collect()
+        gc.freeze()
+        for child in self._children.start():
+            self._register(child)
+
+    def events(self) -> Iterator[Event]:
+        """What the children log, as it comes, and how each ends, until all have exited.
+
+        When all are ready, the clock starts: `epoch_ns` is set and they begin. When their kind has
+        a reason to end them, they get SIGTERM. Raises TimeoutError when the scenario's budget of
+        the run, or the time that `limit` set, is over before that; OSError when a log is not
+        writable.
+        """
+        self.limit(self._run_s, f"the run exceeded its {self._run_s:g} s")
+        reason = None
+        while self._open and reason is None:
+            ready = self._wait_until(min(self._deadline_s, self._children.stop_s))
+            yield from self._serve(ready)
+            reason = self._children.reason_to_end()
+            if not ready and reason is None:
+                raise TimeoutError(self._deadline_text)
+        if reason is not None:
+            yield self._event("stopping", reason=reason)
+            yield from self._end_children()
+        if (timers := self._children.timers) is not None:
+            yield self._event("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
+
+    def watch(self, fd: int, readable: Callable[[], None]) -> None:
+        """Has `events` call a function whenever there is something to read from a descriptor."""
+        self._selector.register(fd, selectors.EVENT_READ, readable)
+
+    def unwatch(self, fd: int) -> None:
+        """Ends what `watch` began."""
+        self._selector.unregister(fd)
+
+    def stop(self) -> None:
+        """Have the run end as by its own stop condition."""
+        self._children.stop()
+
+    def limit(self, seconds: float, text: str) -> None:
+        """Has `events` raise TimeoutError after this time, unless an earlier one is set."""
+        deadline_s = time.monotonic() + seconds
+        if deadline_s < self._deadline_s:
+            self._deadline_s, self._deadline_text = deadline_s, text
+
+    def kill(self, name: str, fault: int) -> bool:
+        """Kill a child; True if it ran. Its exit will be an event that names the fault."""
+        child = self._find_running(name)
+        if child is not None:
+            child.fault = fault
+            child.process.send(signal.SIGKILL)
+            # Afterwards the port is free on which the child listened.
+            os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
+        return child is not None
+
+    def restart(self, name: str) -> bool:
+        """Start a killed child again; False if it runs, or ended by itself."""
+        last = [child for child in self._children.forked if child.name == name][-1:]
+        if not last or last[0].fault is None:
+            return False
+        self._register(self._children.fork(name))
+        return True
+
+    def pause(self, name: str) -> bool:
+        """Stop a child where it is; True if it ran."""
+        return self._signal(name, self._children.pause_signal)
+
+    def resume(self, name: str) -> bool:
+        """Let a paused child go on; True if there is one."""
+        return self._signal(name, self._children.resume_signal)
+
+    def end(self) -> None:
+        """End every child that runs, wait for it, and free what it holds; events are dropped."""
+        try:
+            for _ in self._end_children():
+                pass
+        finally:
+            for child in self._children.forked:
+                child.process.end()
+                child.close()
+            self._children.forked.clear()
+            self._open.clear()
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def _wait_until(self, deadline_s: float) -> list[Callable[[], Iterable[Event] | None]]:
+        """The functions to call for what can be read; none when the deadline has passed."""
+        timers = self._children.timers
+        period_s = timers.PERIOD_S if timers is not None else math.inf
+        now_s = time.monotonic()
+        while now_s < deadline_s:
+            wait_s = min(deadline_s - now_s, period_s)
+            if ready := self._selector.select(wait_s if wait_s < math.inf else None):
+                return [key.data for key, _ in ready]
+            start_s, now_s = now_s, time.monotonic()
+            if timers is not None:
+                timers.late_s += now_s - start_s - wait_s
+                timers.watched_s += now_s - start_s
+        return []
+
+    def _serve(self, ready: Iterable[Callable[[], Iterable[Event] | None]]) -> Iterator[Event]:
+        for function in ready:
+            yield from function() or ()
+
+    def _register(self, child: Child) -> None:
+        for fd in child.sinks:
+            self._add(fd, functools.partial(self._read, child, fd))
+        self._add(child.process.pidfd, functools.partial(self._reap, child))
+
+    def _add(self, fd: int, function: Callable[[], Iterable[Event]]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, function)
+        self._open.add(fd)
+
+    def _remove(self, fd: int) -> None:
+        self._selector.unregister(fd)
+        self._open.remove(fd)
+
+    def _read(self, child: Child, fd: int) -> Iterator[Event]:
+        data = os.read(fd, READ_BYTES)
+        if not data:
+            self._remove(fd)
+            return
+        was_ready = child.ready
+        yield from child.sinks[fd](data)
+        if child.ready and not was_ready:
+            yield from self._begin(child)
+
+    def _begin(self, child: Child) -> Iterable[Event]:
+        """Let the child begin, or all of them if this was the last one to be ready."""
+        if self.epoch_ns:
+            return self._children.begin([child], self.epoch_ns)
+        if not all(each.ready for each in self._children.forked):
+            return ()
+        self.epoch_ns = wait_for_start()
+        self._deadline_s = self.epoch_ns / 1e9 + self._run_s
+        return self._children.begin(self._children.forked, self.epoch_ns)
+
+    def _reap(self, child: Child) -> Iterable[Event]:
+        self._remove(child.process.pidfd)
+        child.process.wait()
+        return child.exit_events(self._now_ns)
+
+    def _end_children(self) -> Iterator[Event]:
+        """Send SIGTERM, after GRACE_S SIGKILL, to all children that run; wait for their end."""
+        for child in self._running():
+            if not child.asked:
+                child.asked = True
+                child.process.send(signal.SIGTERM)
+        self._kill_s = min(self._kill_s, time.monotonic() + GRACE_S)
+        while time.monotonic() < self._kill_s and self._running():
+            yield from self._serve(self._wait_until(self._kill_s))
+        for child in self._running():
+            child.process.send(signal.SIGKILL)
+        while self._running():
+            yield from self._serve(self._wait_until(math.inf))
+
+    # -- children and events -------------------------------------------------------------------
+
+    def _running(self) -> list[Child]:
+        """The children that are not reaped."""
+        return [child for child in self._children.forked if child.process.pidfd in self._open]
+
+    def _find_running(self, name: str) -> Child | None:
+        running = (child for child in self._running() if child.fault is None)
+        return next((child for child in running if child.name == name), None)
+
+    def _signal(self, name: str, number: signal.Signals) -> bool:
+        child = self._find_running(name)
+        if child is not None:
+            child.process.send(number)
+        return child is not None
+
+    def _now_ns(self) -> int:
+        """The run's time, 0 before the clock starts."""
+        return time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+
+    def _event(self, event: str, **fields: Any) -> Event:
+        return {"t_ns": self._now_ns(), "site": RUNNER, "event": event, **fields}
