@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas as pd
 from scale import Meter
 
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.measure import self_check
 from trunkline.harness.measure.judge import find_worst
 from trunkline.harness.record.run_folder import RunFolder

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import VARIABLE, Owner
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load

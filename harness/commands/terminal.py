@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trunkline.harness.checks.verdict import Verdict
-    from trunkline.harness.live.progress import Progress
+    from trunkline.harness.live.live_state import Progress
     from trunkline.harness.runs.remote.client import Host
     from trunkline.harness.runs.runner import RunResult
     from trunkline.harness.scenario.loading import Scenario

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
+from trunkline.agents.events import event_reading
 from trunkline.harness.config import units
 from trunkline.harness.faults.fault_injector import Performer, try_out
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal, Mend, Outage
 from trunkline.harness.faults.timeline import Entry, Timeline
 from trunkline.harness.live import live_state
-from trunkline.harness.live.live_state import Situation
+from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, Inbox, Request
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import Directed, LinkCounters, NetworkError
@@ -81,7 +84,8 @@ class Console:
     timeline: Timeline
     say: Say
     hold: bool
-    situation: Situation = field(init=False)
+    state: RunState = field(init=False)
+    situation: Any = field(init=False)
     used: bool = False
     _inbox: Inbox = field(init=False)
     _alarm: Alarm = field(default_factory=Alarm)
@@ -97,7 +101,10 @@ class Console:
     _counters: dict[Directed, LinkCounters] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.situation = Situation(self.scenario.topology.site_names)
+        self.state = RunState(self.scenario.topology)
+        self.situation = SimpleNamespace(
+            update=lambda event: self.state.update(event_reading.parse(json.dumps(event)))
+        )
         self._inbox = Inbox(self.run_dir / FOLDER)
 
     def prepare(self) -> None:
@@ -297,11 +304,12 @@ class Console:
         of_s = (now_ns - since_ns) / 1e9
         lines = [
             ("time", f"{self._now_s():.3f} s since the first task ({self.scenario.clock} clock)"),
-            *self.situation.lines(
+            *live_state.describe(
+                self.state,
                 now_ns - self.carrier.epoch_ns,
                 self.timeline.going,
                 self.timeline.changed,
-                live_state.rates_mbps(before, self._counters, of_s),
+                live_state.compute_rates_mbps(before, self._counters, of_s),
                 of_s,
             ),
         ]

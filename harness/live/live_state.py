@@ -1,20 +1,51 @@
-"""What goes on in a run right now, in words, from its events (pure): the shell's `status`."""
+"""The state of a run while it goes on, event by event (pure).
+
+The shell's `status`, the picture of `--watch` and the line of progress all show this one state.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import (
+    AgentChanged,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+)
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    Ready,
+    RoundFinished,
+    SyncFinished,
+    SyncStarted,
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.task_events import (
+    Evaluated,
+    Sent,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskDropped,
+    TaskFinished,
+    TaskStarted,
+)
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, Dimension, render
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, Directed, LinkCounters
-from trunkline.topologies.model import Link
+from trunkline.topologies.model import Link, Topology
+
+WINDOW_S = 5.0
+"""The load of a link is what it carried in so much of the run's time."""
 
 MOST_RATES = 8
-"""How many links `rates` names, the busiest ones."""
+"""`status` names the rates of so many links, the busiest ones."""
 
 _VALUES: tuple[tuple[str, Dimension], ...] = (
     ("rate_mbps", RATE_MBPS),
@@ -23,124 +54,191 @@ _VALUES: tuple[tuple[str, Dimension], ...] = (
     ("loss_percent", SHARE_PERCENT),
 )
 
+MILESTONES = (RoundFinished, TaskCompleted, SyncFinished, Evaluated)
+"""The steps of progress."""
+
 Line = tuple[str, str]
-"""What a line is about, and what it says."""
+"""The subject of a line of `status`, and its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come: `rounds` and `tasks` of all workers, `bytes_moved` as payload.
+
+    A `message` says what happens before the agents start, such as building the network.
+    """
+
+    virtual_s: float = 0.0
+    rounds: int = 0
+    tasks: int = 0
+    bytes_moved: int = 0
+    accuracy_percent: float | None = None
+    message: str | None = None
 
 
 @dataclass(slots=True)
-class _Task:
+class RunningTask:
+    """A task that has not ended; the `unfinished` members still take part in it."""
+
     group: tuple[str, ...]
     start_ns: int
     unfinished: set[str]
 
 
 @dataclass(slots=True)
-class Situation:
-    """Tasks, sites and faults as the events so far tell them."""
+class RunState:
+    """What the events so far say of the run, its tasks, sites, links and faults.
 
-    sites: tuple[str, ...]
+    `activities` has what each site does, and since when. The run's time begins at `start_ns`, with
+    its first task or program.
+    """
+
+    topology: Topology
+    now_ns: int = 0
+    start_ns: int | None = None
     rounds: int = 0
     completed: int = 0
     abandoned: int = 0
-    tasks: dict[int, _Task] = field(default_factory=dict)
-    doing: dict[str, tuple[str, int]] = field(default_factory=dict)
-    faults: dict[int, int] = field(default_factory=dict)
+    bytes_moved: int = 0
+    accuracy_percent: float | None = None
+    tasks: dict[int, RunningTask] = field(default_factory=dict)
+    activities: dict[str, tuple[str, int]] = field(default_factory=dict)
+    faults: dict[int, FaultStarted] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    rates_mbps: dict[Directed, float] = field(init=False)
+    _sent: deque[Sent] = field(default_factory=deque)
 
-    def update(self, event: Mapping[str, Any]) -> None:
-        """Take in one event, as the agents log it."""
-        site, t_ns = event["site"], event["t_ns"]
-        match event["event"]:
-            case "compute_started":
-                self.doing[site] = ("computing", t_ns)
-            case "compute_finished" | "round_finished":
-                self.doing[site] = ("between two steps", t_ns)
-                self.rounds += event["event"] == "round_finished"
-            case "ready":
-                self.doing[site] = ("waiting for a group", t_ns)
-                self._in_no_task(site)
-            case "worker_finished":
-                self.doing[site] = ("finished", t_ns)
-            case "sync_started":
-                self.doing[site] = (f"in task {event['task']}", t_ns)
-            case "sync_finished":
-                self.doing[site] = ("between two tasks", t_ns)
-            case "agent_exited":
-                self.doing[event["who"]] = ("ended", t_ns)
-            case "fault_started":
-                self.faults[event["fault"]] = t_ns
-            case "agent_changed":
-                self._agent(event["who"], event["do"])
+    def __post_init__(self) -> None:
+        self.rates_mbps = self.topology.rates_mbps()
+
+    def update(self, event: Event) -> bool:
+        """Take in the next event; True if it is a step of progress that is worth showing."""
+        is_first = not self.now_ns
+        self.now_ns = max(self.now_ns, event.t_ns)
+        match event:
+            case ComputeStarted():
+                self._set_activity(event, "computing")
+                return is_first
+            case ComputeFinished():
+                self._set_activity(event, "between two steps")
+            case RoundFinished():
+                self._set_activity(event, "between two steps")
+                self.rounds += 1
+            case Ready():
+                self._set_activity(event, "waiting for a group")
+                self._leave_tasks(event.site)
+            case WorkerFinished():
+                self._set_activity(event, "finished")
+            case SyncStarted():
+                self._set_activity(event, f"in task {event.task}")
+            case SyncFinished():
+                self._set_activity(event, "between two tasks")
+                self.completed = max(self.completed, event.task + 1)
+            case AgentExited():
+                self.activities[event.who] = ("ended", event.t_ns)
+            case AgentChanged():
+                self._change_agent(event.who, event.do)
+            case FaultStarted():
+                self.faults[event.fault] = event
+            case FaultEnded():
+                self.faults.pop(event.fault, None)
+            case LinkChanged():
+                rate_mbps = 0.0 if event.cuts else event.rate_mbps
+                self.rates_mbps[event.src, event.dst] = rate_mbps
+            case ProgramsStarted() if self.start_ns is None:
+                self.start_ns = event.t_ns
             case _:
-                self._task(event)
+                self._update_task(event)
+        return isinstance(event, MILESTONES)
 
-    def _agent(self, who: str, do: str) -> None:
+    def _update_task(self, event: Event) -> None:
+        match event:
+            case TaskStarted():
+                self.start_ns = event.t_ns if self.start_ns is None else self.start_ns
+                self.tasks[event.task] = RunningTask(event.group, event.t_ns, set(event.group))
+                for site in event.group:
+                    self.activities[site] = (f"in task {event.task}", event.t_ns)
+            case TaskFinished() | TaskDropped() if event.task in self.tasks:
+                self.tasks[event.task].unfinished.discard(event.site)
+            case TaskCompleted():
+                self.tasks.pop(event.task, None)
+                self.completed += 1
+            case TaskAbandoned():
+                self.tasks.pop(event.task, None)
+                self.abandoned += 1
+            case Evaluated():
+                self.accuracy_percent = event.accuracy_percent
+            case Sent():
+                self.bytes_moved += event.bytes
+                self._sent.append(event)
+                while self._sent and self._sent[0].end_ns < self.now_ns - WINDOW_S * 1e9:
+                    self._sent.popleft()
+
+    def _set_activity(self, event: Event, activity: str) -> None:
+        self.activities[event.site] = (activity, event.t_ns)
+
+    def _change_agent(self, who: str, do: str) -> None:
         self.stopped.pop(who, None)
         if do == "kill":
-            self._in_no_task(who)
+            self._leave_tasks(who)
         if do in ("kill", "pause"):
             self.stopped[who] = {"kill": "dead", "pause": "paused"}[do]
 
-    def _in_no_task(self, site: str) -> None:
-        """Whatever it took part in, it does so no more."""
+    def _leave_tasks(self, site: str) -> None:
         for task in self.tasks.values():
             task.unfinished.discard(site)
 
-    def _task(self, event: Mapping[str, Any]) -> None:
-        match event["event"]:
-            case "task_started":
-                group = tuple(event["group"])
-                self.tasks[event["task"]] = _Task(group, event["t_ns"], set(group))
-                for site in group:
-                    self.doing[site] = (f"in task {event['task']}", event["t_ns"])
-            case "task_finished" | "task_dropped" if event["task"] in self.tasks:
-                self.tasks[event["task"]].unfinished.discard(event["site"])
-            case "task_completed":
-                self.completed += self.tasks.pop(event["task"], None) is not None
-            case "task_abandoned":
-                self.abandoned += self.tasks.pop(event["task"], None) is not None
+    def progress(self) -> Progress:
+        """How far the run has come."""
+        return Progress(
+            self.now_ns / 1e9, self.rounds, self.completed, self.bytes_moved, self.accuracy_percent
+        )
 
-    def lines(
-        self,
-        now_ns: int,
-        going: Iterable[tuple[int, Fault]],
-        changed: Iterable[tuple[Link, Link, frozenset[Cut]]],
-        rates_mbps: Mapping[Directed, float],
-        of_s: float,
-    ) -> list[Line]:
-        """Everything, now: `going` and `changed` are the timeline's, the rates those of `of_s`."""
-        abandoned = f", {self.abandoned} abandoned" if self.abandoned else ""
-        found = [("done", f"{self.completed} tasks{abandoned}, {self.rounds} rounds")]
-        found += self._tasks_lines(now_ns)
-        found += self._sites_lines(now_ns)
-        for number, fault in going:
-            since = (now_ns - self.faults.get(number, now_ns)) / 1e9
-            found.append((f"fault {number}", f"{write(fault)}, since {since:.1f} s"))
-        found += [(who, how) for who, how in self.stopped.items()]
-        found += [
-            (f"{link.src} -> {link.dst}", ", ".join(_differences(given, link, cuts)))
-            for given, link, cuts in changed
-        ]
-        return [*found, _rates(rates_mbps, of_s)]
+    def activity_of(self, site: str) -> tuple[str, int]:
+        """What a site does now, and since when."""
+        return self.activities.get(site, ("not begun", self.now_ns))
 
-    def _tasks_lines(self, now_ns: int) -> Iterator[Line]:
-        for number, task in self.tasks.items():
-            if missing := [site for site in task.group if site in task.unfinished]:
-                lasts = f"for {(now_ns - task.start_ns) / 1e9:.1f} s"
-                waits = f"waits for {' '.join(missing)}"
-                yield f"task {number}", f"{' '.join(task.group)}, {lasts}; {waits}"
-
-    def _sites_lines(self, now_ns: int) -> Iterator[Line]:
-        together: defaultdict[str, list[str]] = defaultdict(list)
-        for site in self.sites:
-            what, since_ns = self.doing.get(site, ("not begun", now_ns))
-            lasts = f" ({(now_ns - since_ns) / 1e9:.1f} s)" if what.startswith("waiting") else ""
-            together[what].append(site + lasts)
-        for what, sites in together.items():
-            yield "sites", f"{what}: {', '.join(sites)}"
+    def loads_mbps(self) -> list[tuple[Directed, float]]:
+        """The links that carried payload in the last WINDOW_S, the busiest first."""
+        from_ns = max(0, self.now_ns - round(WINDOW_S * 1e9))
+        moved: dict[Directed, float] = {}
+        for sent in self._sent:
+            if sent.end_ns >= from_ns:
+                inside_ns = sent.end_ns - max(sent.start_ns, from_ns)
+                share = inside_ns / max(sent.end_ns - sent.start_ns, 1)
+                ends = (sent.site, sent.dst)
+                moved[ends] = moved.get(ends, 0.0) + sent.bytes * share
+        of_ns = max(self.now_ns - from_ns, 1)
+        found = [(ends, size * 8e3 / of_ns) for ends, size in moved.items()]
+        return sorted(found, key=lambda load: (-load[1], load[0]))
 
 
-def rates_mbps(
+def describe(
+    state: RunState,
+    now_ns: int,
+    going: Iterable[tuple[int, Fault]],
+    changed: Iterable[tuple[Link, Link, frozenset[Cut]]],
+    rates_mbps: Mapping[Directed, float],
+    of_s: float,
+) -> list[Line]:
+    """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
+    abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
+    lines = [("done", f"{state.completed} tasks{abandoned}, {state.rounds} rounds")]
+    lines += _describe_tasks(state, now_ns)
+    lines += _describe_sites(state, now_ns)
+    for number, fault in going:
+        start_ns = state.faults[number].t_ns if number in state.faults else now_ns
+        lasts_s = (now_ns - start_ns) / 1e9
+        lines.append((f"fault {number}", f"{write(fault)}, since {lasts_s:.1f} s"))
+    lines += state.stopped.items()
+    lines += [
+        (f"{link.src} -> {link.dst}", ", ".join(_describe_changes(given, link, cuts)))
+        for given, link, cuts in changed
+    ]
+    return [*lines, _describe_rates(rates_mbps, of_s)]
+
+
+def compute_rates_mbps(
     before: Mapping[Directed, LinkCounters], after: Mapping[Directed, LinkCounters], of_s: float
 ) -> dict[Directed, float]:
     """What every link carried between two readings of its counters, headers included."""
@@ -152,13 +250,33 @@ def rates_mbps(
     }
 
 
-def _rates(rates: Mapping[Directed, float], of_s: float) -> Line:
-    busiest = sorted(rates, key=lambda ends: -rates[ends])[:MOST_RATES]
-    carried = [f"{a} -> {b} {rates[a, b]:.1f}" for a, b in busiest if rates[a, b] >= 0.05]
+def _describe_tasks(state: RunState, now_ns: int) -> Iterator[Line]:
+    for number, task in state.tasks.items():
+        if missing := [site for site in task.group if site in task.unfinished]:
+            lasts = f"for {(now_ns - task.start_ns) / 1e9:.1f} s"
+            yield (
+                f"task {number}",
+                f"{' '.join(task.group)}, {lasts}; waits for {' '.join(missing)}",
+            )
+
+
+def _describe_sites(state: RunState, now_ns: int) -> Iterator[Line]:
+    together: defaultdict[str, list[str]] = defaultdict(list)
+    for site in state.topology.site_names:
+        activity, since_ns = state.activity_of(site)
+        lasts = f" ({(now_ns - since_ns) / 1e9:.1f} s)" if activity.startswith("waiting") else ""
+        together[activity].append(site + lasts)
+    for activity, sites in together.items():
+        yield "sites", f"{activity}: {', '.join(sites)}"
+
+
+def _describe_rates(rates_mbps: Mapping[Directed, float], of_s: float) -> Line:
+    busiest = sorted(rates_mbps, key=lambda ends: -rates_mbps[ends])[:MOST_RATES]
+    carried = [f"{a} -> {b} {rates_mbps[a, b]:.1f}" for a, b in busiest if rates_mbps[a, b] >= 0.05]
     return "Mbit/s", f"{', '.join(carried) or 'nothing'} (over the last {of_s:.1f} s)"
 
 
-def _differences(given: Link, link: Link, cuts: frozenset[Cut]) -> Iterator[str]:
+def _describe_changes(given: Link, link: Link, cuts: frozenset[Cut]) -> Iterator[str]:
     yield from sorted(cuts)
     for name, dimension in _VALUES:
         value, before = getattr(link, name), getattr(given, name)

@@ -7,7 +7,6 @@ import csv
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -19,6 +18,7 @@ from rich.table import Column, Table
 
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.scenario.settings import Stop
 
 Show = Callable[[float, str], None]
@@ -29,21 +29,6 @@ PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 time so far, for a log that hours do not fill."""
 
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run has come: `rounds` and `tasks` of all workers, `bytes_moved` as payload.
-
-    With a `message` the run is doing something else than running: building its network, say.
-    """
-
-    virtual_s: float = 0.0
-    rounds: int = 0
-    tasks: int = 0
-    bytes_moved: int = 0
-    accuracy_percent: float | None = None
-    message: str | None = None
 
 
 def fraction(progress: Progress, stop: Stop, sites: int) -> float:

@@ -31,7 +31,7 @@ from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live.live_view import View
-from trunkline.harness.live.watch import Follower, Glance
+from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.processes.lines import Lines, encode
 from trunkline.harness.scenario.loading import Scenario, resolve
@@ -165,7 +165,7 @@ class Shell(cmd.Cmd):
         self.interactive = sys.stdin.isatty()
         self.use_rawinput = self.interactive
         self.holds = False
-        self.glance: Glance | None = None
+        self.glance: PromptView | None = None
         self.reading = False
         self.prompt = ""
         self.others = mininet_cli.verbs()
@@ -178,7 +178,7 @@ class Shell(cmd.Cmd):
             self.holds = said["hold"]
             view = View(self.scenario, time.monotonic, self.holds)
             log = Follower(Path(said["run_dir"]) / "events.jsonl")
-            self.glance = Glance(view, log, Console(highlight=False))
+            self.glance = PromptView(view, log, Console(highlight=False))
             self._listen()
             if self.interactive:
                 self._settle_in()
@@ -342,7 +342,7 @@ class Shell(cmd.Cmd):
             return
         heard: list[str] = []
         keys = [0] if self.interactive else []
-        with self.glance.live(), contextlib.suppress(KeyboardInterrupt):
+        with self.glance.show_live(), contextlib.suppress(KeyboardInterrupt):
             if self.holds:
                 self.channel.ask(f"step {text}", heard.append)
             elif 0 in select.select([self.channel.sock.fileno(), *keys], [], [], time_s)[0]:

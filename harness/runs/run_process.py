@@ -19,6 +19,7 @@ from typing import Any
 
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
@@ -74,7 +75,7 @@ def _run(scenario: Scenario, job: dict[str, Any]) -> None:
     sites = len(scenario.topology.sites)
     said_s = 0.0
 
-    def on_progress(now: progress.Progress) -> None:
+    def on_progress(now: Progress) -> None:
         nonlocal said_s
         if time.monotonic() > said_s + SAY_PERIOD_S:
             said_s = time.monotonic()

@@ -23,7 +23,7 @@ from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
 from trunkline.harness.kernel.process import Companion
 from trunkline.harness.live.control_socket import Desk
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import ownership
 from trunkline.harness.processes.lines import Lines, decode

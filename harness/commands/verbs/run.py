@@ -69,7 +69,7 @@ def _watched(
     from trunkline.harness.runs import runner
 
     with watch(terminal.console(stderr=True, quiet=arguments.quiet), scenario) as shown:
-        return runner.run(scenario, source, runs_dir, shown.progress, on_folder=shown.folder)
+        return runner.run(scenario, source, runs_dir, shown.show_progress, on_folder=shown.follow)
 
 
 def _there(

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run a scenario with somebody at its controls, and show what came out."""
     from trunkline.harness.live import prompt
-    from trunkline.harness.live.progress import Progress
+    from trunkline.harness.live.live_state import Progress
     from trunkline.harness.scenario.loading import load
 
     scenario = load(arguments.file, arguments.set, arguments.seed)

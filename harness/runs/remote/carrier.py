@@ -2,7 +2,7 @@
 
 `python -m trunkline.harness.runs.remote.carrier FOLDER`. What it says goes to `said.jsonl` in the
 folder, one JSON object per line: `{"progress": {...}}` with the fields of
-`harness.live.progress.Progress`, at the end `{"over": {"run_dir": ..., "error": ...}}`, or
+`harness.live.live_state.Progress`, at the end `{"over": {"run_dir": ..., "error": ...}}`, or
 `{"over": {"refused": text}}` where there was nothing to judge.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.harness.kernel import KernelError
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.lines import encode
 from trunkline.harness.record.run_folder import StoreError

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trunkline.harness.checks.verdict import Verdict
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record import run_folder
 from trunkline.harness.record.run_folder import RunFolder, StoreError

@@ -20,7 +20,7 @@ from trunkline.harness.commands.verbs import commands
 from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.scenario.settings import Stop
 

@@ -13,13 +13,16 @@ from types import SimpleNamespace
 import pytest
 from command_line import command
 
+from trunkline.agents.events.fault_events import AgentChanged, FaultStarted
+from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import control_socket, prompt
+from trunkline.harness.live import control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import Desk
-from trunkline.harness.live.live_state import Situation, rates_mbps
+from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, Inbox, Outbox
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters
@@ -278,26 +281,26 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
 
 def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
     topology = parse(SMALL, "small.yaml").topology
-    situation = Situation(topology.site_names)
+    state = RunState(topology)
     timeline = Timeline(topology)
     timeline.begin(parse_fault("setlink n1 -> n2 rate=5Mbit/s", topology), 0)
     timeline.begin(parse_fault("outage n3 n4 one-way", topology), 0)
     second = 10**9
     for event in (
-        {"t_ns": 0, "site": "n4", "event": "compute_started", "iteration": 1},
-        {"t_ns": second, "site": "n3", "event": "ready", "iteration": 1},
-        {"t_ns": second, "site": "controller", "event": "task_started", "task": 7, "group": "12"},
-        {"t_ns": second, "site": "runner", "event": "fault_started", "fault": 0},
-        {"t_ns": second, "site": "controller", "event": "task_started", "task": 8, "group": "34"},
-        {"t_ns": 2 * second, "site": "1", "event": "task_finished", "task": 7},
-        {"t_ns": 2 * second, "site": "3", "event": "ready", "iteration": 2},
-        {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "4", "do": "kill"},
-        {"t_ns": 2 * second, "site": "runner", "event": "agent_changed", "who": "n4", "do": "kill"},
+        ComputeStarted(0, "n4", 1),
+        Ready(second, "n3", 1),
+        TaskStarted(second, "controller", 7, "", "", ("1", "2"), {}, 1.0, 0, 0, {}),
+        FaultStarted(second, "runner", 0, "", "", ()),
+        TaskStarted(second, "controller", 8, "", "", ("3", "4"), {}, 1.0, 0, 0, {}),
+        TaskFinished(2 * second, "1", 7, "", ()),
+        Ready(2 * second, "3", 2),
+        AgentChanged(2 * second, "runner", "4", "kill", 1),
+        AgentChanged(2 * second, "runner", "n4", "kill", 1),
     ):
-        situation.update(event)
+        state.update(event)
     counted = {("n1", "n2"): LinkCounters(0, 0, 0)}, {("n1", "n2"): LinkCounters(250_000, 9, 0)}
-    rates = rates_mbps(*counted, 2.0)
-    assert situation.lines(3 * second, timeline.going, timeline.changed, rates, 2.0) == [
+    rates = live_state.compute_rates_mbps(*counted, 2.0)
+    assert live_state.describe(state, 3 * second, timeline.going, timeline.changed, rates, 2.0) == [
         ("done", "0 tasks, 0 rounds"),
         ("task 7", "1 2, for 2.0 s; waits for 2"),
         ("sites", "not begun: n1, n2"),
@@ -311,4 +314,4 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("n3 -> n4", "blackhole"),
         ("Mbit/s", "n1 -> n2 1.0 (over the last 2.0 s)"),
     ]
-    assert rates_mbps(*counted, 0.0) == {}
+    assert live_state.compute_rates_mbps(*counted, 0.0) == {}

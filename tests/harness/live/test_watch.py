@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
-import json
 import os
 import pty
 import select
@@ -19,22 +18,27 @@ import pytest
 from rich.console import Console
 from three_sites import LOG, SCENARIO
 
+from trunkline.agents.events import event_reading
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkChanged
+from trunkline.agents.events.run_events import NetworkReady
+from trunkline.agents.events.task_events import Sent
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.live_view import View
-from trunkline.harness.live.progress import Progress
-from trunkline.harness.live.watch import Follower, Glance, watch
+from trunkline.harness.live.watch import Follower, PromptView, watch
 from trunkline.harness.scenario.loading import load
 
-FAULT = {"fault": 4, "verb": "outage", "text": "outage oslo rome", "targets": ["oslo -> rome"]}
-CHANGED = {"src": "oslo", "dst": "rome", "rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0}
+FAULT = (4, "outage", "outage oslo rome", ("oslo -> rome",))
 
 
-def seen(until_s: float, *events: dict[str, object]) -> View:
-    """What is known of the three sites' run at that time, 3 s of ours after its begin."""
+def view_of(until_s: float, *events: Event) -> View:
+    """The view of the three sites' run at that time, 3 s of ours after its begin."""
     times = iter((0.0, *[3.0] * 9))
     view = View(load(SCENARIO), lambda: next(times))
-    log = [json.loads(line) for line in LOG.read_text().splitlines()]
-    for event in [*(event for event in log if event["t_ns"] <= until_s * 1e9), *events]:
-        view.update(event)
+    log = event_reading.read(LOG.read_text().splitlines())
+    for event in [*(event for event in log if event.t_ns <= until_s * 1e9), *events]:
+        view.state.update(event)
     return view
 
 
@@ -46,7 +50,7 @@ def drawn(view: View, width: int = 110, height: int = 30) -> str:
 
 
 def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
-    view = seen(2.25)
+    view = view_of(2.25)
     view.latest = Progress(2.2, 3, 1, 3_000_000)
     assert [line.rstrip() for line in drawn(view).splitlines()] == [
         "three  preduce, crew, 3 sites",
@@ -62,28 +66,29 @@ def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
 
 
 def test_a_link_s_load_is_what_it_carried_in_the_last_seconds() -> None:
-    sent = {"site": "oslo", "event": "sent", "task": 9, "dst": "rome", "phase": "in", "chunks": 1}
-    view = seen(0.0, {**sent, "t_ns": 10**10, "bytes": 5_000_000, "start_ns": 0, "end_ns": 10**10})
-    assert view.loads() == [(("oslo", "rome"), pytest.approx(4.0))]
-    view.update({**sent, "t_ns": 2 * 10**10, "bytes": 0, "start_ns": 10**10, "end_ns": 2 * 10**10})
-    assert view.loads() == [(("oslo", "rome"), 0.0)]
+    second = 10**9
+    sent = Sent(10 * second, "oslo", 9, "rome", "in", 5_000_000, 1, 0, 10 * second)
+    state = view_of(0.0, sent).state
+    assert state.loads_mbps() == [(("oslo", "rome"), pytest.approx(4.0))]
+    state.update(Sent(20 * second, "oslo", 9, "rome", "in", 0, 1, 10 * second, 20 * second))
+    assert state.loads_mbps() == [(("oslo", "rome"), 0.0)]
 
 
 def test_faults_and_links_that_are_cut_are_shown_until_they_are_mended() -> None:
-    at = {"t_ns": 2_250_000_000, "site": "runner"}
+    at = 2_250_000_000, "runner"
     begun = [
-        {**at, "event": "fault_started", **FAULT},
-        {**at, "event": "link_changed", **CHANGED, "loss_percent": 0.0, "cuts": ["blackhole"]},
+        FaultStarted(*at, *FAULT),
+        LinkChanged(*at, "oslo", "rome", 8.0, 10.0, 0.0, 0.0, ("blackhole",)),
     ]
-    text = drawn(seen(2.25, *begun))
+    text = drawn(view_of(2.25, *begun))
     assert "outage oslo rome" in text and "cut now" in text
-    assert seen(2.25, *begun).line().endswith("fault: outage oslo rome")
-    assert "outage" not in drawn(seen(2.25, *begun, {**at, "event": "fault_ended", "fault": 4}))
+    assert view_of(2.25, *begun).describe().endswith("fault: outage oslo rome")
+    assert "outage" not in drawn(view_of(2.25, *begun, FaultEnded(*at, 4)))
 
 
 @pytest.mark.parametrize(("width", "height"), [(200, 60), (110, 12), (80, 24), (40, 12), (30, 11)])
 def test_the_picture_fits_any_terminal_with_what_matters(width: int, height: int) -> None:
-    view = seen(1.4, {"t_ns": 14 * 10**8, "site": "runner", "event": "fault_started", **FAULT})
+    view = view_of(1.4, FaultStarted(14 * 10**8, "runner", *FAULT))
     view.latest = Progress(2.2, 3, 1, 3_000_000)
     text = drawn(view, width, height)
     assert max(map(len, text.splitlines())) <= width
@@ -94,12 +99,14 @@ def test_the_picture_fits_any_terminal_with_what_matters(width: int, height: int
 
 def test_a_log_is_followed_line_by_line(tmp_path: Path) -> None:
     follower = Follower(tmp_path / "events.jsonl")
-    assert list(follower.lines()) == []
+    assert list(follower.read_events()) == []
+    first, second = NetworkReady(1, "runner"), NetworkReady(2, "runner")
+    text = (to_line(first) + to_line(second)).decode()
     with follower.path.open("w") as log:
-        for written, told in (('{"a": 1}\n{"a"', [{"a": 1}]), (": 2}", []), ("\n", [{"a": 2}])):
+        for written, new in ((text[:60], [first]), (text[60:-1], []), (text[-1], [second])):
             log.write(written)
             log.flush()
-            assert list(follower.lines()) == told
+            assert list(follower.read_events()) == new
     follower.close()
 
 
@@ -107,8 +114,8 @@ def test_where_there_is_no_terminal_there_are_plain_lines(tmp_path: Path) -> Non
     console = Console(file=io.StringIO(), width=160)
     (tmp_path / "events.jsonl").write_text(LOG.read_text())
     with watch(console, load(SCENARIO)) as shown:
-        shown.folder(tmp_path)
-        shown.progress(Progress(4.4, 6, 2, 6_250_000, 81.5))
+        shown.follow(tmp_path)
+        shown.show_progress(Progress(4.4, 6, 2, 6_250_000, 81.5))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().startswith("100% 4.4 s of 4.4 s, rounds 6, tasks 2, 6.25 MB")
     assert "\x1b" not in console.file.getvalue()
@@ -124,7 +131,7 @@ def test_at_a_prompt_the_picture_is_of_now_and_says_nothing_of_how_fast_it_goes(
         )
         view = View(load(SCENARIO), iter((0.0, 3.0)).__next__, held=True)
         with contextlib.closing(Follower(log)) as follower:
-            Glance(view, follower, console, at_s=2.0).print()
+            PromptView(view, follower, console, at_s=2.0).print()
         assert isinstance(console.file, io.StringIO)
         lines = console.file.getvalue().splitlines()
         if terminal:
@@ -141,7 +148,7 @@ from rich.console import Console
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.live.watch import watch
 with watch(Console(stderr=True), load(sys.argv[1])) as shown:
-    shown.folder(Path(sys.argv[2]))
+    shown.follow(Path(sys.argv[2]))
     signal.pause()
 """
 

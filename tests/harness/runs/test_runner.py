@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trunkline.harness.live.progress import Progress
+from trunkline.harness.live.live_state import Progress
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
 
