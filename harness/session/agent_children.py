@@ -7,23 +7,20 @@ The secret by which they know each other is drawn here, and nowhere but in their
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import secrets
 import select
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.agents.wire.identity import Identity
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
-from trunkline.harness.processes.fork import Process, fork, signals_held
+from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.record.events import BACKUP, CONTROLLER, RUNNER
 from trunkline.harness.scenario.loading import Scenario
@@ -36,149 +33,98 @@ from trunkline.harness.session.agent_main import (
     Survivors,
     run_agent,
 )
-from trunkline.harness.session.supervisor import Event
-
-
-@dataclass(slots=True)
-class AgentChild:
-    """One agent that was forked, and the supervisor's ends of its two pipes."""
-
-    name: str
-    process: Process
-    events_fd: int
-    epoch_fd: int
-    fault: int | None = None
-    asked: bool = False
-    ready: bool = False
-    begun: bool = False
-    lines: Lines = field(default_factory=Lines)
-
-    @property
-    def sinks(self) -> Mapping[int, Callable[[bytes], Iterable[Event]]]:
-        """See `supervisor.Child`."""
-        return {self.events_fd: self._events_of}
-
-    def _events_of(self, data: bytes) -> Iterator[Event]:
-        for line in self.lines.split(data):
-            event = json.loads(line)
-            if event["event"] == "listening":
-                self.ready = True
-            else:
-                yield event
-
-    def begin(self, epoch_ns: int, stop: bool) -> None:
-        """Tell the agent when the clock started, and whether the run is asked to stop already."""
-        self.begun = True
-        self._tell(epoch_ns.to_bytes(EPOCH_BYTES))
-        if stop:
-            self.stop()
-
-    def stop(self) -> None:
-        """Ask the agent to stop the run, if it is a controller that has begun."""
-        if self.begun and self.name in (CONTROLLER, BACKUP):
-            self._tell(STOP)
-
-    def _tell(self, data: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended
-            os.write(self.epoch_fd, data)
-
-    def exit_events(self, now_ns: Callable[[], int]) -> Iterator[Event]:
-        """See `supervisor.Child`."""
-        code, t_ns = self.process.wait(), now_ns()
-        if code == 0:
-            reason = "its process ended before its time, with exit code 0"
-            yield {"t_ns": t_ns, "site": self.name, "event": "agent_failed", "reason": reason}
-        yield {
-            "t_ns": t_ns,
-            "site": RUNNER,
-            "event": "agent_exited",
-            "who": self.name,
-            "code": 0 if code == FINISHED else max(code, 0),
-            "signal": max(-code, 0),
-            "fault": self.fault,
-        }
-
-    def close(self) -> None:
-        """See `supervisor.Child`."""
-        os.close(self.events_fd)
-        os.close(self.epoch_fd)
+from trunkline.harness.session.supervisor import Child, Event, Sink
 
 
 class AgentChildren:
     """The controllers and workers of a run; see `supervisor.Children`."""
 
+    pipes = 1
     pause_signal = signal.SIGSTOP
     resume_signal = signal.SIGCONT
     timers: Punctuality | None = None  # every agent says itself how late its timers were
     stop_s = math.inf  # the controller watches it
 
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
-        self.forked: list[AgentChild] = []
         self.identity = Identity(run_id, secrets.token_bytes(32))
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
         self._survivors: defaultdict[str, Survivors] = defaultdict(Survivors)
         self._pages: list[prefault.Pages] = []
+        self._newest: Child | None = None
         self._asked_to_stop = False
 
-    def start(self) -> Iterator[AgentChild]:
-        """Fork the controllers, then the workers, of which the first shows what they write to."""
+    def names(self) -> Iterator[str]:
+        """The controllers, then the workers, of which the first shows what memory they write."""
         backup = (BACKUP,) if self._scenario.failover.backup else ()
         first, *others = self._scenario.topology.site_names
-        for name in (CONTROLLER, *backup):
-            yield self.fork(name)
-        worker = self.fork(first)
-        yield worker
-        select.select([worker.events_fd], [], [])  # until it listens
-        self._pages = prefault.written(worker.process.pid)
-        for site in others:
-            yield self.fork(site)
+        yield from (CONTROLLER, *backup, first)
+        assert self._newest is not None
+        select.select(self._newest.read_fds, [], [])  # until it listens
+        self._pages = prefault.written(self._newest.process.pid)
+        yield from others
 
-    def fork(self, name: str) -> AgentChild:
-        """Fork an agent, which knows what earlier ones of its name had begun.
+    def fork(
+        self, name: str, ends: Sequence[int], lives: int, close: Callable[[], None]
+    ) -> Process:
+        """Fork an agent, which knows the numbers of what earlier ones of its name had begun.
 
         So a worker goes on with the next iteration, and no task gets a number that another had.
         """
         survivors = self._survivors[name]
-        agent = Agent(
-            self._scenario,
-            self._network,
-            self.identity,
-            lives=sum(child.name == name for child in self.forked),
-            first_iteration=survivors.first_iteration,
-            last_tasks=survivors.last_tasks,
-        )
-        events_read, events_write = os.pipe()
-        epoch_read, epoch_write = os.pipe()
+        first, last_tasks = survivors.first_iteration, survivors.last_tasks
+        agent = Agent(self._scenario, self._network, self.identity, lives, first, last_tasks)
 
         def act() -> int:
             prefault.populate(self._pages)
-            for child in self.forked:
-                child.close()
-            os.close(events_read)
-            os.close(epoch_write)
-            pipes = Pipes(name, events_write, epoch_read, survivors)
-            return run_agent(agent, pipes, self._log_dir / f"{name}.log")
+            close()
+            return run_agent(agent, Pipes(name, survivors, *ends), self._log_dir / f"{name}.log")
 
-        with signals_held():
-            child = AgentChild(name, fork(act), events_read, epoch_write)
-            self.forked.append(child)
-        os.close(events_write)
-        os.close(epoch_read)
-        return child
+        return fork(act)
 
-    def begin(self, ready: Iterable[AgentChild], epoch_ns: int) -> Iterable[Event]:
-        """Tell them the epoch, on which they connect."""
+    def sinks(self, child: Child) -> Sequence[Sink]:
+        self._newest = child
+        lines = Lines()
+
+        def take_events(data: bytes) -> Iterator[Event]:
+            for event in map(json.loads, lines.split(data)):
+                if event["event"] == "listening":
+                    child.ready = True
+                else:
+                    yield event
+
+        return (take_events,)
+
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[Event]:
         for child in ready:
-            child.begin(epoch_ns, self._asked_to_stop)
+            child.tell(epoch_ns.to_bytes(EPOCH_BYTES))
+        if self._asked_to_stop:
+            self.stop(ready)
         return ()
 
-    def stop(self) -> None:
-        """Ask the controllers, also those that are started later, to stop the run."""
+    def stop(self, begun: Iterable[Child]) -> None:
+        """Ask the controllers to stop the run, and also those that begin later."""
         self._asked_to_stop = True
-        for child in self.forked:
-            child.stop()
+        for child in begun:
+            if child.ready and child.name in (CONTROLLER, BACKUP):
+                child.tell(STOP)
 
-    def reason_to_end(self) -> None:
+    def reason_to_end(self, forked: Sequence[Child]) -> None:
         """None: agents end by themselves, when their controller stops the run."""
+
+    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[Event]:
+        status, t_ns = child.process.wait(), now_ns()
+        child.code = 0 if status == FINISHED else status
+        if status == 0:
+            reason = "its process ended before its time, with exit code 0"
+            yield {"t_ns": t_ns, "site": child.name, "event": "agent_failed", "reason": reason}
+        yield {
+            "t_ns": t_ns,
+            "site": RUNNER,
+            "event": "agent_exited",
+            "who": child.name,
+            "code": max(child.code, 0),
+            "signal": max(-child.code, 0),
+            "fault": child.fault,
+        }

@@ -94,9 +94,9 @@ class Pipes:
     """The agent's ends of its pipes: it logs events, and learns the epoch and when to stop."""
 
     name: str
+    survivors: Survivors
     events_fd: int
     epoch_fd: int
-    survivors: Survivors
     epoch_ns: int = 0
 
     def log(self, event: str, **fields: Any) -> None:

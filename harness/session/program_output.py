@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from trunkline.harness.processes.lines import decode
+from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record import event_reading
 from trunkline.harness.session.supervisor import Event
 
@@ -44,6 +44,34 @@ def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> Event:
     event = {**said, "t_ns": at_ns - epoch_ns, "site": site}
     event_reading.parse(json.dumps(event))
     return event
+
+
+def failure(site: str, t_ns: int, reason: str) -> Event:
+    """The event that says why a site's program failed."""
+    return {"t_ns": t_ns, "site": site, "event": "agent_failed", "reason": reason}
+
+
+@dataclass(slots=True)
+class Reports:
+    """The reports of one program; none is taken after the first wrong one, nor after too many."""
+
+    site: str
+    left: int = REPORTS_LIMIT
+    lines: Lines = field(default_factory=Lines)
+
+    def events(self, data: bytes, epoch_ns: int, now_ns: int) -> Iterator[Event]:
+        """The events of the reports that end in this data; at last one that says what is wrong."""
+        for line in self.lines.split(data):
+            if self.left:
+                self.left -= 1
+                try:
+                    if not self.left:
+                        raise ValueError(f"allowed are {REPORTS_LIMIT - 1} of them")
+                    yield report(line, self.site, epoch_ns, now_ns)
+                except ValueError as error:
+                    self.left = 0
+                    yield failure(self.site, now_ns - epoch_ns, f"a wrong report: {error}")
+        self.lines.rest = self.lines.rest[:REPORT_LIMIT_BYTES]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ process that was forked here, whatever happens. No other process is ever signall
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
@@ -15,11 +16,12 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from trunkline.agents.wire.clock import Punctuality
-from trunkline.harness.processes.fork import Process
+from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
 from trunkline.harness.record.events import RUNNER
 from trunkline.harness.scenario.loading import Scenario
@@ -32,72 +34,96 @@ READ_BYTES = 1 << 20
 Event = dict[str, Any]
 
 
-class Child(Protocol):
-    """One child; `fault` is the number of the fault that killed it, `asked` follows SIGTERM."""
+Sink = Callable[[bytes], Iterable[Event]]
+"""Makes events of the bytes that come out of a pipe."""
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """One child: its process, the pipe to it, and those from it, each with its sink.
+
+    Attributes:
+        files: more descriptors that are freed with the child.
+        ready: the child waits for the start of the clock.
+        fault: the number of the fault that killed it.
+        asked: it was sent SIGTERM.
+        code: its exit code or minus the signal, None until its kind has seen its end.
+    """
 
     name: str
     process: Process
-    fault: int | None
-    asked: bool
-    ready: bool
-    """Whether the child waits for the start of the clock."""
+    told_fd: int
+    read_fds: tuple[int, ...]
+    sinks: Sequence[Sink] = ()
+    files: list[int] = field(default_factory=list)
+    ready: bool = False
+    fault: int | None = None
+    asked: bool = False
+    code: int | None = None
 
-    @property
-    def sinks(self) -> Mapping[int, Callable[[bytes], Iterable[Event]]]:
-        """The pipes from the child, each with the function that makes events of its bytes."""
-
-    def exit_events(self, now_ns: Callable[[], int]) -> Iterable[Event]:
-        """What the log says of the child's end, by the run's clock; its process is reaped."""
+    def tell(self, data: bytes) -> None:
+        """Write to the child, unless it has ended."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.told_fd, data)
 
     def close(self) -> None:
-        """Free the child's pipes."""
+        """Free the descriptors, but for the process's."""
+        for fd in (self.told_fd, *self.read_fds, *self.files):
+            os.close(fd)
 
 
-ChildT = TypeVar("ChildT", bound=Child)
-
-
-class Children(Protocol[ChildT]):
+class Children(Protocol):
     """One kind of children.
 
     Attributes:
-        forked: every child so far, also those that have ended. A child is added while signals
-            are held, so that the end of an interrupted run finds it.
+        pipes: how many pipes lead from a child to the supervisor.
         pause_signal, resume_signal: stop a child where it is, and let it go on.
         timers: where the loop notes how late its timers are, None if the children do that.
         stop_s: when the time of the run is over (monotonic); infinite if the children watch it.
     """
 
-    forked: list[ChildT]
+    pipes: int
     pause_signal: signal.Signals
     resume_signal: signal.Signals
     timers: Punctuality | None
+    stop_s: float
 
-    @property
-    def stop_s(self) -> float: ...
+    def names(self) -> Iterator[str]:
+        """The children of the run; each is forked before the next name is asked for."""
 
-    def start(self) -> Iterator[ChildT]:
-        """Fork the first children, one after the other."""
+    def fork(
+        self, name: str, ends: Sequence[int], lives: int, close: Callable[[], None]
+    ) -> Process:
+        """Fork a child, in the place of so many earlier ones of its name.
 
-    def fork(self, name: str) -> ChildT:
-        """Fork a child in the place of an earlier one of this name."""
+        `ends` are its ends of the pipes, at last the one that it reads from. In the child, `close`
+        closes the supervisor's ends of all pipes.
+        """
 
-    def begin(self, ready: Iterable[ChildT], epoch_ns: int) -> Iterable[Event]:
+    def sinks(self, child: Child) -> Sequence[Sink]:
+        """What becomes of what comes out of the child's pipes. Raises OSError."""
+
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[Event]:
         """Tell children that the clock has started; the log may say so."""
 
-    def stop(self) -> None:
+    def stop(self, begun: Iterable[Child]) -> None:
         """Have the run end as by its own stop condition."""
 
-    def reason_to_end(self) -> str | None:
-        """Why the children are to be ended now, None if they are to run on."""
+    def reason_to_end(self, forked: Sequence[Child]) -> str | None:
+        """Why all children are to be ended now, None if they are to run on."""
+
+    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[Event]:
+        """Set the `code` of a child that was reaped; what the log says of its end."""
 
 
 class Supervisor:
     """All children of one run. Use as a context manager: leaving it ends every child that runs."""
 
-    def __init__(self, scenario: Scenario, children: Children[Any]) -> None:
+    def __init__(self, scenario: Scenario, children: Children) -> None:
         self.epoch_ns = 0
         self._run_s = scenario.limits.run_s
         self._children = children
+        self._forked: list[Child] = []
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._deadline_s = self._kill_s = math.inf
@@ -114,8 +140,8 @@ class Supervisor:
         """Fork every child; `events` lets them begin. Raises OSError."""
         gc.collect()
         gc.freeze()
-        for child in self._children.start():
-            self._register(child)
+        for name in self._children.names():
+            self._fork(name)
 
     def events(self) -> Iterator[Event]:
         """What the children log, as it comes, and how each ends, until all have exited.
@@ -130,7 +156,7 @@ class Supervisor:
         while self._open and reason is None:
             ready = self._wait_until(min(self._deadline_s, self._children.stop_s))
             yield from self._serve(ready)
-            reason = self._children.reason_to_end()
+            reason = self._children.reason_to_end(self._forked)
             if not ready and reason is None:
                 raise TimeoutError(self._deadline_text)
         if reason is not None:
@@ -149,7 +175,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Have the run end as by its own stop condition."""
-        self._children.stop()
+        self._children.stop(self._forked if self.epoch_ns else [])
 
     def limit(self, seconds: float, text: str) -> None:
         """Has `events` raise TimeoutError after this time, unless an earlier one is set."""
@@ -169,10 +195,10 @@ class Supervisor:
 
     def restart(self, name: str) -> bool:
         """Start a killed child again; False if it runs, or ended by itself."""
-        last = [child for child in self._children.forked if child.name == name][-1:]
-        if not last or last[0].fault is None:
+        lives = [child for child in self._forked if child.name == name]
+        if not lives or lives[-1].fault is None:
             return False
-        self._register(self._children.fork(name))
+        self._fork(name)
         return True
 
     def pause(self, name: str) -> bool:
@@ -189,10 +215,10 @@ class Supervisor:
             for _ in self._end_children():
                 pass
         finally:
-            for child in self._children.forked:
+            for child in self._forked:
                 child.process.end()
                 child.close()
-            self._children.forked.clear()
+            self._forked.clear()
             self._open.clear()
 
     # -- the loop ------------------------------------------------------------------------------
@@ -216,10 +242,29 @@ class Supervisor:
         for function in ready:
             yield from function() or ()
 
-    def _register(self, child: Child) -> None:
-        for fd in child.sinks:
-            self._add(fd, functools.partial(self._read, child, fd))
-        self._add(child.process.pidfd, functools.partial(self._reap, child))
+    def _fork(self, name: str) -> None:
+        pipes = [os.pipe() for _ in range(self._children.pipes)]
+        told_end, told_fd = os.pipe()
+        read_fds = tuple(read for read, _ in pipes)
+        ends = (*(write for _, write in pipes), told_end)
+        lives = sum(child.name == name for child in self._forked)
+
+        def close() -> None:
+            for fd in (told_fd, *read_fds):
+                os.close(fd)
+            for child in self._forked:
+                child.close()
+
+        with signals_held():  # so that the end of an interrupted run finds every child
+            process = self._children.fork(name, ends, lives, close)
+            child = Child(name, process, told_fd, read_fds)
+            self._forked.append(child)
+        for fd in ends:
+            os.close(fd)
+        child.sinks = self._children.sinks(child)
+        for fd, sink in zip(read_fds, child.sinks, strict=True):
+            self._add(fd, functools.partial(self._read, child, fd, sink))
+        self._add(process.pidfd, functools.partial(self._reap, child))
 
     def _add(self, fd: int, function: Callable[[], Iterable[Event]]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, function)
@@ -229,13 +274,13 @@ class Supervisor:
         self._selector.unregister(fd)
         self._open.remove(fd)
 
-    def _read(self, child: Child, fd: int) -> Iterator[Event]:
+    def _read(self, child: Child, fd: int, sink: Sink) -> Iterator[Event]:
         data = os.read(fd, READ_BYTES)
         if not data:
             self._remove(fd)
             return
         was_ready = child.ready
-        yield from child.sinks[fd](data)
+        yield from sink(data)
         if child.ready and not was_ready:
             yield from self._begin(child)
 
@@ -243,16 +288,16 @@ class Supervisor:
         """Let the child begin, or all of them if this was the last one to be ready."""
         if self.epoch_ns:
             return self._children.begin([child], self.epoch_ns)
-        if not all(each.ready for each in self._children.forked):
+        if not all(each.ready for each in self._forked):
             return ()
         self.epoch_ns = wait_for_start()
         self._deadline_s = self.epoch_ns / 1e9 + self._run_s
-        return self._children.begin(self._children.forked, self.epoch_ns)
+        return self._children.begin(self._forked, self.epoch_ns)
 
     def _reap(self, child: Child) -> Iterable[Event]:
         self._remove(child.process.pidfd)
         child.process.wait()
-        return child.exit_events(self._now_ns)
+        return self._children.exit_events(child, self._now_ns)
 
     def _end_children(self) -> Iterator[Event]:
         """Send SIGTERM, after GRACE_S SIGKILL, to all children that run; wait for their end."""
@@ -272,7 +317,7 @@ class Supervisor:
 
     def _running(self) -> list[Child]:
         """The children that are not reaped."""
-        return [child for child in self._children.forked if child.process.pidfd in self._open]
+        return [child for child in self._forked if child.process.pidfd in self._open]
 
     def _find_running(self, name: str) -> Child | None:
         running = (child for child in self._running() if child.fault is None)

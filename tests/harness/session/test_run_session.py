@@ -177,7 +177,7 @@ def kill_a_worker(home: str) -> dict:
     def assassin(self, event):
         original(self, event)
         if event["event"] == "task_started":
-            victims = [child for child in supervisors[0]._children.forked if child.name == "n2"]
+            victims = [child for child in supervisors[0]._forked if child.name == "n2"]
             os.kill(victims[0].process.pid, signal.SIGKILL)
 
     supervisors = []
