@@ -1,7 +1,7 @@
-"""Carries out a timeline: tells the network and the agents, and logs what was done.
+"""Carries out the faults of a run, scripted and typed: acts on network and agents, logs each step.
 
 All decisions are in `harness.faults.timeline`; here its steps become calls and events, in order.
-The timeline starts with the first task and sleeps until something is due.
+The timeline starts with the first task, and an alarm goes off when a step is due.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trunkline.topologies.model import Link, Topology
 
 
 class Agents(Protocol):
-    """The agents as faults see them: each call is True if there was something to do it to."""
+    """The part of the run's supervisor that faults need; each call is True if it had an effect."""
 
     def kill(self, name: str, fault: int) -> bool: ...
     def restart(self, name: str) -> bool: ...
@@ -33,7 +33,7 @@ class Log(Protocol):
     def __call__(self, event: str, **fields: Any) -> None: ...
 
 
-def try_out(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
+def require_blackholes(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
     """Raises NetworkError if one of the faults wants blackholes and this kernel has none."""
     if needs_blackholes(faults):
         first = topology.links[0]
@@ -41,11 +41,11 @@ def try_out(network: Network, topology: Topology, faults: Iterable[Fault]) -> No
         network.mend(first.src, first.dst, "blackhole")
 
 
-class Performer:
-    """One run's timeline at work. `fd` is readable when `wake` should be called."""
+class FaultInjector:
+    """Carries out one run's timeline. `fd` is readable when `perform_due` is to be called."""
 
     def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
-        self._timeline = timeline
+        self.timeline = timeline
         self._network = network
         self._agents = agents
         self._log = log
@@ -54,7 +54,7 @@ class Performer:
 
     @property
     def fd(self) -> int:
-        """Readable when something is due."""
+        """A descriptor that is readable when a step is due."""
         return self._alarm.fd
 
     @property
@@ -68,38 +68,38 @@ class Performer:
         return self._start_ns or 0
 
     def close(self) -> None:
-        """Frees the alarm."""
+        """Free the alarm."""
         self._alarm.close()
 
     def start(self, at_ns: int) -> None:
         """The first task started at this time (of `time.monotonic_ns`)."""
         self._start_ns = at_ns
-        self._sleep()
+        self._set_alarm()
 
-    def wake(self) -> None:
-        """Do what is due."""
-        self._perform(self._timeline.advance(self._now_ns()))
-        self._sleep()
+    def perform_due(self) -> None:
+        """Carry out the steps that are due."""
+        self._perform(self.timeline.advance(self._now_ns()))
+        self._set_alarm()
 
-    def do(self, fault: Fault) -> None:
-        """Do what somebody asks for now; the log says that it was `asked` for."""
-        self._perform(self._timeline.begin(fault, self._now_ns()), asked=True)
-        self._sleep()
+    def inject(self, fault: Fault) -> None:
+        """Begin a typed fault now; the log says that it was `asked` for."""
+        self._perform(self.timeline.begin(fault, self._now_ns()), asked=True)
+        self._set_alarm()
 
-    def typed(self, line: str) -> None:
-        """Log that somebody has a command run, which may do anything to network and sites."""
+    def log_command(self, line: str) -> None:
+        """Log that a command was typed, which may do anything to network and sites."""
         self._log("command_typed", line=line)
 
     def finish(self) -> None:
-        """Undo all that goes on; nothing happens from now on."""
-        self._perform(self._timeline.finish())
-        self._sleep()
+        """Undo every fault that goes on, and drop those that are yet to begin."""
+        self._perform(self.timeline.finish())
+        self._set_alarm()
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self._start_ns if self._start_ns is not None else 0
 
-    def _sleep(self) -> None:
-        due_ns = self._timeline.next_ns
+    def _set_alarm(self) -> None:
+        due_ns = self.timeline.next_ns
         if self._start_ns is None or due_ns is None:
             self._alarm.set(None)
         else:
@@ -120,12 +120,12 @@ class Performer:
                 case Ended(number=number):
                     self._log("fault_ended", fault=number)
                 case LinkStep():
-                    self._change(step)
+                    self._change_link(step)
                 case AgentStep(who=who, do=do, number=number):
-                    if self._tell(who, do, number):
+                    if self._change_agent(who, do, number):
                         self._log("agent_changed", who=who, do=do, fault=number)
 
-    def _change(self, step: LinkStep) -> None:
+    def _change_link(self, step: LinkStep) -> None:
         src, dst = step.after.src, step.after.dst
         values = _values(step.after)
         before = _values(step.before)
@@ -138,7 +138,7 @@ class Performer:
             self._network.cut(src, dst, how)
         self._log("link_changed", src=src, dst=dst, **values, cuts=sorted(step.cuts_after))
 
-    def _tell(self, who: str, do: str, number: int) -> bool:
+    def _change_agent(self, who: str, do: str, number: int) -> bool:
         match do:
             case "kill":
                 return self._agents.kill(who, number)

@@ -1,9 +1,9 @@
-"""What people ask of a run while it goes on: the session's side of the shell and of `inject`.
+"""Carries out, in the session, the lines that users type at the shell or give to `inject`.
 
-Requests come through `harness.live.request_queue`, with SIGUSR1 to say so; answers go out as lines
-of JSON. With `hold`, which is the shell under a virtual clock, the world stands still while nothing
-is asked for: the session then looks for the next request again and again without ever waiting, and
-no virtual time passes in which nobody waits. `step` and commands at sites let it run.
+`docs/architecture.md` says which way a line and its answer take. With `hold`, which is the shell
+under a virtual clock, the clock stands still between requests: the session looks for the next one
+again and again without ever waiting, and virtual time passes only while every process waits. `step`
+and commands at sites let it run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from typing import Any, Protocol
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.config import units
-from trunkline.harness.faults.fault_injector import Performer, try_out
+from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal, Mend, Outage
-from trunkline.harness.faults.timeline import Entry, Timeline
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import live_state
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.live.request_queue import FOLDER, Inbox, Request
+from trunkline.harness.live.request_queue import FOLDER, RequestReader
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import Directed, LinkCounters, NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.lines import Message
 from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.scenario import timeline_section
 from trunkline.harness.scenario.loading import Scenario, read_beside
@@ -39,16 +40,16 @@ from trunkline.harness.scenario.loading import Scenario, read_beside
 _SUBREAPER = 36
 
 SPIN = 1_000_000
-"""How far the session counts, some 20 ms, before it looks again whether there is a request.
+"""How far the session counts, some 20 ms, before it looks for a request again.
 
-Looking makes the kernel do a little work, and however little that is shows in the virtual time.
+Looking makes the kernel do a little work, which takes virtual time.
 """
 
 ENDING = "the run is ending"
 
 
-class Carrier(Protocol):
-    """What carries the agents, or programs, of the run, as far as this is concerned."""
+class RunSupervisor(Protocol):
+    """The part of `session.supervisor.Supervisor` that commands need."""
 
     epoch_ns: int
 
@@ -57,39 +58,39 @@ class Carrier(Protocol):
     def stop(self) -> None: ...
 
 
-Say = Callable[[dict[str, Any]], None]
-
-
-class UnableError(Exception):
-    """What somebody asks for cannot be done; the text says why and what can."""
+class RefusedError(Exception):
+    """A request cannot be carried out; the text says why, and what can be."""
 
 
 @dataclass(slots=True)
 class _Busy:
-    """What is going on for request `number`: a step if there is no command."""
+    """The request that takes time: a command at a site, or else a step."""
 
     number: int
     command: mininet_cli.Command | None = None
 
 
 @dataclass(slots=True)
-class Console:
-    """One run's console. `open` begins to take requests; `close` ends all that was asked for."""
+class CommandHandler:
+    """Carries out the requests to one run, from `accept_requests` to `close`.
+
+    Attributes:
+        used: a fault was typed, so the network may have to recover at the end of the run.
+    """
 
     scenario: Scenario
     run_dir: Path
     network: MininetNetwork
-    carrier: Carrier
-    performer: Performer
-    timeline: Timeline
-    say: Say
+    supervisor: RunSupervisor
+    injector: FaultInjector
+    send: Callable[[Message], None]
     hold: bool
     state: RunState = field(init=False)
     situation: Any = field(init=False)
     used: bool = False
-    _inbox: Inbox = field(init=False)
+    _requests: RequestReader = field(init=False)
     _alarm: Alarm = field(default_factory=Alarm)
-    _wake: tuple[int, int] = (-1, -1)
+    _wake_pipe: tuple[int, int] = (-1, -1)
     _busy: _Busy | None = None
     _held_s: float | None = None
     _ending: bool = False
@@ -105,112 +106,116 @@ class Console:
         self.situation = SimpleNamespace(
             update=lambda event: self.state.update(event_reading.parse(json.dumps(event)))
         )
-        self._inbox = Inbox(self.run_dir / FOLDER)
+        self._requests = RequestReader(self.run_dir / FOLDER)
 
-    def prepare(self) -> None:
-        """Before time counts: start what would hold up the timeline when it is first asked for."""
+    def open_shells(self) -> None:
+        """Start the sites' shells before time counts: later that would hold up the timeline."""
         if self.hold and self.network.mininet:
             for site in self.network.mininet.hosts:
                 site.open_shell()
 
-    def open(self) -> None:
-        """The first task has started: take requests from now on."""
-        reader, writer = self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGUSR1, lambda *_: self._note(writer))
-        self.carrier.watch(reader, self._attend)
-        self.carrier.watch(self._alarm.fd, self._step_is_over)
-        self.say({"open": True, "hold": self.hold, "run_dir": str(self.run_dir)})
-        self._count()
+    def accept_requests(self) -> None:
+        """Take requests from now on, because the first task has started."""
+        reader, writer = self._wake_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGUSR1, lambda *_: self._notify(writer))
+        self.supervisor.watch(reader, self._take_notified)
+        self.supervisor.watch(self._alarm.fd, self._end_step)
+        self.send({"open": True, "hold": self.hold, "run_dir": str(self.run_dir)})
+        self._count_traffic()
         if self.hold:
-            self._stand_still(0.0)
+            self._hold_clock(0.0)
         else:
             self._take_all()
 
-    def ending(self, reason: str) -> None:
-        """The run is about to end: nothing can be asked for any more."""
+    def announce_end(self, reason: str) -> None:
+        """Refuse requests from now on, because the run ends."""
         self._ending = True
         if self._busy is not None and self._busy.command is None:
             self._alarm.set(None)
-            self._go_back(self._now_s(), False, f"{ENDING}: {reason}")
-        self.say({"ending": reason})
+            self._finish_request(self._task_time_s(), False, f"{ENDING}: {reason}")
+        self.send({"ending": reason})
 
     def close(self) -> None:
-        """Take no more requests, and end the command that runs."""
+        """Take no requests from now on, and end the command that runs."""
         self.hold = False
         if self._busy is not None and self._busy.command is not None:
             self._busy.command.kill()
-            self._let_go_of_command()
-        if self._wake[0] >= 0:
+            self._release_command()
+        if self._wake_pipe[0] >= 0:
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-            for handle in (self._wake[0], self._alarm.fd):
-                self.carrier.unwatch(handle)
-            for handle in self._wake:
+            for handle in (self._wake_pipe[0], self._alarm.fd):
+                self.supervisor.unwatch(handle)
+            for handle in self._wake_pipe:
                 os.close(handle)
         self._alarm.close()
 
     def end_commands(self) -> None:
-        """End all that was typed at sites and lives on, when there are no agents any more."""
+        """End the processes that commands left at sites; the agents have ended before."""
         if self._commands:
             self._close_shells()
             mininet_cli.end_orphans()
 
-    # -- when requests are looked at ------------------------------------------------------------
+    # -- requests ------------------------------------------------------------
 
-    def _note(self, writer: int) -> None:
+    def _notify(self, writer: int) -> None:
         with contextlib.suppress(BlockingIOError):
             os.write(writer, b"!")
 
-    def _attend(self) -> None:
+    def _take_notified(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.read(self._wake[0], 1 << 10)
+            os.read(self._wake_pipe[0], 1 << 10)
         self._take_all()
 
     def _take_all(self) -> None:
-        while (request := self._inbox.take()) is not None:
-            self._serve(request)
+        while (request := self._requests.take()) is not None:
+            self._handle(request)
 
-    def _stand_still(self, at_s: float) -> None:
-        """Let no virtual time pass until somebody asks for some."""
+    def _hold_clock(self, at_s: float) -> None:
+        """Let no virtual time pass until a request does."""
         self._held_s = at_s
         while self._held_s is not None:
-            self.say({"prompt": self._held_s, "taken": self._inbox.taken})
-            while (request := self._inbox.take()) is None:
+            self.send({"prompt": self._held_s, "taken": self._requests.taken})
+            while (request := self._requests.take()) is None:
                 for _ in range(SPIN):
                     pass
-            self._serve(request)
+            self._handle(request)
 
-    def _serve(self, request: Request) -> None:
+    def _handle(self, request: Message) -> None:
         if "end" in request:
             raise KeyboardInterrupt
         if "interrupt" in request:
             self._interrupt(request["interrupt"])
             return
-        number = self._inbox.taken
+        number = self._requests.taken
         try:
-            text = self._do(number, str(request.get("line", "")), str(request.get("cwd", "/")))
-        except (UnableError, FaultError, NetworkError, OSError) as error:
+            text = self._carry_out(
+                number, str(request.get("line", "")), str(request.get("cwd", "/"))
+            )
+        except (RefusedError, FaultError, NetworkError, OSError) as error:
             self._answer(number, False, str(error))
         else:
             if text is not None:
                 self._answer(number, True, text)
 
     def _answer(self, number: int, done: bool, text: str, **more: Any) -> None:
-        self.say({"answer": number, "done": done, "text": text, "t_s": self._now_s(), **more})
+        self.send(
+            {"answer": number, "done": done, "text": text, "t_s": self._task_time_s(), **more}
+        )
 
-    # -- what can be asked for ------------------------------------------------------------------
+    # -- verbs ------------------------------------------------------------------
 
-    def _do(self, number: int, line: str, cwd: str) -> str | None:
-        """Do what a line says; returns the answer, None if it comes later."""
+    def _carry_out(self, number: int, line: str, cwd: str) -> str | None:
+        """Carry out a line; returns the answer, None if it comes later."""
         verb, _, rest = line.strip().partition(" ")
         if self._ending:
-            raise UnableError(ENDING)
+            raise RefusedError(ENDING)
         if verb in ("status", "exit") and rest.strip():
-            raise UnableError(f"{verb}: allowed is {verb} alone")
+            raise RefusedError(f"{verb}: allowed is {verb} alone")
         if verb in VERBS:
-            return self._fault(parse(line, self.scenario.topology, read_beside(Path(cwd))))
+            return self._inject(parse(line, self.scenario.topology, read_beside(Path(cwd))))
         match verb:
             case "link":
-                return self._fault(self._as_fault(rest.split()))
+                return self._inject(self._link_fault(rest.split()))
             case "status":
                 return self._status()
             case "step":
@@ -226,47 +231,47 @@ class Console:
                 self._command(number, line.strip(), verb)
         return None
 
-    def _fault(self, fault: Fault) -> str:
-        at_s = self._now_s()
+    def _inject(self, fault: Fault) -> str:
+        at_s = self._task_time_s()
         refusal = (
             timeline_section.refuse_with_programs(fault) if self.scenario.runs_programs else None
         )
         if refusal:
-            raise UnableError(f"{fault.VERB}: {refusal}")
-        try_out(self.network, self.scenario.topology, [fault])
+            raise RefusedError(f"{fault.VERB}: {refusal}")
+        require_blackholes(self.network, self.scenario.topology, [fault])
         stop_s = self.scenario.stop.time_s
         if not self.used and not self.scenario.timeline and stop_s is not None:
-            self.timeline.plan(Entry(stop_s, Heal()))  # as for a scenario with a timeline
+            self.injector.timeline.plan(Entry(stop_s, Heal()))  # as for a scenario with a timeline
         self.used = True
-        self.performer.do(fault)
+        self.injector.inject(fault)
         self._typed.append(Entry(at_s, fault))
         return f"{write(fault)}\n"
 
-    def _as_fault(self, words: list[str]) -> Fault:
+    def _link_fault(self, words: list[str]) -> Fault:
         """Mininet's `link a b up|down`."""
         match words:
             case [a, b, "down"]:
                 return parse(f"{Outage.VERB} {a} {b} carrier", self.scenario.topology)
             case [a, b, "up"]:
                 return parse(f"{Mend.VERB} {a} {b}", self.scenario.topology)
-        raise UnableError("link: allowed is link SITE SITE up|down")
+        raise RefusedError("link: allowed is link SITE SITE up|down")
 
     def _step(self, number: int, text: str) -> None:
         if self._held_s is None:
             why = "it goes on already" if self.hold else "only a virtual clock stands still"
-            raise UnableError(f"step: the clock runs: {why}")
+            raise RefusedError(f"step: the clock runs: {why}")
         try:
             seconds = units.parse(text, units.TIME_S)
         except units.QuantityError as error:
-            raise UnableError(f"step: {text}: {error}") from None
-        self._count()
+            raise RefusedError(f"step: {text}: {error}") from None
+        self._count_traffic()
         self._busy = _Busy(number)
         self._target_s, self._held_s = round(self._held_s + seconds, 9), None
-        self._alarm.set(self.performer.start_ns + round(self._target_s * 1e9))
+        self._alarm.set(self.injector.start_ns + round(self._target_s * 1e9))
 
-    def _step_is_over(self) -> None:
+    def _end_step(self) -> None:
         self._alarm.set(None)
-        self._go_back(self._target_s, True, "")
+        self._finish_request(self._target_s, True, "")
 
     def _interrupt(self, number: int) -> None:
         if self._busy is None or self._busy.number != number:
@@ -275,19 +280,19 @@ class Console:
             self._busy.command.interrupt()
         else:
             self._alarm.set(None)
-            self._go_back(self._now_s(), False, "interrupted")
+            self._finish_request(self._task_time_s(), False, "interrupted")
 
     def _exit(self) -> None:
-        if self.timeline.going:
+        if self.injector.timeline.going:
             self.used = True
-            self.performer.do(Heal())
+            self.injector.inject(Heal())
         self._held_s = None
         self.hold = False
-        self.carrier.stop()
+        self.supervisor.stop()
 
     def _save(self, number: int) -> None:
-        end_ns = time.monotonic_ns() - self.carrier.epoch_ns
-        start_s = (self.performer.start_ns - self.carrier.epoch_ns) / 1e9
+        end_ns = time.monotonic_ns() - self.supervisor.epoch_ns
+        start_s = (self.injector.start_ns - self.supervisor.epoch_ns) / 1e9
         end_s = start_s + self._held_s if self._held_s is not None else end_ns / 1e9
         entries = sorted((*self.scenario.timeline, *self._typed), key=lambda entry: entry.at_s)
         saved = {
@@ -300,15 +305,18 @@ class Console:
     def _status(self) -> str:
         now_ns = time.monotonic_ns()
         before, since_ns = self._counters, self._counted_ns
-        self._count()
+        self._count_traffic()
         of_s = (now_ns - since_ns) / 1e9
         lines = [
-            ("time", f"{self._now_s():.3f} s since the first task ({self.scenario.clock} clock)"),
+            (
+                "time",
+                f"{self._task_time_s():.3f} s since the first task ({self.scenario.clock} clock)",
+            ),
             *live_state.describe(
                 self.state,
-                now_ns - self.carrier.epoch_ns,
-                self.timeline.going,
-                self.timeline.changed,
+                now_ns - self.supervisor.epoch_ns,
+                self.injector.timeline.going,
+                self.injector.timeline.changed,
                 live_state.compute_rates_mbps(before, self._counters, of_s),
                 of_s,
             ),
@@ -322,43 +330,46 @@ class Console:
         net = self.network.mininet
         known = mininet_cli.verbs().keys() | mininet_cli.REFUSED.keys()
         if net is None or (verb not in known and verb not in net):
-            raise UnableError(f"{verb}: unknown: allowed are verbs (see: help) and sites")
+            raise RefusedError(f"{verb}: unknown: allowed are verbs (see: help) and sites")
         if refusal := mininet_cli.refusal(verb):
-            raise UnableError(f"{verb}: {refusal}")
+            raise RefusedError(f"{verb}: {refusal}")
         if self._busy is not None:
-            raise UnableError("something else is going on: one command or step at a time")
+            raise RefusedError("something else is going on: one command or step at a time")
         if not self._commands:
             self._commands = True
-            ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # whoever loses its parent is ours to end
-        note = f"at {self._now_s():g} s: {line}"
-        self._count()
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # orphans become our children, to be ended
+        note = f"at {self._task_time_s():g} s: {line}"
+        self._count_traffic()
         command = mininet_cli.Command.start(net, line)
         self._notes.append(note)
-        self.performer.typed(line)
+        self.injector.log_command(line)
         self._busy, self._held_s = _Busy(number, command), None
-        self.carrier.watch(command.output, self._pass_on)
-        self.carrier.watch(command.process.pidfd, self._command_is_over)
+        self.supervisor.watch(command.output, self._send_output)
+        self.supervisor.watch(command.process.pidfd, self._end_command)
 
-    def _pass_on(self) -> None:
+    def _send_output(self) -> None:
         busy = self._busy
         if busy is not None and busy.command is not None and (text := busy.command.read()):
-            self.say({"answer": busy.number, "output": text})
+            self.send({"answer": busy.number, "output": text})
 
-    def _command_is_over(self) -> None:
-        if (well := self._let_go_of_command()) is not None:
-            self._go_back(self._now_s(), well, "")
+    def _end_command(self) -> None:
+        if (well := self._release_command()) is not None:
+            self._finish_request(self._task_time_s(), well, "")
 
-    def _let_go_of_command(self) -> bool | None:
-        """Whether the command that is over, or is ended here, ended well; None if there is none."""
+    def _release_command(self) -> bool | None:
+        """Free what the command holds that ended, or is killed; returns whether it ended well.
+
+        None if no command runs.
+        """
         if self._busy is None or self._busy.command is None:
             return None
         command = self._busy.command
         for handle in (command.output, command.process.pidfd):
-            self.carrier.unwatch(handle)
-        self._pass_on()
+            self.supervisor.unwatch(handle)
+        self._send_output()
         well = command.finish()
         if command.killed:
-            self._close_shells()  # they may be in the middle of something
+            self._close_shells()  # they may be busy with what was killed
         self._busy.command = None
         return well
 
@@ -366,21 +377,21 @@ class Console:
         for site in self.network.mininet.hosts if self.network.mininet else ():
             site.close_shell()
 
-    # -- what goes on ---------------------------------------------------------------------------
+    # -- time ---------------------------------------------------------------------------
 
-    def _go_back(self, at_s: float, done: bool, text: str) -> None:
-        """What was going on is over: stand still again, where that is so."""
+    def _finish_request(self, at_s: float, done: bool, text: str) -> None:
+        """Answer the request that took time; stop the clock again if it stood still before."""
         busy, self._busy = self._busy, None
         if busy is not None:
             self._answer(busy.number, done, text)
         if self.hold and not self._ending:
-            self._stand_still(at_s)
+            self._hold_clock(at_s)
 
-    def _count(self) -> None:
+    def _count_traffic(self) -> None:
         self._counted_ns, self._counters = time.monotonic_ns(), self.network.counters()
 
-    def _now_s(self) -> float:
-        """Seconds since the first task; of steps, exactly what they came to."""
+    def _task_time_s(self) -> float:
+        """Seconds since the first task; while the clock stands still, the sum of all steps."""
         if self._held_s is not None:
             return self._held_s
-        return round((time.monotonic_ns() - self.performer.start_ns) / 1e9, 9)
+        return round((time.monotonic_ns() - self.injector.start_ns) / 1e9, 9)

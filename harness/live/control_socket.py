@@ -1,10 +1,10 @@
-"""Where people talk to a run while it goes on: a socket for its owner, relayed to the session.
+"""The control socket of a run: relays lines of its user to the session, and answers back.
 
-Every run has a desk. Its socket lies in a folder that only its owner can enter, and whoever
-connects has to be the same user; the run's folder points to it (`control`). The shell's front end
-has a connection of its own from the start. Clients send one JSON object per line, `{"line": what to
-do, "cwd": their folder}` or `{"interrupt": true}`, and get what the session says about their line,
-at last an object with `done`.
+`docs/architecture.md` says the whole way. The socket lies in a folder that only the run's user can
+enter, other users are refused, and the run's folder points to it (`control`). The shell's front end
+has a connection of its own from the start. Clients send one JSON object per line, `{"line": text,
+"cwd": their folder}` or `{"interrupt": true}`, and get the session's messages about their line, of
+which the last has `done`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from trunkline.harness.kernel.process import Program
-from trunkline.harness.live.request_queue import FOLDER, Outbox
-from trunkline.harness.processes.lines import Lines, decode, encode
+from trunkline.harness.live.request_queue import FOLDER, RequestWriter
+from trunkline.harness.processes.lines import Lines, Message, decode, encode
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 LINK = "control"
@@ -32,16 +32,14 @@ SOCKET = "socket"
 MOST_CLIENTS = 16
 MOST_BYTES = 1 << 16
 SLOW_S = 5.0
-"""How long a client other than the front end may leave unread what it is told, in seconds."""
+"""How long a client other than the front end may leave messages unread, in seconds."""
 
 OVER = "the run is over"
 
-Said = dict[str, Any]
 
-
-def reach(run_dir: Path) -> socket.socket:
-    """A connection to the desk of a run that goes on. Raises OSError."""
-    with _entered(run_dir / LINK) as way:
+def connect(run_dir: Path) -> socket.socket:
+    """Connect to the control socket of a run that goes on. Raises OSError."""
+    with _short_path(run_dir / LINK) as way:
         client = socket.socket(socket.AF_UNIX)
         try:
             client.connect(f"{way}/{SOCKET}")
@@ -53,37 +51,37 @@ def reach(run_dir: Path) -> socket.socket:
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """Somebody who is connected, and what came of a line so far."""
+    """One connection."""
 
     sock: socket.socket
     lines: Lines = field(default_factory=Lines)
 
 
 @dataclass(slots=True)
-class Desk:
-    """The desk of one run; `front` is the connection of the shell's front end."""
+class ControlSocket:
+    """The control socket of one run; `front` is the connection of the shell's front end."""
 
     run_dir: Path
     front: socket.socket | None = None
     _program: Program | None = None
     _clients: list[Client] = field(default_factory=list)
     _asked: dict[int, Client] = field(default_factory=dict)
-    _waiting: list[tuple[Client | None, Said]] = field(default_factory=list)
+    _waiting: list[tuple[Client | None, Message]] = field(default_factory=list)
     _open: bool = False
     _paused: bool = False
     _ways: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _listener: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
-    _outbox: Outbox = field(init=False)
+    _requests: RequestWriter = field(init=False)
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as made:
-            self._outbox = Outbox(self.run_dir / FOLDER)
-            self._outbox.folder.mkdir(mode=0o700)
-            made.callback(shutil.rmtree, self._outbox.folder, ignore_errors=True)
+            self._requests = RequestWriter(self.run_dir / FOLDER)
+            self._requests.folder.mkdir(mode=0o700)
+            made.callback(shutil.rmtree, self._requests.folder, ignore_errors=True)
             prefix = f"{FOLDER_PREFIX}{Owner.me().tag}-"
             folder = Path(made.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
             made.enter_context(self._listener)
-            with _entered(folder) as way:
+            with _short_path(folder) as way:
                 self._listener.bind(f"{way}/{SOCKET}")
             self._listener.listen(MOST_CLIENTS)
             self._listener.setblocking(False)
@@ -97,7 +95,7 @@ class Desk:
 
     def __exit__(self, *_: object) -> None:
         for client in [*self._asked.values(), *(client for client, _ in self._waiting)]:
-            self._tell(client, {"done": False, "text": OVER})
+            self._send(client, {"done": False, "text": OVER})
         for client in self._clients:
             client.sock.close()
         self._ways.close()
@@ -114,40 +112,40 @@ class Desk:
         return {self._listener.fileno(): self._accept, **clients}
 
     def interrupted(self) -> None:
-        """See `harness.kernel.process.Companion`: a world that stands still has to hear it too."""
-        self._put(None, {"end": True})
+        """See `harness.kernel.process.Companion`; this lets a paused guest run on."""
+        self._hand_over(None, {"end": True})
 
-    # -- what the session says ------------------------------------------------------------------
+    # -- from the session ------------------------------------------------------------------
 
-    def hear(self, said: Said) -> None:
-        """The session says something for one of the clients, or for the front end."""
-        if "answer" in said:
-            number = said.pop("answer")
-            self._tell(self._asked.get(number), said)
-            if "done" in said:
+    def relay(self, message: Message) -> None:
+        """Send a message of the session to the client that it answers, others to the front end."""
+        if "answer" in message:
+            number = message.pop("answer")
+            self._send(self._asked.get(number), message)
+            if "done" in message:
                 self._asked.pop(number, None)
-        elif "open" in said:
+        elif "open" in message:
             self._open = True
             waiting, self._waiting = self._waiting, []
             for client, request in waiting:
-                self._put(client, request)
-            self._tell_front(said)
-        elif "prompt" in said:
-            if said["taken"] == self._outbox.sent and self._program is not None:
+                self._hand_over(client, request)
+            self._send_front(message)
+        elif "prompt" in message:
+            if message["taken"] == self._requests.sent and self._program is not None:
                 self._paused = True
                 self._program.pause()
-            self._tell_front(said)
+            self._send_front(message)
         else:
-            self._tell_front(said)
+            self._send_front(message)
 
     # -- clients --------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # who called has gone
+        except OSError:  # the client has gone
             return
-        if _user(sock) != os.geteuid() or len(self._clients) > MOST_CLIENTS:
+        if _user_of(sock) != os.geteuid() or len(self._clients) > MOST_CLIENTS:
             sock.close()
             return
         sock.settimeout(SLOW_S)
@@ -163,27 +161,27 @@ class Desk:
             data = b""
         lines = client.lines.split(data)
         if not data or len(client.lines.rest) > MOST_BYTES:
-            self._leave(client)
+            self._drop(client)
             return
         for line in lines:
             if (request := decode(line)) is not None:
-                self._put(client, request)
+                self._hand_over(client, request)
             else:
-                self._tell(client, {"done": False, "text": "allowed is a JSON object per line"})
+                self._send(client, {"done": False, "text": "allowed is a JSON object per line"})
 
-    def _leave(self, client: Client) -> None:
-        """A client is gone: with it goes what it waits for, and with the front end the run."""
+    def _drop(self, client: Client) -> None:
+        """Forget a client: interrupt what it waits for, and with the front end end the run."""
         client.sock.close()
         self._clients.remove(client)
         self._waiting = [(who, what) for who, what in self._waiting if who is not client]
         for number in [number for number, who in self._asked.items() if who is client]:
             del self._asked[number]
-            self._put(None, {"interrupt": number})
+            self._hand_over(None, {"interrupt": number})
         if client.sock is self.front:
-            self._put(None, {"line": "exit"})
+            self._hand_over(None, {"line": "exit"})
 
-    def _put(self, client: Client | None, request: Said) -> None:
-        """Hand a request to the session, as soon as it takes any; wake it up where it sleeps."""
+    def _hand_over(self, client: Client | None, request: Message) -> None:
+        """Hand a request to the session as soon as it takes requests, and wake it."""
         if not self._open or self._program is None:
             self._waiting.append((client, request))
             return
@@ -191,7 +189,7 @@ class Desk:
             mine = [number for number, who in self._asked.items() if who is client]
             request = {"interrupt": mine[-1] if mine else 0}
             client = None
-        number = self._outbox.put(request)
+        number = self._requests.put(request)
         if client is not None:
             self._asked[number] = client
         if self._paused:
@@ -200,22 +198,22 @@ class Desk:
         else:
             self._program.nudge()
 
-    def _tell_front(self, said: Said) -> None:
+    def _send_front(self, message: Message) -> None:
         front = next((each for each in self._clients if each.sock is self.front), None)
-        self._tell(front, said)
+        self._send(front, message)
 
-    def _tell(self, client: Client | None, said: Said) -> None:
+    def _send(self, client: Client | None, message: Message) -> None:
         if client is None or client not in self._clients:
             return
         try:
-            client.sock.sendall(encode(said))
+            client.sock.sendall(encode(message))
         except OSError:  # it is gone, or too slow
-            self._leave(client)
+            self._drop(client)
 
 
 @contextlib.contextmanager
-def _entered(folder: Path) -> Any:
-    """A short way to a folder: a socket's path may have 107 letters only."""
+def _short_path(folder: Path) -> Any:
+    """A short path of a folder: that of a socket may have 107 letters only."""
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{handle}"
@@ -223,8 +221,8 @@ def _entered(folder: Path) -> Any:
         os.close(handle)
 
 
-def _user(sock: socket.socket) -> int:
-    """The user id of who is connected."""
+def _user_of(sock: socket.socket) -> int:
+    """The user id of the connected process."""
     about = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     user: int = struct.unpack("3i", about)[1]
     return user

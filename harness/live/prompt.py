@@ -1,8 +1,8 @@
-"""The shell's front end: reads lines, has the run's session do them, prints the answers.
+"""The shell's front end: reads lines, has the run's session carry them out, prints the answers.
 
 It is a process of its own, forked from `trunkline shell`, so that reading keys and carrying out the
-run do not wait for each other; the two have a pair of sockets (see `desk`). On a terminal it knows
-history and completes words; from a pipe it reads lines until they end.
+run do not wait for each other; a pair of sockets connects it with the `control_socket`. On a
+terminal it has a history and completes words; from a pipe it reads lines until they end.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from trunkline.harness.processes.lines import Lines, encode
 from trunkline.harness.scenario.loading import Scenario, resolve
 
 HISTORY = Path("~/.trunkline_history")
-MOST_LINES = 1000
+HISTORY_LINES = 1000
 
 Said = dict[str, Any]
 
-OWN = {
+SHELL_VERBS = {
     "step": "Lets a virtual clock run, which stands still otherwise.\nUsage: step TIME",
     "status": "Says what goes on: tasks, sites, faults, links out of order, rates.",
     "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
@@ -61,41 +61,41 @@ class RunOverError(Exception):
 
 @dataclass(slots=True)
 class Channel:
-    """The connection to a run's desk."""
+    """A connection to a run's control socket."""
 
     sock: socket.socket
     lines: Lines = field(default_factory=Lines)
-    heard: deque[Said] = field(default_factory=deque)
+    messages: deque[Said] = field(default_factory=deque)
 
     def send(self, request: Said) -> None:
-        """Ask for something. Raises RunOverError."""
+        """Send a request. Raises RunOverError."""
         try:
             self.sock.sendall(encode(request))
         except OSError:
             raise RunOverError from None
 
-    def hear(self) -> Said:
-        """The next thing that is said. Raises RunOverError when there will be no more."""
-        while not self.heard:
+    def receive(self) -> Said:
+        """The next message. Raises RunOverError when there will be none."""
+        while not self.messages:
             try:
                 data = self.sock.recv(1 << 16)
             except ConnectionError:
                 data = b""
             if not data:
                 raise RunOverError
-            self.heard += map(json.loads, self.lines.split(data))
-        return self.heard.popleft()
+            self.messages += map(json.loads, self.lines.split(data))
+        return self.messages.popleft()
 
-    def waits(self) -> bool:
-        """Whether `hear` would return at once."""
-        return bool(self.heard) or bool(select.select([self.sock], [], [], 0)[0])
+    def has_message(self) -> bool:
+        """Whether `receive` would return at once."""
+        return bool(self.messages) or bool(select.select([self.sock], [], [], 0)[0])
 
     def ask(self, line: str, show: Callable[[str], None]) -> Said:
-        """Have a line done; returns the last thing that is said about it. Ctrl-C interrupts it."""
+        """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
         self.send({"line": line, "cwd": str(Path.cwd())})
         while True:
             try:
-                said = self.hear()
+                said = self.receive()
             except KeyboardInterrupt:
                 self.send({"interrupt": True})
                 continue
@@ -107,8 +107,8 @@ class Channel:
                 show(f"the run is ending: {said['ending']}\n")
 
 
-def saved(scenario: Scenario, name: str, session: Said) -> str:
-    """A session as a scenario: what was typed, when it was; it ends when it was saved."""
+def session_scenario(scenario: Scenario, name: str, session: Said) -> str:
+    """A session as the text of a scenario with the typed faults, which ends when it was saved."""
     topology = scenario.topology
     entries = tuple(
         Entry(
@@ -123,9 +123,9 @@ def saved(scenario: Scenario, name: str, session: Said) -> str:
 
 
 def save(scenario: Scenario, path: Path, session: Said) -> str | None:
-    """Write a session as a scenario; returns why not, None if it was written."""
+    """Write a session as a scenario; returns why that failed, None if it did not."""
     try:
-        path.write_text(saved(scenario, path.stem, session), encoding="utf-8")
+        path.write_text(session_scenario(scenario, path.stem, session), encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         return f"{path}: cannot be written: {reason}"
@@ -134,10 +134,10 @@ def save(scenario: Scenario, path: Path, session: Said) -> str | None:
 
 @contextlib.contextmanager
 def front_end(scenario: Scenario) -> Iterator[socket.socket]:
-    """A front end that runs beside us; yields the run's side of its connection.
+    """Fork a front end; yields the run's side of its connection.
 
-    Ctrl-C is then for the front end alone. Leaving waits until it has ended, which it does when
-    the run's side is closed.
+    Ctrl-C is then for the front end alone. Leaving closes the run's side, and waits until
+    the front end has ended by that.
     """
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
@@ -145,7 +145,7 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be(scenario, theirs)
+        _run_front_end(scenario, theirs)
     theirs.close()
     try:
         yield ours
@@ -156,7 +156,7 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
 
 
 class Shell(cmd.Cmd):
-    """Reads lines and has them done."""
+    """Reads lines and has them carried out."""
 
     def __init__(self, scenario: Scenario, channel: Channel) -> None:
         super().__init__()
@@ -168,25 +168,25 @@ class Shell(cmd.Cmd):
         self.glance: PromptView | None = None
         self.reading = False
         self.prompt = ""
-        self.others = mininet_cli.verbs()
+        self.mininet_verbs = mininet_cli.verbs()
 
     def run(self) -> None:
-        """Read and do lines until they end, or the run does."""
+        """Carry out lines until they or the run end."""
         try:
-            while "open" not in (said := self.channel.hear()):
+            while "open" not in (said := self.channel.receive()):
                 pass
             self.holds = said["hold"]
             view = View(self.scenario, time.monotonic, self.holds)
             log = Follower(Path(said["run_dir"]) / "events.jsonl")
             self.glance = PromptView(view, log, Console(highlight=False))
-            self._listen()
+            self._watch_channel()
             if self.interactive:
-                self._settle_in()
+                self._set_up_readline()
             self._wait_for_prompt()
             while self._one_line():
                 pass
             while True:
-                said = self.channel.hear()
+                said = self.channel.receive()
                 if "ending" in said:
                     self._show(f"the run is ending: {said['ending']}\n")
         except RunOverError:
@@ -197,7 +197,7 @@ class Shell(cmd.Cmd):
                     readline.write_history_file(HISTORY.expanduser())
 
     def onecmd(self, line: str) -> bool:
-        """Do one line; True when it was the last one."""
+        """Carry out one line; True when it was the last one."""
         verb, _, rest = line.partition("#")[0].strip().partition(" ")
         match verb:
             case "":
@@ -221,18 +221,18 @@ class Shell(cmd.Cmd):
         return False
 
     def do_help(self, arg: str) -> None:
-        """What can be done, or how one thing is."""
+        """Show all verbs, or the help of one."""
         if arg in VERBS:
             self._show(f"{fault_syntax.usage(arg)}\n{fault_syntax.summary(arg)}\n")
-        elif arg in (known := {**self.others, **OWN}):
+        elif arg in (known := {**self.mininet_verbs, **SHELL_VERBS}):
             self._show("\n".join(line.strip() for line in known[arg].splitlines()) + "\n")
         elif arg:
             self._complain(f"{arg}: there is no such verb")
         else:
             for title, names in (
                 ("faults", VERBS),
-                ("the session", OWN),
-                ("Mininet", self.others),
+                ("the session", SHELL_VERBS),
+                ("Mininet", self.mininet_verbs),
             ):
                 self._show(f"{title}: {' '.join(sorted(names))}\n")
             self._show("SITE COMMAND does a command at a site; names of sites become addresses\n")
@@ -240,7 +240,7 @@ class Shell(cmd.Cmd):
     def completenames(self, text: str, *_: Any) -> list[str]:
         """The verbs and sites that begin so."""
         sites = self.scenario.topology.site_names
-        names = sorted({*VERBS, *OWN, *self.others}) + list(sites)
+        names = sorted({*VERBS, *SHELL_VERBS, *self.mininet_verbs}) + list(sites)
         return [f"{name} " for name in names if name.startswith(text)]
 
     def completedefault(self, text: str, line: str, begidx: int, endidx: int) -> list[str]:
@@ -258,7 +258,7 @@ class Shell(cmd.Cmd):
     # -- lines ----------------------------------------------------------------------------------
 
     def _one_line(self) -> bool:
-        """Read and do one line; False when it was the last one."""
+        """Read and carry out one line; False when it was the last one."""
         try:
             line = self._read()
             return not self.onecmd(line)
@@ -271,7 +271,7 @@ class Shell(cmd.Cmd):
     def _read(self) -> str:
         self.reading = True
         try:
-            self._look()
+            self._check_messages()
             if self.interactive:
                 return input(self.prompt)
             return sys.stdin.buffer.readline().decode(errors="replace") or "EOF"
@@ -282,7 +282,7 @@ class Shell(cmd.Cmd):
             self.reading = False
 
     def _complain_of_the_rest(self) -> None:
-        """The run is over: say which lines were not done, of those that are there already."""
+        """Name the lines that came too late, because the run is over."""
         if self.interactive or not select.select([0], [], [], 0)[0]:
             return
         os.set_blocking(0, False)
@@ -292,10 +292,10 @@ class Shell(cmd.Cmd):
             if line not in ("exit", "quit"):
                 self._complain(f"{line}: not done: the run is over")
 
-    def _look(self, *_: Any) -> None:
-        """While a line is read: hear what is said without being asked, such as the run's end."""
-        while self.reading and self.channel.waits():
-            said = self.channel.hear()
+    def _check_messages(self, *_: Any) -> None:
+        """Take messages that answer nothing, such as the run's end, while a line is read."""
+        while self.reading and self.channel.has_message():
+            said = self.channel.receive()
             if "ending" in said:
                 self._show(f"\nthe run is ending: {said['ending']}\n")
                 raise RunOverError
@@ -309,9 +309,9 @@ class Shell(cmd.Cmd):
         return said
 
     def _wait_for_prompt(self) -> None:
-        """Until the world stands still again, where it does."""
+        """Wait until the clock stands still again, if it does so at the prompt."""
         while self.holds:
-            said = self.channel.hear()
+            said = self.channel.receive()
             if "prompt" in said:
                 self.prompt = f"{said['prompt']:g} s> "
                 if self.glance is not None:
@@ -360,17 +360,17 @@ class Shell(cmd.Cmd):
             return False
         return any(self.onecmd(line) for line in lines)
 
-    def _settle_in(self) -> None:
+    def _set_up_readline(self) -> None:
         with contextlib.suppress(OSError):
             readline.read_history_file(HISTORY.expanduser())
-        readline.set_history_length(MOST_LINES)
+        readline.set_history_length(HISTORY_LINES)
         readline.set_completer_delims(" \t\n")
         readline.set_completer(self.complete)  # type: ignore[arg-type]
         readline.parse_and_bind("tab: complete")
 
-    def _listen(self) -> None:
-        """Have a signal come with whatever is said while a line is read."""
-        signal.signal(signal.SIGIO, self._look)
+    def _watch_channel(self) -> None:
+        """Have a signal come with every message, also while a line is read."""
+        signal.signal(signal.SIGIO, self._check_messages)
         handle = self.channel.sock.fileno()
         fcntl.fcntl(handle, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_ASYNC)
@@ -387,8 +387,8 @@ class Shell(cmd.Cmd):
         sys.stderr.flush()
 
 
-def _be(scenario: Scenario, sock: socket.socket) -> NoReturn:
-    """Be the front end; never returns."""
+def _run_front_end(scenario: Scenario, sock: socket.socket) -> NoReturn:
+    """Run the front end in the forked process; never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)

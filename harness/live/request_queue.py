@@ -1,8 +1,7 @@
-"""How requests get to a session that runs, in whatever kernel: numbered files in a folder.
+"""Brings requests to a session, in any kernel: numbered files in a folder that both sides see.
 
-The session's side needs nothing but the file system, so it can wait for a request without letting
-virtual time pass. Each file is written whole under another name and then renamed; whoever has read
-it removes it.
+The session needs nothing but the file system, so it can look for a request without letting virtual
+time pass. The writer renames each file when it is whole; the reader removes it.
 """
 
 from __future__ import annotations
@@ -10,26 +9,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-FOLDER = "inbox"
-"""Where it is in a run's folder, while the run goes on."""
+from trunkline.harness.processes.lines import Message
+
+FOLDER = "requests"
+"""The folder in a run's folder, while the run goes on."""
 
 HOLD = "hold"
-"""The session's argument with which a virtual clock stands still until somebody asks for time."""
-
-Request = dict[str, Any]
+"""The session's argument with which a virtual clock stands still between requests."""
 
 
 @dataclass(slots=True)
-class Outbox:
-    """The side that asks; `sent` counts the requests."""
+class RequestWriter:
+    """The side of the control socket; `sent` counts the requests."""
 
     folder: Path
     sent: int = 0
 
-    def put(self, request: Request) -> int:
-        """Hand in a request; returns its number, from 1 on."""
+    def put(self, request: Message) -> int:
+        """Write a request; returns its number, from 1 on."""
         number = self.sent + 1
         draft = self.folder / f".{number}"
         draft.write_text(json.dumps(request), encoding="utf-8")
@@ -39,13 +37,13 @@ class Outbox:
 
 
 @dataclass(slots=True)
-class Inbox:
+class RequestReader:
     """The session's side; `taken` counts the requests."""
 
     folder: Path
     taken: int = 0
 
-    def take(self) -> Request | None:
+    def take(self) -> Message | None:
         """The next request, None if there is none yet."""
         path = self.folder / str(self.taken + 1)
         try:
@@ -54,5 +52,5 @@ class Inbox:
             return None
         path.unlink()
         self.taken += 1
-        request: Request = json.loads(text)
+        request: Message = json.loads(text)
         return request

@@ -22,7 +22,7 @@ from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
 from trunkline.harness.kernel.process import Companion
-from trunkline.harness.live.control_socket import Desk
+from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import ownership
@@ -56,8 +56,8 @@ def run(
 
     `on_folder` is told the run's folder before anything is in it.
 
-    At `front`, if there is one, is the front end of a shell (see `desk`): a virtual clock then
-    stands still until something that takes time is asked for there.
+    `front` connects to the front end of a shell, if there is one (see `live.control_socket`): a
+    virtual clock then stands still between its requests.
 
     Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
     failed, CannotRunError when it lacks what the scenario asks for: netem, a program, a data set.
@@ -76,9 +76,9 @@ def run(
         str(folder.path),
         *([HOLD] * holds),
     ]
-    with Desk(folder.path, front) as desk:
-        session = _Session(folder, on_progress, desk.hear)
-        code = carry(scenario, command, folder, session.hear, desk)
+    with ControlSocket(folder.path, front) as control:
+        session = _Session(folder, on_progress, control.relay)
+        code = carry(scenario, command, folder, session.read_output, control)
     if session.refused:
         raise CannotRunError(session.refused)
     error = session.error
@@ -95,15 +95,15 @@ def carry(
     scenario: Scenario,
     command: Sequence[str],
     folder: RunFolder,
-    hear: Callable[[bytes], None],
+    on_output: Callable[[bytes], None],
     companion: Companion | None = None,
 ) -> int:
     """Run a command where the scenario's network is to be; returns its exit code.
 
-    `hear` gets what it prints, the companion talks to it. Raises KernelError.
+    `on_output` gets what it prints, the companion talks to it. Raises KernelError.
     """
     if scenario.backend != "embedded":
-        return _on_host(command, hear, companion)
+        return _on_host(command, on_output, companion)
     return boot.run(
         command,
         clock=scenario.clock,
@@ -111,7 +111,7 @@ def carry(
         parameters=() if scenario.network.hystart else ("tcp_cubic.hystart=0",),
         cwd=ROOT,
         visible=[folder.path],
-        on_output=hear,
+        on_output=on_output,
         companion=companion,
     )
 
@@ -122,13 +122,13 @@ class _Session:
 
     folder: RunFolder
     on_progress: Callable[[Progress], None]
-    on_said: Callable[[dict[str, Any]], None]
+    on_answer: Callable[[dict[str, Any]], None]
     error: str | None = None
     refused: str | None = None
     lines: Lines = field(default_factory=Lines)
     last: Progress = field(default_factory=Progress)
 
-    def hear(self, data: bytes) -> None:
+    def read_output(self, data: bytes) -> None:
         for line in self.lines.split(data):
             self._line(line)
 
@@ -147,7 +147,7 @@ class _Session:
         elif "refused" in said:
             self.refused = said["refused"]
         else:
-            self.on_said(said)
+            self.on_answer(said)
 
 
 def environment_of(scenario: Scenario) -> dict[str, object]:
@@ -178,7 +178,7 @@ class _OnHost:
 
 
 def _on_host(
-    command: Sequence[str], hear: Callable[[bytes], None], companion: Companion | None
+    command: Sequence[str], on_output: Callable[[bytes], None], companion: Companion | None
 ) -> int:
     """Run the session as a child of this process; it is ended whatever happens to us."""
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -206,7 +206,7 @@ def _on_host(
                 data = os.read(output, 1 << 16)
                 if not data:
                     return child.wait()
-                hear(data)
+                on_output(data)
             for handle, act in beside.items():
                 if handle in ready:
                     act()

@@ -1,9 +1,9 @@
 """One run, from inside the kernel that carries it, as a process of its own: RUN_DIR [hold].
 
 Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
-whoever started it: `{"progress": {...}}`, and at the end `{"ended": reason}` or `{"error": text}`,
-or `{"refused": text}` where the network could not be built, so that nothing was run.
-It judges nothing; that is done from the log.
+`runs.runner`: `{"progress": {...}}`, answers to typed lines, and at the end `{"ended": reason}` or
+`{"error": text}`, or `{"refused": text}` where the network could not be built, so that there was no
+run. It judges nothing; that is done from the log.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trunkline.harness.faults.fault_injector import Performer, try_out
+from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_types import Heal
 from trunkline.harness.faults.timeline import Entry, Timeline
-from trunkline.harness.live.command_handler import Console
+from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
@@ -43,7 +43,7 @@ FAILED = 1
 def main(run_dir: Path, hold: bool = False) -> int:
     """Run the folder's `resolved.yaml`; 0 when all agents ended well.
 
-    With `hold` a virtual clock stands still until somebody asks for time to pass.
+    With `hold` a virtual clock stands still between requests (see `live.command_handler`).
     """
     signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -83,15 +83,15 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
         try:
             network.start()
             faults = (entry.fault for entry in scenario.timeline)
-            try_out(network, scenario.topology, faults)
+            require_blackholes(network, scenario.topology, faults)
             log.add("network_ready")
             print_message({"message": "starting the agents"})
-            return _agents(scenario, network, run_dir, log, hold)
+            return _run_agents(scenario, network, run_dir, log, hold)
         finally:
             network.stop()
 
 
-def _agents(
+def _run_agents(
     scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
 ) -> tuple[str, bool]:
     tally = Tally()
@@ -103,31 +103,31 @@ def _agents(
         with (
             contextlib.ExitStack() as after,
             Supervisor(scenario, children) as supervisor,
-            contextlib.closing(Performer(timeline, network, supervisor, log.add)) as performer,
+            contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
             contextlib.closing(
-                Console(
-                    scenario, run_dir, network, supervisor, performer, timeline, print_message, hold
+                CommandHandler(
+                    scenario, run_dir, network, supervisor, injector, print_message, hold
                 )
-            ) as console,
+            ) as handler,
             contextlib.ExitStack() as before,
         ):
-            after.callback(console.end_commands)
-            log.heard = console.situation.update
-            console.prepare()
+            after.callback(handler.end_commands)
+            log.on_event = handler.situation.update
+            handler.open_shells()
             supervisor.start()
-            supervisor.watch(performer.fd, performer.wake)
-            before.callback(supervisor.unwatch, performer.fd)
+            supervisor.watch(injector.fd, injector.perform_due)
+            before.callback(supervisor.unwatch, injector.fd)
             for event in supervisor.events():
                 log.write(event)
                 log.epoch_ns = supervisor.epoch_ns
-                if event["event"] in STARTS and not performer.started:
-                    performer.start(supervisor.epoch_ns + event["t_ns"])
-                    console.open()
+                if event["event"] in STARTS and not injector.started:
+                    injector.start(supervisor.epoch_ns + event["t_ns"])
+                    handler.accept_requests()
                 elif event["event"] == "stopping":
                     reason = event["reason"]
-                    console.ending(reason)
-                    performer.finish()
-                    if scenario.timeline or console.used:
+                    handler.announce_end(reason)
+                    injector.finish()
+                    if scenario.timeline or handler.used:
                         recovery_s = scenario.limits.recovery_s
                         supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
                 elif event["event"] == "agent_failed":
@@ -148,17 +148,7 @@ def _agents(
         raise
     finally:
         reason = "; ".join(failures) or reason
-        carried = network.counters()
-        links = [
-            {
-                "src": src,
-                "dst": dst,
-                "bytes": counters.bytes,
-                "packets": counters.packets,
-                "drops": counters.drops,
-            }
-            for (src, dst), counters in carried.items()
-        ]
+        links = _carried(network)
         short = network.short_of_memory()
         log.add("run_finished", reason=reason, links=links, short_of_memory=short)
     return reason, bool(failures)
@@ -170,7 +160,7 @@ class EventLog:
 
     path: Path
     epoch_ns: int = 0
-    heard: Callable[[Event], None] | None = None
+    on_event: Callable[[Event], None] | None = None
     _fd: int = -1
     _events: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -192,13 +182,27 @@ class EventLog:
 
     def write(self, event: Event) -> None:
         """Append one event."""
-        if self.heard is not None:
-            self.heard(event)
+        if self.on_event is not None:
+            self.on_event(event)
         line = encode(event)
         self._events.append((event["t_ns"], line))
         data = memoryview(line)
         while data:
             data = data[os.write(self._fd, data) :]
+
+
+def _carried(network: MininetNetwork) -> list[dict[str, Any]]:
+    """What each directed link carried and dropped, for the log."""
+    return [
+        {
+            "src": src,
+            "dst": dst,
+            "bytes": counters.bytes,
+            "packets": counters.packets,
+            "drops": counters.drops,
+        }
+        for (src, dst), counters in network.counters().items()
+    ]
 
 
 def _run_id(run_dir: Path) -> str:
@@ -207,7 +211,7 @@ def _run_id(run_dir: Path) -> str:
 
 
 def _until_the_end(scenario: Scenario) -> list[Entry]:
-    """The timeline, and at the end of the run's time a heal: so whoever is to end it can."""
+    """The timeline, and a heal at the end of the run's time, so that all agents can end then."""
     entries = list(scenario.timeline)
     if entries and scenario.stop.time_s is not None:
         entries.append(Entry(scenario.stop.time_s, Heal()))

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if verb == "save" and not file:
         raise terminal.UsageError("save: allowed is save FILE")
     try:
-        with control_socket.reach(run_dir) as sock:
+        with control_socket.connect(run_dir) as sock:
             said = Channel(sock).ask("save" if verb == "save" else text, _show)
     except RunOverError:
         said = {"done": False, "text": control_socket.OVER}

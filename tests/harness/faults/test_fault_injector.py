@@ -4,7 +4,7 @@ import select
 import time
 
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.harness.faults.fault_injector import Performer
+from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry, Timeline
 from trunkline.harness.network.interface import InMemoryNetwork
@@ -46,19 +46,19 @@ def performed(*lines):
     ]
     network, agents, log = InMemoryNetwork(TOPOLOGY), Agents(), []
     timeline = Timeline(TOPOLOGY, entries)
-    performer = Performer(
+    injector = FaultInjector(
         timeline, network, agents, lambda event, **more: log.append((event, more))
     )
     try:
-        assert not select.select([performer.fd], [], [], 0)[0]
-        performer.start(time.monotonic_ns())
+        assert not select.select([injector.fd], [], [], 0)[0]
+        injector.start(time.monotonic_ns())
         while timeline.next_ns is not None:
-            assert select.select([performer.fd], [], [], 5)[0]
-            performer.wake()
+            assert select.select([injector.fd], [], [], 5)[0]
+            injector.perform_due()
         states = [(network.topology, set(network.cuts))]
-        performer.finish()
+        injector.finish()
     finally:
-        performer.close()
+        injector.close()
     return [*states, (network.topology, network.cuts)], agents.told, log
 
 

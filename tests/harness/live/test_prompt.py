@@ -21,9 +21,9 @@ from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live import control_socket, live_state, prompt
-from trunkline.harness.live.control_socket import Desk
+from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.live.request_queue import FOLDER, Inbox, Outbox
+from trunkline.harness.live.request_queue import FOLDER, RequestReader, RequestWriter
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters
 from trunkline.harness.scenario.loading import load, parse
@@ -138,7 +138,7 @@ def test_on_the_host_nothing_that_was_typed_at_a_site_lives_on(tmp_path):
     assert not [each for each in commands if seconds.encode() in each.split(b"\0")]
 
 
-# -- the desk ----------------------------------------------------------------------------------
+# -- the control socket ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -153,9 +153,9 @@ def program():
     )
 
 
-def served(place: Desk) -> None:
-    """Everything that is there to be read at a desk, once."""
-    for act in list(place.handles().values())[1:]:
+def served(control: ControlSocket) -> None:
+    """Have everything read that is there to be read, once."""
+    for act in list(control.handles().values())[1:]:
         act()
 
 
@@ -164,70 +164,70 @@ def test_the_socket_of_a_run_is_its_owners_alone_however_long_the_name_of_its_fo
 ):
     run_dir = tmp_path / ("long" * 30)
     run_dir.mkdir()
-    with Desk(run_dir) as place:
-        place.began(program)
+    with ControlSocket(run_dir) as control:
+        control.began(program)
         assert stat.S_IMODE((run_dir / control_socket.LINK).stat().st_mode) == 0o700
-        with control_socket.reach(run_dir) as mine:
-            place._accept()
-            assert len(place.handles()) == 2
+        with control_socket.connect(run_dir) as mine:
+            control._accept()
+            assert len(control.handles()) == 2
             mine.sendall(b"no json\n")
-            served(place)
+            served(control)
             assert b"allowed is a JSON object per line" in mine.recv(1000)
         monkeypatch.setattr(control_socket.os, "geteuid", lambda: 12345)
-        with control_socket.reach(run_dir) as stranger:
-            place._accept()
+        with control_socket.connect(run_dir) as stranger:
+            control._accept()
             assert stranger.recv(1) == b""
     assert list(run_dir.iterdir()) == []
     with pytest.raises(FileNotFoundError):
-        control_socket.reach(run_dir)
+        control_socket.connect(run_dir)
 
 
 def test_a_line_waits_until_the_session_takes_any_and_its_answer_finds_back(tmp_path, program):
-    inbox = Inbox(tmp_path / FOLDER)
-    with Desk(tmp_path) as place:
-        place.began(program)
-        with control_socket.reach(tmp_path) as sock:
-            place._accept()
+    reader = RequestReader(tmp_path / FOLDER)
+    with ControlSocket(tmp_path) as control:
+        control.began(program)
+        with control_socket.connect(tmp_path) as sock:
+            control._accept()
             sock.sendall(b'{"line": "heal", "cwd": "/"}\n')
-            served(place)
-            assert (inbox.take(), program.done) == (None, [])
-            place.hear({"open": True, "hold": False})
-            assert inbox.take() == {"line": "heal", "cwd": "/"}
-            place.hear({"answer": 1, "done": True, "text": "", "t_s": 1.5})
+            served(control)
+            assert (reader.take(), program.done) == (None, [])
+            control.relay({"open": True, "hold": False})
+            assert reader.take() == {"line": "heal", "cwd": "/"}
+            control.relay({"answer": 1, "done": True, "text": "", "t_s": 1.5})
             assert json.loads(sock.recv(1000)) == {"done": True, "text": "", "t_s": 1.5}
             sock.sendall(b'{"line": "n1 ping n2"}\n')
-            served(place)
-        served(place)
-        assert inbox.take() == {"line": "n1 ping n2"}
-        assert inbox.take() == {"interrupt": 2}  # who asked has gone
+            served(control)
+        served(control)
+        assert reader.take() == {"line": "n1 ping n2"}
+        assert reader.take() == {"interrupt": 2}  # who asked has gone
     assert program.done == ["nudge", "nudge", "nudge"]
 
 
 def test_a_world_that_stands_still_is_frozen_until_the_next_line(tmp_path, program):
     ours, theirs = socket.socketpair()
-    inbox = Inbox(tmp_path / FOLDER)
-    with Desk(tmp_path, ours) as place:
-        place.began(program)
-        place.hear({"open": True, "hold": True})
-        place.hear({"prompt": 0.0, "taken": 0})
+    reader = RequestReader(tmp_path / FOLDER)
+    with ControlSocket(tmp_path, ours) as control:
+        control.began(program)
+        control.relay({"open": True, "hold": True})
+        control.relay({"prompt": 0.0, "taken": 0})
         assert program.done == ["pause"]
         theirs.sendall(b'{"line": "step 1 s"}\n')
-        served(place)
+        served(control)
         assert program.done == ["pause", "resume"]
-        place.hear({"prompt": 0.0, "taken": 0})  # said before the session saw the line
+        control.relay({"prompt": 0.0, "taken": 0})  # said before the session saw the line
         assert program.done == ["pause", "resume"]
-        assert inbox.take() == {"line": "step 1 s"}
+        assert reader.take() == {"line": "step 1 s"}
         theirs.close()
-        served(place)
-        assert inbox.take() == {"interrupt": 1}
-        assert inbox.take() == {"line": "exit"}  # with its front end, the shell's run ends
+        served(control)
+        assert reader.take() == {"interrupt": 1}
+        assert reader.take() == {"line": "exit"}  # with its front end, the shell's run ends
 
 
 def test_requests_are_taken_once_and_in_their_order(tmp_path):
-    inbox, outbox = Inbox(tmp_path), Outbox(tmp_path)
-    assert inbox.take() is None
-    assert [outbox.put({"line": word}) for word in ("a", "ü")] == [1, 2]
-    assert [inbox.take(), inbox.take(), inbox.take()] == [{"line": "a"}, {"line": "ü"}, None]
+    reader, writer = RequestReader(tmp_path), RequestWriter(tmp_path)
+    assert reader.take() is None
+    assert [writer.put({"line": word}) for word in ("a", "ü")] == [1, 2]
+    assert [reader.take(), reader.take(), reader.take()] == [{"line": "a"}, {"line": "ü"}, None]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -254,7 +254,7 @@ def test_words_are_completed(front):
 
 
 def test_every_verb_has_help(front, capsys):
-    for verb in (*VERBS, *prompt.OWN, *mininet_cli.verbs()):
+    for verb in (*VERBS, *prompt.SHELL_VERBS, *mininet_cli.verbs()):
         front.do_help(verb)
         said = capsys.readouterr()
         assert len(said.out) > 10
@@ -269,7 +269,7 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
     timeline = [{"at": "1 s", "do": "outage n1 n2 both blackhole for 2 s"}]
     session = {"timeline": timeline, "end_s": 12.5, "notes": ["at 3 s: n1 ping n2"]}
     path = tmp_path / "mine.yaml"
-    path.write_text(prompt.saved(parse(SMALL, "small.yaml"), "mine", session))
+    path.write_text(prompt.session_scenario(parse(SMALL, "small.yaml"), "mine", session))
     scenario = load(path)
     assert (scenario.name, scenario.stop.time_s) == ("mine", 12.5)
     assert [entry.at_s for entry in scenario.timeline] == [1.0]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from trunkline.harness.faults.fault_injector import Performer
+from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.measure.datagrams import Receiver, Sender
 from trunkline.harness.measure.site_functions import Remote
@@ -61,20 +61,20 @@ def carried(text, windows_s):
             log.append([*ends, time.time_ns() - start_ns, values["rate_mbps"]])
 
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
-    performer = Performer(timeline, network, None, note)
+    injector = FaultInjector(timeline, network, None, note)
     try:
         with (
             Remote(network, "a", lambda _: fill(network, "a", "b", start_ns, windows_s)) as a,
             Remote(network, "b", lambda _: fill(network, "b", "a", start_ns, windows_s)) as b,
         ):
-            performer.start(time.monotonic_ns() + start_ns - time.time_ns())
+            injector.start(time.monotonic_ns() + start_ns - time.time_ns())
             end_ns = start_ns + round(windows_s[-1][1] * 1e9)
             while (left_ns := end_ns - time.time_ns()) > 0:
-                if select.select([performer.fd], [], [], left_ns / 1e9)[0]:
-                    performer.wake()
+                if select.select([injector.fd], [], [], left_ns / 1e9)[0]:
+                    injector.perform_due()
             return {"changes": log, "arrived": {"a": a.hear(), "b": b.hear()}}
     finally:
-        performer.close()
+        injector.close()
         network.stop()
 
 
