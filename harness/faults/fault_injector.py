@@ -12,19 +12,24 @@ from typing import Any, Protocol
 
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault, needs_blackholes
-from trunkline.harness.faults.timeline import AgentStep, Began, Ended, LinkStep, Step, Timeline
+from trunkline.harness.faults.timeline import (
+    AgentChange,
+    AgentStep,
+    Began,
+    Ended,
+    LinkStep,
+    Step,
+    Timeline,
+)
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.timer import Alarm
 from trunkline.topologies.model import Link, Topology
 
 
 class Agents(Protocol):
-    """The part of the run's supervisor that faults need; each call is True if it had an effect."""
+    """The part of the run's supervisor that faults need."""
 
-    def kill(self, name: str, fault: int) -> bool: ...
-    def restart(self, name: str) -> bool: ...
-    def pause(self, name: str) -> bool: ...
-    def resume(self, name: str) -> bool: ...
+    def change(self, name: str, do: AgentChange, fault: int) -> bool: ...
 
 
 class Log(Protocol):
@@ -42,7 +47,12 @@ def require_blackholes(network: Network, topology: Topology, faults: Iterable[Fa
 
 
 class FaultInjector:
-    """Carries out one run's timeline. `fd` is readable when `perform_due` is to be called."""
+    """Carries out one run's timeline.
+
+    Attributes:
+        fd: a descriptor that is readable when `perform_due` is to be called.
+        start_ns: when the first task started, of `time.monotonic_ns`; 0 before.
+    """
 
     def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
         self.timeline = timeline
@@ -50,22 +60,8 @@ class FaultInjector:
         self._agents = agents
         self._log = log
         self._alarm = Alarm()
-        self._start_ns: int | None = None
-
-    @property
-    def fd(self) -> int:
-        """A descriptor that is readable when a step is due."""
-        return self._alarm.fd
-
-    @property
-    def started(self) -> bool:
-        """Whether the first task has started."""
-        return self._start_ns is not None
-
-    @property
-    def start_ns(self) -> int:
-        """When the first task started, of `time.monotonic_ns`; 0 before."""
-        return self._start_ns or 0
+        self.fd = self._alarm.fd
+        self.start_ns = 0
 
     def close(self) -> None:
         """Free the alarm."""
@@ -73,7 +69,7 @@ class FaultInjector:
 
     def start(self, at_ns: int) -> None:
         """The first task started at this time (of `time.monotonic_ns`)."""
-        self._start_ns = at_ns
+        self.start_ns = at_ns
         self._set_alarm()
 
     def perform_due(self) -> None:
@@ -96,14 +92,14 @@ class FaultInjector:
         self._set_alarm()
 
     def _now_ns(self) -> int:
-        return time.monotonic_ns() - self._start_ns if self._start_ns is not None else 0
+        return time.monotonic_ns() - self.start_ns if self.start_ns else 0
 
     def _set_alarm(self) -> None:
         due_ns = self.timeline.next_ns
-        if self._start_ns is None or due_ns is None:
+        if not self.start_ns or due_ns is None:
             self._alarm.set(None)
         else:
-            self._alarm.set(self._start_ns + due_ns)
+            self._alarm.set(self.start_ns + due_ns)
 
     def _perform(self, steps: Iterable[Step], **marks: bool) -> None:
         for step in steps:
@@ -122,7 +118,7 @@ class FaultInjector:
                 case LinkStep():
                     self._change_link(step)
                 case AgentStep(who=who, do=do, number=number):
-                    if self._change_agent(who, do, number):
+                    if self._agents.change(who, do, number):
                         self._log("agent_changed", who=who, do=do, fault=number)
 
     def _change_link(self, step: LinkStep) -> None:
@@ -138,22 +134,7 @@ class FaultInjector:
             self._network.cut(src, dst, how)
         self._log("link_changed", src=src, dst=dst, **values, cuts=sorted(step.cuts_after))
 
-    def _change_agent(self, who: str, do: str, number: int) -> bool:
-        match do:
-            case "kill":
-                return self._agents.kill(who, number)
-            case "restart":
-                return self._agents.restart(who)
-            case "pause":
-                return self._agents.pause(who)
-            case _:
-                return self._agents.resume(who)
-
 
 def _values(link: Link) -> dict[str, float]:
-    return {
-        "rate_mbps": link.rate_mbps,
-        "delay_ms": link.delay_ms,
-        "jitter_ms": link.jitter_ms,
-        "loss_percent": link.loss_percent,
-    }
+    names = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent")
+    return {name: getattr(link, name) for name in names}

@@ -72,12 +72,15 @@ class LinkStep:
     cuts_after: frozenset[Cut]
 
 
+AgentChange = Literal["kill", "restart", "pause", "resume"]
+
+
 @dataclass(frozen=True, slots=True)
 class AgentStep:
     """Step: what happens to an agent, through the fault of this number."""
 
     who: str
-    do: Literal["kill", "restart", "pause", "resume"]
+    do: AgentChange
     number: int
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
+from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 # What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
@@ -217,5 +218,4 @@ def _memory_folder(memory_mb: int) -> Path:
 
 
 def _to_stdout(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
+    write_all(1, data)

@@ -8,7 +8,6 @@ and commands at sites let it run.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -28,7 +27,7 @@ from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal,
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import live_state
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.live.request_queue import FOLDER, RequestReader
+from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import Directed, LinkCounters, NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
@@ -88,9 +87,9 @@ class CommandHandler:
     state: RunState = field(init=False)
     situation: Any = field(init=False)
     used: bool = False
-    _requests: RequestReader = field(init=False)
+    _requests: RequestQueue = field(init=False)
     _alarm: Alarm = field(default_factory=Alarm)
-    _wake_pipe: tuple[int, int] = (-1, -1)
+    _wake_fd: int | None = None
     _busy: _Busy | None = None
     _held_s: float | None = None
     _ending: bool = False
@@ -106,7 +105,7 @@ class CommandHandler:
         self.situation = SimpleNamespace(
             update=lambda event: self.state.update(event_reading.parse(json.dumps(event)))
         )
-        self._requests = RequestReader(self.run_dir / FOLDER)
+        self._requests = RequestQueue(self.run_dir / FOLDER)
 
     def open_shells(self) -> None:
         """Start the sites' shells before time counts: later that would hold up the timeline."""
@@ -116,9 +115,9 @@ class CommandHandler:
 
     def accept_requests(self) -> None:
         """Take requests from now on, because the first task has started."""
-        reader, writer = self._wake_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGUSR1, lambda *_: self._notify(writer))
-        self.supervisor.watch(reader, self._take_notified)
+        wake_fd = self._wake_fd = os.eventfd(0)
+        signal.signal(signal.SIGUSR1, lambda *_: os.eventfd_write(wake_fd, 1))
+        self.supervisor.watch(wake_fd, self._take_notified)
         self.supervisor.watch(self._alarm.fd, self._end_step)
         self.send({"open": True, "hold": self.hold, "run_dir": str(self.run_dir)})
         self._count_traffic()
@@ -141,12 +140,11 @@ class CommandHandler:
         if self._busy is not None and self._busy.command is not None:
             self._busy.command.kill()
             self._release_command()
-        if self._wake_pipe[0] >= 0:
+        if self._wake_fd is not None:
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-            for handle in (self._wake_pipe[0], self._alarm.fd):
+            for handle in (self._wake_fd, self._alarm.fd):
                 self.supervisor.unwatch(handle)
-            for handle in self._wake_pipe:
-                os.close(handle)
+            os.close(self._wake_fd)
         self._alarm.close()
 
     def end_commands(self) -> None:
@@ -157,13 +155,9 @@ class CommandHandler:
 
     # -- requests ------------------------------------------------------------
 
-    def _notify(self, writer: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(writer, b"!")
-
     def _take_notified(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_pipe[0], 1 << 10)
+        assert self._wake_fd is not None
+        os.eventfd_read(self._wake_fd)
         self._take_all()
 
     def _take_all(self) -> None:
@@ -174,7 +168,7 @@ class CommandHandler:
         """Let no virtual time pass until a request does."""
         self._held_s = at_s
         while self._held_s is not None:
-            self.send({"prompt": self._held_s, "taken": self._requests.taken})
+            self.send({"prompt": self._held_s, "taken": self._requests.count})
             while (request := self._requests.take()) is None:
                 for _ in range(SPIN):
                     pass
@@ -186,7 +180,7 @@ class CommandHandler:
         if "interrupt" in request:
             self._interrupt(request["interrupt"])
             return
-        number = self._requests.taken
+        number = self._requests.count
         try:
             text = self._carry_out(
                 number, str(request.get("line", "")), str(request.get("cwd", "/"))

@@ -17,11 +17,12 @@ import struct
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from trunkline.harness.kernel.process import Program
-from trunkline.harness.live.request_queue import FOLDER, RequestWriter
+from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.processes.lines import Lines, Message, decode, encode
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
@@ -71,11 +72,11 @@ class ControlSocket:
     _paused: bool = False
     _ways: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _listener: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
-    _requests: RequestWriter = field(init=False)
+    _requests: RequestQueue = field(init=False)
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as made:
-            self._requests = RequestWriter(self.run_dir / FOLDER)
+            self._requests = RequestQueue(self.run_dir / FOLDER)
             self._requests.folder.mkdir(mode=0o700)
             made.callback(shutil.rmtree, self._requests.folder, ignore_errors=True)
             prefix = f"{FOLDER_PREFIX}{Owner.me().tag}-"
@@ -108,7 +109,7 @@ class ControlSocket:
 
     def handles(self) -> Mapping[int, Callable[[], None]]:
         """See `harness.kernel.process.Companion`."""
-        clients = {client.sock.fileno(): self._reader(client) for client in self._clients}
+        clients = {each.sock.fileno(): partial(self._read, each) for each in self._clients}
         return {self._listener.fileno(): self._accept, **clients}
 
     def interrupted(self) -> None:
@@ -124,19 +125,16 @@ class ControlSocket:
             self._send(self._asked.get(number), message)
             if "done" in message:
                 self._asked.pop(number, None)
-        elif "open" in message:
+            return
+        if "open" in message:
             self._open = True
             waiting, self._waiting = self._waiting, []
             for client, request in waiting:
                 self._hand_over(client, request)
-            self._send_front(message)
-        elif "prompt" in message:
-            if message["taken"] == self._requests.sent and self._program is not None:
-                self._paused = True
-                self._program.pause()
-            self._send_front(message)
-        else:
-            self._send_front(message)
+        elif self._program is not None and message.get("taken") == self._requests.count:
+            self._paused = True  # at its prompt, and no request is under way
+            self._program.pause()
+        self._send(next((each for each in self._clients if each.sock is self.front), None), message)
 
     # -- clients --------------------------------------------------------------------------------
 
@@ -150,9 +148,6 @@ class ControlSocket:
             return
         sock.settimeout(SLOW_S)
         self._clients.append(Client(sock))
-
-    def _reader(self, client: Client) -> Callable[[], None]:
-        return lambda: self._read(client)
 
     def _read(self, client: Client) -> None:
         try:
@@ -197,10 +192,6 @@ class ControlSocket:
             self._program.resume()
         else:
             self._program.nudge()
-
-    def _send_front(self, message: Message) -> None:
-        front = next((each for each in self._clients if each.sock is self.front), None)
-        self._send(front, message)
 
     def _send(self, client: Client | None, message: Message) -> None:
         if client is None or client not in self._clients:

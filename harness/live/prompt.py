@@ -33,13 +33,11 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
-from trunkline.harness.processes.lines import Lines, encode
+from trunkline.harness.processes.lines import Lines, Message, encode
 from trunkline.harness.scenario.loading import Scenario, resolve
 
 HISTORY = Path("~/.trunkline_history")
 HISTORY_LINES = 1000
-
-Said = dict[str, Any]
 
 SHELL_VERBS = {
     "step": "Lets a virtual clock run, which stands still otherwise.\nUsage: step TIME",
@@ -65,16 +63,16 @@ class Channel:
 
     sock: socket.socket
     lines: Lines = field(default_factory=Lines)
-    messages: deque[Said] = field(default_factory=deque)
+    messages: deque[Message] = field(default_factory=deque)
 
-    def send(self, request: Said) -> None:
+    def send(self, request: Message) -> None:
         """Send a request. Raises RunOverError."""
         try:
             self.sock.sendall(encode(request))
         except OSError:
             raise RunOverError from None
 
-    def receive(self) -> Said:
+    def receive(self) -> Message:
         """The next message. Raises RunOverError when there will be none."""
         while not self.messages:
             try:
@@ -90,7 +88,7 @@ class Channel:
         """Whether `receive` would return at once."""
         return bool(self.messages) or bool(select.select([self.sock], [], [], 0)[0])
 
-    def ask(self, line: str, show: Callable[[str], None]) -> Said:
+    def ask(self, line: str, show: Callable[[str], None]) -> Message:
         """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
         self.send({"line": line, "cwd": str(Path.cwd())})
         while True:
@@ -107,22 +105,18 @@ class Channel:
                 show(f"the run is ending: {said['ending']}\n")
 
 
-def session_scenario(scenario: Scenario, name: str, session: Said) -> str:
+def session_scenario(scenario: Scenario, name: str, session: Message) -> str:
     """A session as the text of a scenario with the typed faults, which ends when it was saved."""
-    topology = scenario.topology
-    entries = tuple(
-        Entry(
-            float(units.parse(line["at"], units.TIME_S)), fault_syntax.parse(line["do"], topology)
-        )
-        for line in session["timeline"]
-    )
-    times = [time for time in (scenario.stop.time_s, session["end_s"]) if time]
-    stop = replace(scenario.stop, time_s=min(times, default=None))
+    at_s = (float(units.parse(line["at"], units.TIME_S)) for line in session["timeline"])
+    faults = (fault_syntax.parse(line["do"], scenario.topology) for line in session["timeline"])
+    entries = tuple(map(Entry, at_s, faults))
+    ends_s = [time_s for time_s in (scenario.stop.time_s, session["end_s"]) if time_s]
+    stop = replace(scenario.stop, time_s=min(ends_s, default=None))
     notes = "".join(f"# not repeated: {note}\n" for note in session["notes"])
     return notes + resolve(replace(scenario, name=name, timeline=entries, stop=stop))
 
 
-def save(scenario: Scenario, path: Path, session: Said) -> str | None:
+def save(scenario: Scenario, path: Path, session: Message) -> str | None:
     """Write a session as a scenario; returns why that failed, None if it did not."""
     try:
         path.write_text(session_scenario(scenario, path.stem, session), encoding="utf-8")
@@ -186,9 +180,7 @@ class Shell(cmd.Cmd):
             while self._one_line():
                 pass
             while True:
-                said = self.channel.receive()
-                if "ending" in said:
-                    self._show(f"the run is ending: {said['ending']}\n")
+                self._receive()
         except RunOverError:
             self._complain_of_the_rest()
         finally:
@@ -300,7 +292,14 @@ class Shell(cmd.Cmd):
                 self._show(f"\nthe run is ending: {said['ending']}\n")
                 raise RunOverError
 
-    def _ask(self, line: str) -> Said:
+    def _receive(self) -> Message:
+        """The next message; the run's end is shown."""
+        said = self.channel.receive()
+        if "ending" in said:
+            self._show(f"the run is ending: {said['ending']}\n")
+        return said
+
+    def _ask(self, line: str) -> Message:
         said = self.channel.ask(line, self._show)
         if said["done"]:
             self._show(said["text"])
@@ -311,14 +310,12 @@ class Shell(cmd.Cmd):
     def _wait_for_prompt(self) -> None:
         """Wait until the clock stands still again, if it does so at the prompt."""
         while self.holds:
-            said = self.channel.receive()
+            said = self._receive()
             if "prompt" in said:
                 self.prompt = f"{said['prompt']:g} s> "
                 if self.glance is not None:
                     self.glance.at_s = said["prompt"]
                 return
-            if "ending" in said:
-                self._show(f"the run is ending: {said['ending']}\n")
         self.prompt = "trunkline> "
 
     def _save(self, path: Path) -> None:

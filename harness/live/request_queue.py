@@ -20,37 +20,28 @@ HOLD = "hold"
 
 
 @dataclass(slots=True)
-class RequestWriter:
-    """The side of the control socket; `sent` counts the requests."""
+class RequestQueue:
+    """One side of the queue; `count` are the requests that it has put, or taken, so far."""
 
     folder: Path
-    sent: int = 0
+    count: int = 0
 
     def put(self, request: Message) -> int:
         """Write a request; returns its number, from 1 on."""
-        number = self.sent + 1
-        draft = self.folder / f".{number}"
+        self.count += 1
+        draft = self.folder / f".{self.count}"
         draft.write_text(json.dumps(request), encoding="utf-8")
-        draft.rename(self.folder / str(number))
-        self.sent = number
-        return number
-
-
-@dataclass(slots=True)
-class RequestReader:
-    """The session's side; `taken` counts the requests."""
-
-    folder: Path
-    taken: int = 0
+        draft.rename(self.folder / str(self.count))
+        return self.count
 
     def take(self) -> Message | None:
         """The next request, None if there is none yet."""
-        path = self.folder / str(self.taken + 1)
+        path = self.folder / str(self.count + 1)
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         path.unlink()
-        self.taken += 1
+        self.count += 1
         request: Message = json.loads(text)
         return request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,13 @@ def decode(line: bytes) -> Message | None:
     except ValueError:
         return None
     return message if isinstance(message, dict) else None
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of the data to a descriptor. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def print_message(message: Message) -> None:

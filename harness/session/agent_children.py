@@ -13,11 +13,12 @@ import secrets
 import select
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.agents.wire.identity import Identity
+from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
@@ -40,8 +41,7 @@ class AgentChildren:
     """The controllers and workers of a run; see `supervisor.Children`."""
 
     pipes = 1
-    pause_signal = signal.SIGSTOP
-    resume_signal = signal.SIGCONT
+    signals: Mapping[AgentChange, int] = {"pause": signal.SIGSTOP, "resume": signal.SIGCONT}
     timers: Punctuality | None = None  # every agent says itself how late its timers were
     stop_s = math.inf  # the controller watches it
 
@@ -65,16 +65,15 @@ class AgentChildren:
         self._pages = prefault.written(self._newest.process.pid)
         yield from others
 
-    def fork(
-        self, name: str, ends: Sequence[int], lives: int, close: Callable[[], None]
-    ) -> Process:
+    def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
         """Fork an agent, which knows the numbers of what earlier ones of its name had begun.
 
         So a worker goes on with the next iteration, and no task gets a number that another had.
         """
         survivors = self._survivors[name]
-        first, last_tasks = survivors.first_iteration, survivors.last_tasks
-        agent = Agent(self._scenario, self._network, self.identity, lives, first, last_tasks)
+        earlier = (survivors.lives, survivors.first_iteration, survivors.last_tasks)
+        agent = Agent(self._scenario, self._network, self.identity, *earlier)
+        survivors.lives += 1
 
         def act() -> int:
             prefault.populate(self._pages)

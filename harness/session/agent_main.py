@@ -45,7 +45,7 @@ from trunkline.agents.wire.dial import (
 from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
-from trunkline.harness.processes.lines import encode
+from trunkline.harness.processes.lines import encode, write_all
 from trunkline.harness.record.events import BACKUP, CONTROLLER
 from trunkline.harness.scenario import awareness_section, planning
 from trunkline.harness.scenario.failover_timeouts import make_failover
@@ -63,10 +63,11 @@ class Survivors:
     """The numbers of an agent that outlive its process, as if on a disk; the next one reads them.
 
     They lie in memory that the agent shares with the process that forks it, and the agent writes
-    them before it logs what they count.
+    them before it logs what they count. `lives` are the agents that were forked so far.
     """
 
     def __init__(self) -> None:
+        self.lives = 0
         ranks = 2  # of the controller and its backup
         self._next = memoryview(mmap.mmap(-1, 8 * (1 + ranks))).cast("q")
 
@@ -103,9 +104,8 @@ class Pipes:
         """One event, stamped now."""
         t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
         self.survivors.note(event, fields)
-        data = memoryview(encode({"t_ns": t_ns, "site": self.name, "event": event, **fields}))
-        while data:
-            data = data[os.write(self.events_fd, data) :]
+        line = encode({"t_ns": t_ns, "site": self.name, "event": event, **fields})
+        write_all(self.events_fd, line)
 
     def start_clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from trunkline.agents.control.termination import ASKED
 from trunkline.agents.wire.clock import Punctuality
+from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
@@ -68,8 +69,10 @@ class ProgramChildren:
     """The programs of a run; see `supervisor.Children`."""
 
     pipes = 4
-    pause_signal = program_init.PAUSE
-    resume_signal = program_init.RESUME
+    signals: Mapping[AgentChange, int] = {
+        "pause": program_init.PAUSE,
+        "resume": program_init.RESUME,
+    }
 
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
         self.timers = Punctuality() if scenario.clock == "real" else None
@@ -90,9 +93,7 @@ class ProgramChildren:
         self._hosts.write_text("\n".join(["127.0.0.1 localhost", *hosts]) + "\n")
         yield from self._programs
 
-    def fork(
-        self, name: str, ends: Sequence[int], lives: int, close: Callable[[], None]
-    ) -> Process:
+    def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
         """Fork the init process of a site's program, which keeps no descriptors but the ends."""
         program = self._programs[name]
         addresses = {site: self._network.address(site) for site in self._programs}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trunkline.harness.processes.lines import Lines, decode
+from trunkline.harness.processes.lines import Lines, decode, write_all
 from trunkline.harness.record import event_reading
 from trunkline.harness.session.supervisor import Event
 
@@ -88,6 +87,5 @@ class Output:
         self.left_bytes -= len(data)
         if self.left_bytes < 0:
             data = data[: self.left_bytes] + b"\n[trunkline: too much; the rest is dropped]\n"
-        while data:
-            data = data[os.write(self.file, data) :]
+        write_all(self.file, data)
         return ()

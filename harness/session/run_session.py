@@ -26,7 +26,7 @@ from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.harness.processes.lines import encode, print_message
+from trunkline.harness.processes.lines import encode, print_message, write_all
 from trunkline.harness.record.progress_counters import STARTS, Tally
 from trunkline.harness.report.manual_actions import INTERRUPTED
 from trunkline.harness.scenario.loading import Scenario, load
@@ -120,7 +120,7 @@ def _run_agents(
             for event in supervisor.events():
                 log.write(event)
                 log.epoch_ns = supervisor.epoch_ns
-                if event["event"] in STARTS and not injector.started:
+                if event["event"] in STARTS and not injector.start_ns:
                     injector.start(supervisor.epoch_ns + event["t_ns"])
                     handler.accept_requests()
                 elif event["event"] == "stopping":
@@ -186,9 +186,7 @@ class EventLog:
             self.on_event(event)
         line = encode(event)
         self._events.append((event["t_ns"], line))
-        data = memoryview(line)
-        while data:
-            data = data[os.write(self._fd, data) :]
+        write_all(self._fd, line)
 
 
 def _carried(network: MininetNetwork) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trunkline.agents.wire.clock import Punctuality
+from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
 from trunkline.harness.record.events import RUNNER
@@ -32,7 +33,6 @@ GRACE_S = 5.0
 READ_BYTES = 1 << 20
 
 Event = dict[str, Any]
-
 
 Sink = Callable[[bytes], Iterable[Event]]
 """Makes events of the bytes that come out of a pipe."""
@@ -77,24 +77,21 @@ class Children(Protocol):
 
     Attributes:
         pipes: how many pipes lead from a child to the supervisor.
-        pause_signal, resume_signal: stop a child where it is, and let it go on.
+        signals: with "pause" a child stops where it is, with "resume" it goes on.
         timers: where the loop notes how late its timers are, None if the children do that.
         stop_s: when the time of the run is over (monotonic); infinite if the children watch it.
     """
 
     pipes: int
-    pause_signal: signal.Signals
-    resume_signal: signal.Signals
+    signals: Mapping[AgentChange, int]
     timers: Punctuality | None
     stop_s: float
 
     def names(self) -> Iterator[str]:
         """The children of the run; each is forked before the next name is asked for."""
 
-    def fork(
-        self, name: str, ends: Sequence[int], lives: int, close: Callable[[], None]
-    ) -> Process:
-        """Fork a child, in the place of so many earlier ones of its name.
+    def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
+        """Fork a child, perhaps in the place of an earlier one of its name.
 
         `ends` are its ends of the pipes, at last the one that it reads from. In the child, `close`
         closes the supervisor's ends of all pipes.
@@ -183,31 +180,28 @@ class Supervisor:
         if deadline_s < self._deadline_s:
             self._deadline_s, self._deadline_text = deadline_s, text
 
-    def kill(self, name: str, fault: int) -> bool:
-        """Kill a child; True if it ran. Its exit will be an event that names the fault."""
-        child = self._find_running(name)
-        if child is not None:
-            child.fault = fault
-            child.process.send(signal.SIGKILL)
-            # Afterwards the port is free on which the child listened.
-            os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
-        return child is not None
+    def change(self, name: str, do: AgentChange, fault: int) -> bool:
+        """Do to a child what a fault does; False if that has no effect.
 
-    def restart(self, name: str) -> bool:
-        """Start a killed child again; False if it runs, or ended by itself."""
+        A child that was killed can be started again, but not one that ended by itself; the others
+        need one that runs. The exit of a killed child is an event that names the fault.
+        """
         lives = [child for child in self._forked if child.name == name]
-        if not lives or lives[-1].fault is None:
+        if not lives or (lives[-1].fault is not None) != (do == "restart"):
             return False
-        self._fork(name)
+        process = lives[-1].process
+        if do == "restart":
+            self._fork(name)
+        elif process.pidfd not in self._open:
+            return False
+        elif do == "kill":
+            lives[-1].fault = fault
+            process.send(signal.SIGKILL)
+            # Afterwards the port is free on which the child listened.
+            os.waitid(os.P_PIDFD, process.pidfd, os.WEXITED | os.WNOWAIT)
+        else:
+            process.send(self._children.signals[do])
         return True
-
-    def pause(self, name: str) -> bool:
-        """Stop a child where it is; True if it ran."""
-        return self._signal(name, self._children.pause_signal)
-
-    def resume(self, name: str) -> bool:
-        """Let a paused child go on; True if there is one."""
-        return self._signal(name, self._children.resume_signal)
 
     def end(self) -> None:
         """End every child that runs, wait for it, and free what it holds; events are dropped."""
@@ -247,7 +241,6 @@ class Supervisor:
         told_end, told_fd = os.pipe()
         read_fds = tuple(read for read, _ in pipes)
         ends = (*(write for _, write in pipes), told_end)
-        lives = sum(child.name == name for child in self._forked)
 
         def close() -> None:
             for fd in (told_fd, *read_fds):
@@ -256,7 +249,7 @@ class Supervisor:
                 child.close()
 
         with signals_held():  # so that the end of an interrupted run finds every child
-            process = self._children.fork(name, ends, lives, close)
+            process = self._children.fork(name, ends, close)
             child = Child(name, process, told_fd, read_fds)
             self._forked.append(child)
         for fd in ends:
@@ -318,16 +311,6 @@ class Supervisor:
     def _running(self) -> list[Child]:
         """The children that are not reaped."""
         return [child for child in self._forked if child.process.pidfd in self._open]
-
-    def _find_running(self, name: str) -> Child | None:
-        running = (child for child in self._running() if child.fault is None)
-        return next((child for child in running if child.name == name), None)
-
-    def _signal(self, name: str, number: signal.Signals) -> bool:
-        child = self._find_running(name)
-        if child is not None:
-            child.process.send(number)
-        return child is not None
 
     def _now_ns(self) -> int:
         """The run's time, 0 before the clock starts."""

@@ -21,21 +21,9 @@ class Agents:
     def __init__(self):
         self.told = []
 
-    def kill(self, name, fault):
-        self.told.append(("kill", name, fault))
-        return True
-
-    def restart(self, name):
-        self.told.append(("restart", name))
-        return True
-
-    def pause(self, name):
-        self.told.append(("pause", name))
-        return False  # it has ended by itself
-
-    def resume(self, name):
-        self.told.append(("resume", name))
-        return True
+    def change(self, name, do, fault):
+        self.told.append((do, name, fault))
+        return do != "pause"  # it has ended by itself
 
 
 def performed(*lines):
@@ -85,7 +73,7 @@ def test_links_are_changed_and_cut_and_everything_is_logged_and_undone():
 
 def test_agents_are_told_and_what_had_no_effect_is_not_logged():
     _, told, log = performed("0: kill a for 10 ms", "0: pause b")
-    assert told == [("kill", "a", 0), ("pause", "b"), ("restart", "a"), ("resume", "b")]
+    assert told == [("kill", "a", 0), ("pause", "b", 1), ("restart", "a", 0), ("resume", "b", 1)]
     changes = [more["do"] for event, more in log if event == "agent_changed"]
     assert changes == ["kill", "restart", "resume"]
 

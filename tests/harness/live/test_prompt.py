@@ -23,7 +23,7 @@ from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live import control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.live.request_queue import FOLDER, RequestReader, RequestWriter
+from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters
 from trunkline.harness.scenario.loading import load, parse
@@ -183,7 +183,7 @@ def test_the_socket_of_a_run_is_its_owners_alone_however_long_the_name_of_its_fo
 
 
 def test_a_line_waits_until_the_session_takes_any_and_its_answer_finds_back(tmp_path, program):
-    reader = RequestReader(tmp_path / FOLDER)
+    reader = RequestQueue(tmp_path / FOLDER)
     with ControlSocket(tmp_path) as control:
         control.began(program)
         with control_socket.connect(tmp_path) as sock:
@@ -205,7 +205,7 @@ def test_a_line_waits_until_the_session_takes_any_and_its_answer_finds_back(tmp_
 
 def test_a_world_that_stands_still_is_frozen_until_the_next_line(tmp_path, program):
     ours, theirs = socket.socketpair()
-    reader = RequestReader(tmp_path / FOLDER)
+    reader = RequestQueue(tmp_path / FOLDER)
     with ControlSocket(tmp_path, ours) as control:
         control.began(program)
         control.relay({"open": True, "hold": True})
@@ -224,7 +224,7 @@ def test_a_world_that_stands_still_is_frozen_until_the_next_line(tmp_path, progr
 
 
 def test_requests_are_taken_once_and_in_their_order(tmp_path):
-    reader, writer = RequestReader(tmp_path), RequestWriter(tmp_path)
+    reader, writer = RequestQueue(tmp_path), RequestQueue(tmp_path)
     assert reader.take() is None
     assert [writer.put({"line": word}) for word in ("a", "ü")] == [1, 2]
     assert [reader.take(), reader.take(), reader.take()] == [{"line": "a"}, {"line": "ü"}, None]
