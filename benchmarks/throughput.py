@@ -30,6 +30,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from trunkline.agents.events.run_events import AgentFailed  # noqa: E402
+from trunkline.agents.events.task_events import TaskCompleted, TaskStarted  # noqa: E402
 from trunkline.agents.wire.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
 from trunkline.agents.wire.identity import Gate, Identity  # noqa: E402
 from trunkline.harness.kernel import boot, build  # noqa: E402
@@ -165,17 +167,18 @@ def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
         ) as supervisor,
     ):
         supervisor.start()
-        for event in supervisor.events():
-            if event["event"] == "task_started":
-                started_ns = event["t_ns"]
-                if not spans:
-                    mark(started_ns)
-            elif event["event"] == "task_completed":
-                spans.append((event["t_ns"] - started_ns) / 1e9)
-                if len(spans) == scenario.stop.tasks:
-                    mark(event["t_ns"])
-            elif event["event"] == "agent_failed":
-                raise SystemExit(event["reason"])
+        for logged in supervisor.events():
+            match event := logged.event:
+                case TaskStarted():
+                    started_ns = event.t_ns
+                    if not spans:
+                        mark(started_ns)
+                case TaskCompleted():
+                    spans.append((event.t_ns - started_ns) / 1e9)
+                    if len(spans) == scenario.stop.tasks:
+                        mark(event.t_ns)
+                case AgentFailed():
+                    raise SystemExit(event.reason)
     return spans
 
 

@@ -22,6 +22,9 @@ from trunkline.agents import registry
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.run_events import AgentExited, RunFinished, RunStarted, Stopping
 from trunkline.agents.planning.plan import PlanRequest
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
@@ -316,11 +319,11 @@ class Wan:
     def kill(self, name):
         self.tasks[name].cancel()
         del self.agents[name]
-        self.log("runner")("agent_changed", who=name, do="kill", fault=0)
-        self.log("runner")("agent_exited", who=name, code=0, signal=9, fault=0)
+        self.log("runner")(AgentChanged, who=name, do="kill", fault=0)
+        self.log("runner")(AgentExited, who=name, code=0, signal=9, fault=0)
 
     def restart(self, name):
-        self.log("runner")("agent_changed", who=name, do="restart", fault=0)
+        self.log("runner")(AgentChanged, who=name, do="restart", fault=0)
         self._start(name, fresh=True)
 
     def heal(self):
@@ -331,10 +334,10 @@ class Wan:
                 self.restart(name)
 
     def log(self, site):
-        def write(event, **fields):
-            t_ns = Now().now_ns()
-            self.events.append({"t_ns": t_ns, "site": site, "event": event, **fields})
-            if event == "stopping":
+        def write(kind, *values, **fields):
+            event = kind(Now().now_ns(), site, *values, **fields)
+            self.events.append(json.loads(to_line(event)))
+            if kind is Stopping:
                 asyncio.get_running_loop().call_soon(self.heal)
 
         return write
@@ -355,12 +358,12 @@ class Wan:
     async def _run(self, scenario, limit_s):
         self.done = asyncio.get_running_loop().create_future()
         self.log("runner")(
-            "run_started",
+            RunStarted,
             scenario="wan",
             seed=0,
             backend="memory",
             clock="virtual",
-            sites=list(self.sites),
+            sites=self.sites,
             model_bytes=4 * self.elements,
             chunk_bytes=CHUNK_BYTES,
             policy="policy",
@@ -380,7 +383,7 @@ class Wan:
             await asyncio.gather(*everything, return_exceptions=True)
             for path in self.paths.values():
                 path.close()
-            self.log("runner")("run_finished", reason="", links=[])
+            self.log("runner")(RunFinished, reason="", links=())
 
     def _start(self, name, fresh):
         make = self._worker if name in self.sites else self._controller
@@ -391,7 +394,7 @@ class Wan:
         if task.cancelled():
             return
         self.agents.pop(name, None)
-        self.log("runner")("agent_exited", who=name, code=0, signal=0, fault=None)
+        self.log("runner")(AgentExited, who=name, code=0, signal=0, fault=None)
         if task.exception() and not self.done.done():
             self.done.set_exception(task.exception())
         elif all(each.done() for each in self.tasks.values()) and not self.done.done():

@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from trunkline.agents.events import awareness_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.planning.plan import Directed, PlanError
 from trunkline.agents.planning.trees import delay, shortest
-from trunkline.agents.wire.agent_settings import Log
 from trunkline.agents.wire.framing import Stamp
 from trunkline.agents.wire.messages import Control, TimeReply, TimeRequest, TimeServer
 from trunkline.agents.wire.site_clock import Correction, Exchange, SiteClock
@@ -64,7 +65,7 @@ class TimeService:
             self.tell(site, TimeServer(changed[site]))
         self._told |= changed
         if changed:
-            self.log("time_served", servers=changed)
+            self.log(awareness_events.TimeServed, servers=changed)
 
     def answer(self, site: str, request: TimeRequest) -> None:
         """A root asks."""
@@ -135,7 +136,7 @@ class SynchronizedClock:
         self._correction.add(exchange)
         after_ns = self._correction.at_ns(own_ns)
         self.log(
-            "clock_synchronized",
+            awareness_events.ClockSynchronized,
             server=peer,
             controller=reply.controller,
             delay_ms=exchange.delay_ns / 1e6,

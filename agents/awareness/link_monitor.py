@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.awareness.clock_sync import CONTROLLER, SynchronizedClock
 from trunkline.agents.awareness.estimators import ESTIMATORS, Estimator
+from trunkline.agents.events import awareness_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.planning.plan import Directed
-from trunkline.agents.wire.agent_settings import Log, Probing, WorkerSettings
+from trunkline.agents.wire.agent_settings import Probing, WorkerSettings
 from trunkline.agents.wire.framing import UNTIMED, Stamp
 from trunkline.agents.wire.messages import (
     Arrived,
@@ -131,12 +133,5 @@ class Awareness:
         src, dst = link
         self._latest[link] = Measured(src, dst, rate_mbps)
         self.report(self._latest[link])
-        self.log(
-            "rate_measured",
-            src=src,
-            dst=dst,
-            rate_mbps=rate_mbps,
-            chunks=found.chunks,
-            bytes=found.bytes,
-            least_delay_ms=found.least_delay_ms,
-        )
+        measured = (found.chunks, found.bytes, found.least_delay_ms)
+        self.log(awareness_events.RateMeasured, src, dst, rate_mbps, *measured)

@@ -17,12 +17,14 @@ from trunkline.agents.awareness.measured_rates import MeasuredRates
 from trunkline.agents.control.driver import Driver, NewTask, Postponed
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import ASKED, Ending
+from trunkline.agents.events import awareness_events, connection_events, run_events, task_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import Tables
-from trunkline.agents.wire.agent_settings import ControllerSettings, Log
+from trunkline.agents.wire.agent_settings import ControllerSettings
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
 from trunkline.agents.wire.liveness import Pulse
@@ -226,7 +228,7 @@ class Controller:
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
         else:
-            self._log("worker_found", worker=site)
+            self._log(connection_events.WorkerFound, worker=site)
             self._decide(decisions.Joined(site))
         for state in report.tasks:
             if self._unsettled is not None:
@@ -261,7 +263,7 @@ class Controller:
         for site in self.settings.sites:
             if site not in self._overlay.present:
                 if site not in self._absent:
-                    self._log("worker_lost", worker=site, reason="does not report")
+                    self._log(connection_events.WorkerLost, worker=site, reason="does not report")
                 self._decide(decisions.Lost(site))
         self._share_paths()
         for site, tasks in self._helps.items():
@@ -310,7 +312,7 @@ class Controller:
         self._stranded.discard(site)
         self._driver.ready.discard(site)
         self._offers.clear()
-        self._log("worker_lost", worker=site, reason=str(error))
+        self._log(connection_events.WorkerLost, worker=site, reason=str(error))
         if self._unsettled is not None:
             self._absent.add(site)
             self._settle_if_complete()
@@ -365,11 +367,11 @@ class Controller:
     def _start(self, new: NewTask) -> None:
         settings, start = self.settings, new.start
         self._log(
-            "task_started",
+            task_events.TaskStarted,
             task=new.number,
             policy=settings.policy_name,
             plan=settings.plan_name,
-            group=list(start.group),
+            group=start.group,
             weights=dict(start.weights),
             scale=start.scale,
             bytes=settings.model_bytes,
@@ -394,7 +396,7 @@ class Controller:
     def _postpone(self, postponed: Postponed) -> None:
         """The sites of a group that cannot be connected are ready again later."""
         group = postponed.start.group
-        self._log("group_postponed", group=list(group), reason=postponed.reason)
+        self._log(task_events.GroupPostponed, group=group, reason=postponed.reason)
         self._stranded |= postponed.ready
         loop = asyncio.get_running_loop()
         pause_s = self.settings.failover.timeout_s
@@ -412,8 +414,8 @@ class Controller:
             await asyncio.sleep(self.settings.update_s)
             known = self._planner.rates
             if known.refresh(self._latest_mbps()):
-                links = [[*link, rate] for link, rate in known.rates_mbps.items()]
-                self._log("plans_updated", version=known.version, links=links)
+                links = awareness_events.list_rates(known.rates_mbps)
+                self._log(awareness_events.PlansUpdated, version=known.version, links=links)
                 self._share_paths()
 
     def _evaluated(self, accuracy_percent: float) -> None:
@@ -430,6 +432,6 @@ class Controller:
         return self._unsettled is not None or bool(self._tasks.running)
 
     def _say_stop(self, reason: str) -> None:
-        self._log("stopping", reason=reason)
+        self._log(run_events.Stopping, reason=reason)
         for site in self.settings.sites:
             self._tell(site, Stop())

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from trunkline.agents.control.task_state import Running
+from trunkline.agents.events import task_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.chunks import Cut
 from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
@@ -21,7 +23,6 @@ from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.planning.site_plan import BlockPart, parts_of
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.site.plan_cache import Tables
-from trunkline.agents.wire.agent_settings import Log
 from trunkline.agents.wire.messages import (
     Control,
     Halt,
@@ -293,14 +294,8 @@ class Tasks:
         first = running.used
         running.blocks = kept | dict(enumerate(blocks, first))
         running.used += len(blocks)
-        self.log(
-            "task_rearranged",
-            task=task,
-            withdrawn=list(withdrawn),
-            first=first,
-            forest=added.to_json(),
-            reason=reason,
-        )
+        given_up, forest = tuple(withdrawn), added.to_json()
+        self.log(task_events.TaskRearranged, task, given_up, first, forest, reason)
         self._announce(task, added, first, 0, withdrawn)
 
     # -- halting ------------------------------------------------------------------------------
@@ -323,7 +318,8 @@ class Tasks:
         running.blocks = {}
         running.awaited = {site for site in running.unfinished if site in self.overlay.present}
         running.gone.update(set(running.unfinished) - running.awaited)
-        self.log("task_halted", task=task, reason=reason, members=sorted(running.awaited))
+        members = tuple(sorted(running.awaited))
+        self.log(task_events.TaskHalted, task=task, reason=reason, members=members)
         for site in sorted(self.overlay.present):
             self.tell(site, Halt(task))
         self._conclude_if_answered(task)
@@ -376,14 +372,8 @@ class Tasks:
         running.used += len(plan.blocks)
         running.former |= running.informed
         running.informed = {site for site in running.start.group if site not in running.gone}
-        self.log(
-            "task_replanned",
-            task=task,
-            first=first,
-            holder=holder,
-            forest=plan.to_json(),
-            reason=running.reason,
-        )
+        forest, reason = plan.to_json(), running.reason
+        self.log(task_events.TaskReplanned, task, first, holder, forest, reason)
         self._announce(task, plan, first, first, holder=holder)
 
     # -- telling ------------------------------------------------------------------------------
@@ -452,11 +442,11 @@ class Tasks:
         running = self.running.pop(task)
         if running.budget is not None:
             running.budget.cancel()
-        without = sorted(set(running.start.group) - running.finished)
+        without = tuple(sorted(set(running.start.group) - running.finished))
         if completed:
-            self.log("task_completed", task=task, without=without)
+            self.log(task_events.TaskCompleted, task=task, without=without)
         else:
-            self.log("task_abandoned", task=task, reason=running.reason)
+            self.log(task_events.TaskAbandoned, task=task, reason=running.reason)
         message = TaskOver(task, completed, running.reason)
         told = running.informed | running.former | set(running.start.group)
         for site in sorted(told & self.overlay.present):

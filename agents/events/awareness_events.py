@@ -17,6 +17,11 @@ class LinkRate(NamedTuple):
     rate_mbps: float
 
 
+def list_rates(rates_mbps: Mapping[tuple[str, str], float]) -> tuple[LinkRate, ...]:
+    """The rates of links by (src, dst), as events have them."""
+    return tuple(LinkRate(*link, rate) for link, rate in rates_mbps.items())
+
+
 @dataclass(frozen=True, slots=True)
 class RatesEstimated(Event):
     """Controller: plans follow these rates, which are not the true ones, from now on."""

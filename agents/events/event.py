@@ -36,12 +36,11 @@ class Event:
         return ()
 
 
+Kind = Callable[Concatenate[int, str, P], Event]
+"""A type of event; P are its fields other than the time and the site."""
+
+
 class Log(Protocol):
     """Takes the type of an event and its fields; stamps the event with the time and the site."""
 
-    def __call__(
-        self,
-        kind: Callable[Concatenate[int, str, P], Event],
-        *values: P.args,
-        **fields: P.kwargs,
-    ) -> None: ...
+    def __call__(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> None: ...

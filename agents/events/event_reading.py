@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -86,14 +85,14 @@ def read_each(
 def parse(line: str | bytes) -> Event:
     """One line as its event. ValueError says which key, its value and what is allowed."""
     try:
-        return _adapter().validate_json(line, strict=True)
+        return _ADAPTER.validate_json(line, strict=True)
     except ValidationError as error:
         values, first = _load(line), error.errors(include_url=False)[0]
     if first["type"] != "json_invalid":
         raise ValueError(_problem(values, first))
     # A user has typed bytes that are not UTF-8: pydantic refuses them as halves of characters.
     text = json.dumps(values, ensure_ascii=False).encode("utf-16", "surrogatepass")
-    return _adapter().validate_json(text.decode("utf-16", "replace"), strict=True)
+    return _ADAPTER.validate_json(text.decode("utf-16", "replace"), strict=True)
 
 
 class _NamedEvent:
@@ -101,21 +100,19 @@ class _NamedEvent:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {name: handler.generate_schema(kind) for name, kind in _kinds().items()}
+        choices = {name: handler.generate_schema(kind) for name, kind in _KINDS.items()}
         return core_schema.tagged_union_schema(choices, discriminator="event")
 
 
-@cache
-def _adapter() -> TypeAdapter[Event]:
-    """Made when the first line is read: it takes 40 ms, and most commands read none."""
-    return TypeAdapter(Annotated[Event, _NamedEvent])
+def _find_kinds() -> Iterator[type[Event]]:
+    for module in _MODULES:
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Event) and value is not Event:
+                yield value
 
 
-@cache
-def _kinds() -> dict[str, type[Event]]:
-    defined = (value for module in _MODULES for value in vars(module).values())
-    kinds = (each for each in defined if isinstance(each, type) and issubclass(each, Event))
-    return {event_name(kind): kind for kind in kinds if kind is not Event}
+_KINDS = {event_name(kind): kind for kind in _find_kinds()}
+_ADAPTER: TypeAdapter[Event] = TypeAdapter(Annotated[Event, _NamedEvent])
 
 
 def _load(line: str | bytes) -> Any:
@@ -132,13 +129,12 @@ def _problem(values: Any, error: ErrorDetails) -> str:
     if not isinstance(values, dict):
         return f"{_short(str(values))}: allowed is a JSON object"
     name = values.get("event")
-    known = _kinds()
-    if not isinstance(name, str) or name not in known:
-        return f"event: {name!r}: allowed are {', '.join(known)}"
+    if not isinstance(name, str) or name not in _KINDS:
+        return f"event: {name!r}: allowed are {', '.join(_KINDS)}"
     _, key, *place = error["loc"]
     if error["type"] == "missing" and not place:
-        return f"{key}: missing: {name} needs {', '.join(get_type_hints(known[name]))}"
-    record, *_ = *get_args(get_type_hints(known[name])[str(key)]), None
+        return f"{key}: missing: {name} needs {', '.join(get_type_hints(_KINDS[name]))}"
+    record, *_ = *get_args(get_type_hints(_KINDS[name])[str(key)]), None
     allowed = _WORDS.get(error["type"], error["msg"])
     if record in _RECORDS and place:
         allowed = _record_problem(record, place[1:])

@@ -5,8 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from dataclasses import dataclass
 
 from trunkline.agents.events.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its line of the log, which may say more than the event."""
+
+    event: Event
+    line: bytes
+
+    @classmethod
+    def of(cls, event: Event) -> LoggedEvent:
+        """An event whose line is still to be written."""
+        return cls(event, to_line(event))
 
 
 def to_line(event: Event) -> bytes:

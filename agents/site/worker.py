@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any
 
 from trunkline.agents.awareness.link_monitor import Awareness
+from trunkline.agents.events import connection_events, round_events, task_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.planning.disciplines import DISCIPLINES
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.site.plan_cache import Table
-from trunkline.agents.site.traffic import Traffic
-from trunkline.agents.wire.agent_settings import Log, WorkerSettings, remember
+from trunkline.agents.wire.agent_settings import WorkerSettings, remember
 from trunkline.agents.wire.clock import Clock
 from trunkline.agents.wire.controller_link import Home
 from trunkline.agents.wire.framing import ChunkHeader, Frame
@@ -194,22 +195,22 @@ class Worker:
         limit = self._settings.rounds
         while not self._stopping and (limit is None or self._iteration < limit):
             iteration, start_ns = self._iteration, self._clock.now_ns()
-            self._log("compute_started", iteration=iteration)
+            self._log(round_events.ComputeStarted, iteration=iteration)
             self._awareness.pauses()
             await self._clock.compute(partial(self._workload.compute, iteration))
-            self._log("compute_finished", iteration=iteration)
+            self._log(round_events.ComputeFinished, iteration=iteration)
             outcome = await self._synchronize()
             if outcome is Outcome.STOPPED:
                 break
             self._iteration += 1
             if outcome is not Outcome.ALONE:
                 self._synchronized += 1
-                self._log("round_finished", rounds=self._synchronized)
+                self._log(round_events.RoundFinished, rounds=self._synchronized)
                 continue
-            self._log("round_alone", iteration=iteration)
+            self._log(round_events.RoundAlone, iteration=iteration)
             if self._clock.now_ns() == start_ns:  # nobody to wait for, and no work
                 await asyncio.sleep(self._settings.failover.beat_s)
-        self._log("worker_finished", rounds=self._synchronized)
+        self._log(round_events.WorkerFinished, rounds=self._synchronized)
         self._left = True
         self._home.tell(Left(self._synchronized))
 
@@ -220,7 +221,7 @@ class Worker:
                 return Outcome.ALONE
             self._outcome = self._loop.create_future()
             self._offer += 1
-            self._log("ready", iteration=self._iteration)
+            self._log(round_events.Ready, iteration=self._iteration)
             self._home.tell(SiteReady(self._iteration, self._offer, self._table.version))
             if self._default:
                 self._executor.offer(self._offer, self._workload.contribution(), self._default)
@@ -250,7 +251,7 @@ class Worker:
             self._patience.cancel()
             self._patience = None
         if self._begun.done():
-            self._log("controller_found", controller=name)
+            self._log(connection_events.ControllerFound, controller=name)
         else:
             self._begun.set_result(None)
         lost, self._lost_peers = tuple(self._lost_peers), {}
@@ -287,7 +288,7 @@ class Worker:
         """No controller: finish the task that runs if nothing happens to it, begin no other."""
         if self._ended.done():
             return
-        self._log("controller_lost", reason=str(error))
+        self._log(connection_events.ControllerLost, reason=str(error))
         self._executor.refuse_offers()
         for task, senders in self._executor.strangers().items():
             self._refuse(task, senders)
@@ -336,7 +337,7 @@ class Worker:
     def _start(self, message: StartTask) -> None:
         parts = self._table.take(message.version, message.parts, message.unchanged)
         message = replace(message, parts=parts)
-        self._log("task_joined", task=message.task, unchanged=message.unchanged)
+        self._log(task_events.TaskJoined, task=message.task, unchanged=message.unchanged)
         remember(self._last_tasks, message.task)
         contribution = None
         if message.contributes or message.receives:
@@ -346,7 +347,7 @@ class Worker:
             self._deadlines_s[message.task] = self._loop.time() + message.left_s
             contribution = self._workload.contribution()
             self._log(
-                "contributed",
+                task_events.Contributed,
                 task=message.task,
                 iteration=self._iteration,
                 digest=digest(contribution),
@@ -361,22 +362,12 @@ class Worker:
         self._task = None
         self._installed[message.task] = message
         self._workload.install(result)
-        self._log(
-            "task_finished",
-            task=message.task,
-            digest=digest(result),
-            fingerprint=fingerprint(result, self._settings.chunk_bytes),
-        )
+        prints = fingerprint(result, self._settings.chunk_bytes)
+        self._log(task_events.TaskFinished, message.task, digest(result), prints)
         self._home.tell(TaskFinished(message.task, self._executor.blocks(message.task)))
-        if message.evaluate and (found := self._workload.evaluate()):
-            self._log(
-                "evaluated",
-                task=message.task,
-                accuracy_percent=found.accuracy_percent,
-                loss=found.loss,
-                samples=found.samples,
-            )
-            self._home.tell(Evaluated(message.task, found.accuracy_percent))
+        if message.evaluate and (accuracy := self._workload.evaluate()):
+            self._log(task_events.Evaluated, task=message.task, **asdict(accuracy))
+            self._home.tell(Evaluated(message.task, accuracy.accuracy_percent))
         self._settle(Outcome.FINISHED)
 
     def _halt(self, task: int) -> None:
@@ -392,21 +383,21 @@ class Worker:
         if self._task is not None and self._task.task == task:
             self._task = None
             kept = digest(self._workload.contribution())
-            self._log("task_dropped", task=task, reason=reason, digest=kept)
+            self._log(task_events.TaskDropped, task=task, reason=reason, digest=kept)
             self._settle(Outcome.DROPPED)
 
     def _close_books(self, task: int) -> None:
         """Forget a task, and say what it moved."""
         sent, received, discarded = self._executor.over(task)
         for (peer, phase), traffic in sent.items():
-            self._log("sent", task=task, dst=peer, phase=phase, **_fields(traffic))
+            self._log(task_events.Sent, task=task, dst=peer, phase=phase, **asdict(traffic))
         for (peer, phase), traffic in received.items():
-            self._log("received", task=task, src=peer, phase=phase, **_fields(traffic))
+            self._log(task_events.Received, task=task, src=peer, phase=phase, **asdict(traffic))
         for path, (size, chunks) in self._executor.dispatch.routed(task).items():
-            self._log("routed", task=task, path=path, bytes=size, chunks=chunks)
+            self._log(task_events.Routed, task=task, path=path, bytes=size, chunks=chunks)
         for (source, _), traffic in discarded.items():
             size, chunks = traffic.bytes, traffic.chunks
-            self._log("discarded", task=task, src=source, bytes=size, chunks=chunks)
+            self._log(task_events.Discarded, task=task, src=source, bytes=size, chunks=chunks)
 
     def _give_up(self, task: int, reason: str) -> None:
         """Without a controller: take no further part in the task, and tell whom it may concern."""
@@ -459,7 +450,7 @@ class Worker:
     def _peer_lost(self, peer: str, error: Exception) -> None:
         if self._ended.done():
             return
-        self._log("link_lost", peer=peer, reason=str(error))
+        self._log(connection_events.LinkLost, peer=peer, reason=str(error))
         self._lost_peers[peer] = None
         if self._home.connected:
             self._home.tell(LinkLost(peer))
@@ -469,14 +460,5 @@ class Worker:
                 self._give_up(task, f"lost {peer}, and the controller is lost")
 
     def _peer_found(self, peer: str) -> None:
-        self._log("link_found", peer=peer)
+        self._log(connection_events.LinkFound, peer=peer)
         self._home.tell(LinkFound(peer))
-
-
-def _fields(traffic: Traffic) -> dict[str, int]:
-    return {
-        "bytes": traffic.bytes,
-        "chunks": traffic.chunks,
-        "start_ns": traffic.start_ns,
-        "end_ns": traffic.end_ns,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import Cut, cut_model
@@ -20,12 +19,6 @@ def remember(last_tasks: dict[int, int], task: int) -> None:
     """Keep the latest task of each controller, by its rank, for whoever goes on counting."""
     rank = task // TASKS_PER_CONTROLLER
     last_tasks[rank] = max(task, last_tasks.get(rank, task))
-
-
-class Log(Protocol):
-    """Where an agent's events go: a type and its fields, stamped by the caller's clock."""
-
-    def __call__(self, event: str, **fields: Any) -> None: ...
 
 
 class AgentError(Exception):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
+from trunkline.agents.events import fault_events
+from trunkline.agents.events.event import Log
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault, needs_blackholes
 from trunkline.harness.faults.timeline import (
@@ -30,12 +32,6 @@ class Agents(Protocol):
     """The part of the run's supervisor that faults need."""
 
     def change(self, name: str, do: AgentChange, fault: int) -> bool: ...
-
-
-class Log(Protocol):
-    """Where the events go, stamped now."""
-
-    def __call__(self, event: str, **fields: Any) -> None: ...
 
 
 def require_blackholes(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
@@ -84,7 +80,7 @@ class FaultInjector:
 
     def log_command(self, line: str) -> None:
         """Log that a command was typed, which may do anything to network and sites."""
-        self._log("command_typed", line=line)
+        self._log(fault_events.CommandTyped, line=line)
 
     def finish(self) -> None:
         """Undo every fault that goes on, and drop those that are yet to begin."""
@@ -101,25 +97,25 @@ class FaultInjector:
         else:
             self._alarm.set(self.start_ns + due_ns)
 
-    def _perform(self, steps: Iterable[Step], **marks: bool) -> None:
+    def _perform(self, steps: Iterable[Step], asked: bool = False) -> None:
         for step in steps:
             match step:
                 case Began(number=number, fault=fault, targets=targets):
                     self._log(
-                        "fault_started",
+                        fault_events.FaultStarted,
                         fault=number,
                         verb=fault.VERB,
                         text=write(fault),
-                        targets=list(targets),
-                        **marks,
+                        targets=tuple(targets),
+                        asked=asked,
                     )
                 case Ended(number=number):
-                    self._log("fault_ended", fault=number)
+                    self._log(fault_events.FaultEnded, fault=number)
                 case LinkStep():
                     self._change_link(step)
                 case AgentStep(who=who, do=do, number=number):
                     if self._agents.change(who, do, number):
-                        self._log("agent_changed", who=who, do=do, fault=number)
+                        self._log(fault_events.AgentChanged, who=who, do=do, fault=number)
 
     def _change_link(self, step: LinkStep) -> None:
         src, dst = step.after.src, step.after.dst
@@ -132,7 +128,8 @@ class FaultInjector:
             self._network.mend(src, dst, how)
         for how in sorted(step.cuts_after - step.cuts_before):
             self._network.cut(src, dst, how)
-        self._log("link_changed", src=src, dst=dst, **values, cuts=sorted(step.cuts_after))
+        cuts = tuple(sorted(step.cuts_after))
+        self._log(fault_events.LinkChanged, src=src, dst=dst, **values, cuts=cuts)
 
 
 def _values(link: Link) -> dict[str, float]:

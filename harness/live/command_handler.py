@@ -9,17 +9,14 @@ and commands at sites let it run.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Protocol
 
-from trunkline.agents.events import event_reading
 from trunkline.harness.config import units
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_syntax import parse, write
@@ -85,7 +82,6 @@ class CommandHandler:
     send: Callable[[Message], None]
     hold: bool
     state: RunState = field(init=False)
-    situation: Any = field(init=False)
     used: bool = False
     _requests: RequestQueue = field(init=False)
     _alarm: Alarm = field(default_factory=Alarm)
@@ -102,9 +98,6 @@ class CommandHandler:
 
     def __post_init__(self) -> None:
         self.state = RunState(self.scenario.topology)
-        self.situation = SimpleNamespace(
-            update=lambda event: self.state.update(event_reading.parse(json.dumps(event)))
-        )
         self._requests = RequestQueue(self.run_dir / FOLDER)
 
     def open_shells(self) -> None:

@@ -9,32 +9,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from trunkline.agents.events import fault_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.fault_events import (
-    AgentChanged,
-    FaultEnded,
-    FaultStarted,
-    LinkChanged,
-)
-from trunkline.agents.events.round_events import (
-    ComputeFinished,
-    ComputeStarted,
-    Ready,
-    RoundFinished,
-    SyncFinished,
-    SyncStarted,
-    WorkerFinished,
-)
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
-from trunkline.agents.events.task_events import (
-    Evaluated,
-    Sent,
-    TaskAbandoned,
-    TaskCompleted,
-    TaskDropped,
-    TaskFinished,
-    TaskStarted,
-)
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, Dimension, render
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
@@ -54,7 +30,12 @@ _VALUES: tuple[tuple[str, Dimension], ...] = (
     ("loss_percent", SHARE_PERCENT),
 )
 
-MILESTONES = (RoundFinished, TaskCompleted, SyncFinished, Evaluated)
+MILESTONES = (
+    round_events.RoundFinished,
+    task_events.TaskCompleted,
+    round_events.SyncFinished,
+    task_events.Evaluated,
+)
 """The steps of progress."""
 
 Line = tuple[str, str]
@@ -103,10 +84,10 @@ class RunState:
     accuracy_percent: float | None = None
     tasks: dict[int, RunningTask] = field(default_factory=dict)
     activities: dict[str, tuple[str, int]] = field(default_factory=dict)
-    faults: dict[int, FaultStarted] = field(default_factory=dict)
+    faults: dict[int, fault_events.FaultStarted] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     rates_mbps: dict[Directed, float] = field(init=False)
-    _sent: deque[Sent] = field(default_factory=deque)
+    _sent: deque[task_events.Sent] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.rates_mbps = self.topology.rates_mbps()
@@ -116,36 +97,36 @@ class RunState:
         is_first = not self.now_ns
         self.now_ns = max(self.now_ns, event.t_ns)
         match event:
-            case ComputeStarted():
+            case round_events.ComputeStarted():
                 self._set_activity(event, "computing")
                 return is_first
-            case ComputeFinished():
+            case round_events.ComputeFinished():
                 self._set_activity(event, "between two steps")
-            case RoundFinished():
+            case round_events.RoundFinished():
                 self._set_activity(event, "between two steps")
                 self.rounds += 1
-            case Ready():
+            case round_events.Ready():
                 self._set_activity(event, "waiting for a group")
                 self._leave_tasks(event.site)
-            case WorkerFinished():
+            case round_events.WorkerFinished():
                 self._set_activity(event, "finished")
-            case SyncStarted():
+            case round_events.SyncStarted():
                 self._set_activity(event, f"in task {event.task}")
-            case SyncFinished():
+            case round_events.SyncFinished():
                 self._set_activity(event, "between two tasks")
                 self.completed = max(self.completed, event.task + 1)
-            case AgentExited():
+            case run_events.AgentExited():
                 self.activities[event.who] = ("ended", event.t_ns)
-            case AgentChanged():
+            case fault_events.AgentChanged():
                 self._change_agent(event.who, event.do)
-            case FaultStarted():
+            case fault_events.FaultStarted():
                 self.faults[event.fault] = event
-            case FaultEnded():
+            case fault_events.FaultEnded():
                 self.faults.pop(event.fault, None)
-            case LinkChanged():
+            case fault_events.LinkChanged():
                 rate_mbps = 0.0 if event.cuts else event.rate_mbps
                 self.rates_mbps[event.src, event.dst] = rate_mbps
-            case ProgramsStarted() if self.start_ns is None:
+            case run_events.ProgramsStarted() if self.start_ns is None:
                 self.start_ns = event.t_ns
             case _:
                 self._update_task(event)
@@ -153,22 +134,22 @@ class RunState:
 
     def _update_task(self, event: Event) -> None:
         match event:
-            case TaskStarted():
+            case task_events.TaskStarted():
                 self.start_ns = event.t_ns if self.start_ns is None else self.start_ns
                 self.tasks[event.task] = RunningTask(event.group, event.t_ns, set(event.group))
                 for site in event.group:
                     self.activities[site] = (f"in task {event.task}", event.t_ns)
-            case TaskFinished() | TaskDropped() if event.task in self.tasks:
+            case task_events.TaskFinished() | task_events.TaskDropped() if event.task in self.tasks:
                 self.tasks[event.task].unfinished.discard(event.site)
-            case TaskCompleted():
+            case task_events.TaskCompleted():
                 self.tasks.pop(event.task, None)
                 self.completed += 1
-            case TaskAbandoned():
+            case task_events.TaskAbandoned():
                 self.tasks.pop(event.task, None)
                 self.abandoned += 1
-            case Evaluated():
+            case task_events.Evaluated():
                 self.accuracy_percent = event.accuracy_percent
-            case Sent():
+            case task_events.Sent():
                 self.bytes_moved += event.bytes
                 self._sent.append(event)
                 while self._sent and self._sent[0].end_ns < self.now_ns - WINDOW_S * 1e9:

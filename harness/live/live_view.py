@@ -16,7 +16,7 @@ from rich.text import Text
 from trunkline.harness.config.units import TIME_S, short
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState
-from trunkline.harness.live.progress import about
+from trunkline.harness.live.progress import render_roughly
 from trunkline.harness.report.fault_layout import shorten
 from trunkline.harness.scenario.loading import Scenario
 
@@ -68,14 +68,14 @@ class View:
         """The run's time, the real time, and when the run should end: in ever fewer words."""
         real_s = self.clock() - self.began_s
         run_s = self.state.now_ns / 1e9
-        now, ours = f"{run_s:.1f} s {self.scenario.clock}", f", {about(real_s)} real"
+        now, ours = f"{run_s:.1f} s {self.scenario.clock}", f", {render_roughly(real_s)} real"
         if self.held:
             return [now + ours, now]
         speed = left = ""
         if run_s > 0 and real_s > 0 and self.scenario.clock == "virtual":
             speed = f" (x {run_s / real_s:.2g})"
         if 0.01 < self.share < 1 and not self.latest.message:
-            left = f", about {about(real_s * (1 / self.share - 1))} left"
+            left = f", about {render_roughly(real_s * (1 / self.share - 1))} left"
         least = left.removeprefix(", ") or now
         return [now + ours + speed + left, now + ours + left, now + left, least]
 

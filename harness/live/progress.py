@@ -96,7 +96,7 @@ def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
     return table
 
 
-def about(time_s: float) -> str:
+def render_roughly(time_s: float) -> str:
     """A time to come, no more exactly than it can be known."""
     return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
 

@@ -7,7 +7,6 @@ The secret by which they know each other is drawn here, and nowhere but in their
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import select
@@ -16,6 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER
+from trunkline.agents.events.event_reading import parse
+from trunkline.agents.events.event_writing import LoggedEvent
+from trunkline.agents.events.run_events import AgentExited, AgentFailed
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.agents.wire.identity import Identity
 from trunkline.harness.faults.timeline import AgentChange
@@ -23,18 +26,18 @@ from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import Lines
-from trunkline.harness.record.events import BACKUP, CONTROLLER, RUNNER
 from trunkline.harness.scenario.loading import Scenario
 from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,
     FINISHED,
+    LISTENING,
     STOP,
     Agent,
     Pipes,
     Survivors,
     run_agent,
 )
-from trunkline.harness.session.supervisor import Child, Event, Sink
+from trunkline.harness.session.supervisor import Child, Sink
 
 
 class AgentChildren:
@@ -86,16 +89,16 @@ class AgentChildren:
         self._newest = child
         lines = Lines()
 
-        def take_events(data: bytes) -> Iterator[Event]:
-            for event in map(json.loads, lines.split(data)):
-                if event["event"] == "listening":
+        def take_events(data: bytes) -> Iterator[LoggedEvent]:
+            for line in lines.split(data):
+                if line == LISTENING:
                     child.ready = True
                 else:
-                    yield event
+                    yield LoggedEvent(parse(line), line + b"\n")
 
         return (take_events,)
 
-    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[Event]:
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         for child in ready:
             child.tell(epoch_ns.to_bytes(EPOCH_BYTES))
         if self._asked_to_stop:
@@ -112,18 +115,11 @@ class AgentChildren:
     def reason_to_end(self, forked: Sequence[Child]) -> None:
         """None: agents end by themselves, when their controller stops the run."""
 
-    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[Event]:
+    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         status, t_ns = child.process.wait(), now_ns()
         child.code = 0 if status == FINISHED else status
         if status == 0:
             reason = "its process ended before its time, with exit code 0"
-            yield {"t_ns": t_ns, "site": child.name, "event": "agent_failed", "reason": reason}
-        yield {
-            "t_ns": t_ns,
-            "site": RUNNER,
-            "event": "agent_exited",
-            "who": child.name,
-            "code": max(child.code, 0),
-            "signal": max(-child.code, 0),
-            "fault": child.fault,
-        }
+            yield LoggedEvent.of(AgentFailed(t_ns, child.name, reason))
+        code, number = max(child.code, 0), max(-child.code, 0)
+        yield LoggedEvent.of(AgentExited(t_ns, RUNNER, child.name, code, number, child.fault))

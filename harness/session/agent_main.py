@@ -22,12 +22,18 @@ from typing import Any
 
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events.awareness_events import RatesEstimated, list_rates
+from trunkline.agents.events.connection_events import CallerRefused
+from trunkline.agents.events.event import BACKUP, CONTROLLER, Event, Kind, Log, P
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.round_events import ComputeStarted
+from trunkline.agents.events.run_events import AgentFailed, Late, TimersLate
+from trunkline.agents.events.task_events import TaskJoined, TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
     AgentError,
-    Log,
     WorkerSettings,
 )
 from trunkline.agents.wire.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
@@ -45,8 +51,7 @@ from trunkline.agents.wire.dial import (
 from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
-from trunkline.harness.processes.lines import encode, write_all
-from trunkline.harness.record.events import BACKUP, CONTROLLER
+from trunkline.harness.processes.lines import write_all
 from trunkline.harness.scenario import awareness_section, planning
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.loading import Scenario
@@ -54,6 +59,9 @@ from trunkline.harness.scenario.user_code import UserCodeError
 
 FINISHED = 41
 """An agent's exit code after its regular end: 0 may come of anything that runs in its process."""
+
+LISTENING = b"listening"
+"""The line by which an agent says, among its events, that it listens."""
 
 EPOCH_BYTES, STOP = 8, b"s"
 """What comes through an agent's pipe: the epoch in nanoseconds; then, to controllers, STOP."""
@@ -81,13 +89,14 @@ class Survivors:
         """The latest task of each controller that the agent has heard of."""
         return tuple(number - 1 for number in self._next[1:] if number)
 
-    def note(self, event: str, fields: Mapping[str, Any]) -> None:
+    def note(self, event: Event) -> None:
         """Note what an event begins, if it is of those that begin something."""
-        if event == "compute_started":
-            self._next[0] = fields["iteration"] + 1
-        elif event in ("task_started", "task_joined"):
-            place = 1 + fields["task"] // TASKS_PER_CONTROLLER
-            self._next[place] = max(fields["task"] + 1, self._next[place])
+        match event:
+            case ComputeStarted():
+                self._next[0] = event.iteration + 1
+            case TaskStarted() | TaskJoined():
+                place = 1 + event.task // TASKS_PER_CONTROLLER
+                self._next[place] = max(event.task + 1, self._next[place])
 
 
 @dataclass(slots=True)
@@ -100,16 +109,16 @@ class Pipes:
     epoch_fd: int
     epoch_ns: int = 0
 
-    def log(self, event: str, **fields: Any) -> None:
-        """One event, stamped now."""
+    def log(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> None:
+        """Log an event, stamped now."""
         t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
-        self.survivors.note(event, fields)
-        line = encode({"t_ns": t_ns, "site": self.name, "event": event, **fields})
-        write_all(self.events_fd, line)
+        event = kind(t_ns, self.name, *values, **fields)
+        self.survivors.note(event)
+        write_all(self.events_fd, to_line(event))
 
     def start_clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""
-        self.log("listening")
+        write_all(self.events_fd, LISTENING + b"\n")
         epoch = os.read(self.epoch_fd, EPOCH_BYTES)
         if not epoch:
             raise AgentError("the runner is gone")
@@ -118,7 +127,7 @@ class Pipes:
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
             return VirtualClock(self.epoch_ns, loop)
-        return RealClock(self.epoch_ns, lambda late_s: self.log("late", seconds=late_s))
+        return RealClock(self.epoch_ns, lambda late_s: self.log(Late, seconds=late_s))
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Call a function when the run is asked to stop."""
@@ -146,13 +155,13 @@ def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
         with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(_run_timed(agent, pipes))
     except (AgentError, NetworkError, PlanError, UserCodeError) as error:
-        pipes.log("agent_failed", reason=str(error))
+        pipes.log(AgentFailed, reason=str(error))
         return 1
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, BaseExceptionGroup):
             text = "; ".join(str(each) for each in error.exceptions)
-        pipes.log("agent_failed", reason=text)
+        pipes.log(AgentFailed, reason=text)
         traceback.print_exc()
         return FAILED
     return FINISHED
@@ -169,7 +178,7 @@ async def _run_timed(agent: Agent, pipes: Pipes) -> None:
         await run_with_callbacks(agent.run(pipes))
     finally:
         watching.cancel()
-        pipes.log("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
+        pipes.log(TimersLate, seconds=timers.late_s, of_s=timers.watched_s)
 
 
 async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
@@ -296,8 +305,7 @@ class Agent:
             ),
         )
         if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
-            links = [[*link, rate] for link, rate in settings.rates_mbps.items()]
-            log("rates_estimated", links=links)
+            log(RatesEstimated, links=list_rates(settings.rates_mbps))
         policy = planning.create_policy(scenario)
         build, default = planning.create_builder(scenario, settings)
         return Controller(settings, policy, build, clock.now_ns, log, default)
@@ -321,7 +329,7 @@ class Agent:
         """The gate is made before the agent listens, so that every call is later."""
 
         def refused(reason: str, count: int) -> None:
-            pipes.log("caller_refused", reason=reason, count=count)
+            pipes.log(CallerRefused, reason=reason, count=count)
 
         hello_s = make_failover(self.scenario).timeout_s
         return Gate(self.identity, pipes.name, time.monotonic_ns(), hello_s, refused)

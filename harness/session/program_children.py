@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trunkline.agents.control.termination import ASKED
+from trunkline.agents.events.event import RUNNER
+from trunkline.agents.events.event_writing import LoggedEvent
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
-from trunkline.harness.record.events import RUNNER
 from trunkline.harness.scenario.loading import Scenario
 from trunkline.harness.session import program_init
 from trunkline.harness.session.program_output import (
@@ -28,7 +30,7 @@ from trunkline.harness.session.program_output import (
     Reports,
     failure,
 )
-from trunkline.harness.session.supervisor import READ_BYTES, Child, Event, Sink
+from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
 from trunkline.workloads import kinds
 from trunkline.workloads.program import Program, is_python, search_path
 
@@ -115,10 +117,10 @@ class ProgramChildren:
         output, errors = (Output(file, OUTPUT_LIMIT_BYTES) for file in child.files)
         reports, control = Reports(child.name), Lines()
 
-        def take_reports(data: bytes) -> Iterable[Event]:
+        def take_reports(data: bytes) -> Iterable[LoggedEvent]:
             return reports.events(data, self._epoch_ns, time.monotonic_ns())
 
-        def take_control(data: bytes) -> Iterator[Event]:
+        def take_control(data: bytes) -> Iterator[LoggedEvent]:
             for message in map(json.loads, control.split(data)):
                 if "ready" in message:
                     child.ready = True
@@ -130,13 +132,13 @@ class ProgramChildren:
 
         return (output.copy, errors.copy, take_reports, take_control)
 
-    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[Event]:
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         self._epoch_ns = epoch_ns
         if self._scenario.stop.time_s:
             self.stop_s = epoch_ns / 1e9 + self._scenario.stop.time_s
         for child in ready:
             child.tell(b"!")
-        return [{"t_ns": 0, "site": RUNNER, "event": "programs_started"}]
+        return [LoggedEvent.of(ProgramsStarted(0, RUNNER))]
 
     def stop(self, begun: Iterable[Child]) -> None:
         self._asked_to_stop = True
@@ -157,21 +159,15 @@ class ProgramChildren:
             return f"{stop.time_s:g} s are over"
         return None
 
-    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[Event]:
+    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         # With the init process, everything has ended that could write to the pipes.
         for fd, sink in zip(child.read_fds, child.sinks, strict=True):
             while data := os.read(fd, READ_BYTES):
                 yield from sink(data)
         child.code = self._codes.get(child.name, child.process.wait())
-        yield {
-            "t_ns": now_ns(),
-            "site": RUNNER,
-            "event": "agent_exited",
-            "who": child.name,
-            "asked": child.asked,
-            "code": max(child.code, 0),
-            "signal": max(-child.code, 0),
-        }
+        code, number = max(child.code, 0), max(-child.code, 0)
+        exited = AgentExited(now_ns(), RUNNER, child.name, code, number, asked=child.asked)
+        yield LoggedEvent.of(exited)
 
     @property
     def _hosts(self) -> Path:

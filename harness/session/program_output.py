@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from trunkline.agents.events import event_reading
+from trunkline.agents.events.event_writing import LoggedEvent
+from trunkline.agents.events.run_events import AgentFailed
 from trunkline.harness.processes.lines import Lines, decode, write_all
-from trunkline.harness.record import event_reading
-from trunkline.harness.session.supervisor import Event
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 REPORTS_LIMIT = 1_000_000
@@ -25,7 +26,7 @@ REPORTED = (
 """The events that a program may report."""
 
 
-def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> Event:
+def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> LoggedEvent:
     """A program's report as an event of its site; times are of the monotonic clock.
 
     A report may say when it happened, in `monotonic_ns`; otherwise it is now.
@@ -40,14 +41,13 @@ def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> Event:
     if type(at_ns) is not int or not epoch_ns <= at_ns <= now_ns:
         allowed = "a time of the monotonic clock since the run's start, in ns"
         raise ValueError(f"monotonic_ns: {at_ns!r}: allowed is {allowed}")
-    event = {**said, "t_ns": at_ns - epoch_ns, "site": site}
-    event_reading.parse(json.dumps(event))
-    return event
+    text = json.dumps({**said, "t_ns": at_ns - epoch_ns, "site": site}) + "\n"
+    return LoggedEvent(event_reading.parse(text), text.encode())
 
 
-def failure(site: str, t_ns: int, reason: str) -> Event:
+def failure(site: str, t_ns: int, reason: str) -> LoggedEvent:
     """The event that says why a site's program failed."""
-    return {"t_ns": t_ns, "site": site, "event": "agent_failed", "reason": reason}
+    return LoggedEvent.of(AgentFailed(t_ns, site, reason))
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Reports:
     left: int = REPORTS_LIMIT
     lines: Lines = field(default_factory=Lines)
 
-    def events(self, data: bytes, epoch_ns: int, now_ns: int) -> Iterator[Event]:
+    def events(self, data: bytes, epoch_ns: int, now_ns: int) -> Iterator[LoggedEvent]:
         """The events of the reports that end in this data; at last one that says what is wrong."""
         for line in self.lines.split(data):
             if self.left:
@@ -80,7 +80,7 @@ class Output:
     file: int
     left_bytes: int
 
-    def copy(self, data: bytes) -> Iterable[Event]:
+    def copy(self, data: bytes) -> Iterable[LoggedEvent]:
         """Write it, or as much as there is room for; no event comes of it. Raises OSError."""
         if self.left_bytes <= 0:
             return ()

@@ -15,10 +15,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from trunkline.agents.events import run_events
+from trunkline.agents.events.event import RUNNER, Event, Kind, P
+from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_types import Heal
 from trunkline.harness.faults.timeline import Entry, Timeline
@@ -26,14 +28,13 @@ from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.harness.processes.lines import encode, print_message, write_all
-from trunkline.harness.record.progress_counters import STARTS, Tally
+from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.report.manual_actions import INTERRUPTED
 from trunkline.harness.scenario.loading import Scenario, load
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.program_children import ProgramChildren
-from trunkline.harness.session.supervisor import Event, Supervisor
+from trunkline.harness.session.supervisor import Supervisor
 from trunkline.workloads.datasets import DatasetError
 from trunkline.workloads.option_rules import OptionError
 
@@ -65,12 +66,12 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
     options = scenario.workload.options
     with EventLog(run_dir / "events.jsonl") as log:
         log.add(
-            "run_started",
+            run_events.RunStarted,
             scenario=scenario.name,
             seed=scenario.seed,
             backend=scenario.backend,
             clock=scenario.clock,
-            sites=list(scenario.topology.site_names),
+            sites=scenario.topology.site_names,
             model_bytes=kind.model_bytes(**options),
             chunk_bytes=scenario.scheme.chunk_bytes,
             policy=scenario.scheme.policy.kind,
@@ -84,7 +85,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             network.start()
             faults = (entry.fault for entry in scenario.timeline)
             require_blackholes(network, scenario.topology, faults)
-            log.add("network_ready")
+            log.add(run_events.NetworkReady)
             print_message({"message": "starting the agents"})
             return _run_agents(scenario, network, run_dir, log, hold)
         finally:
@@ -94,7 +95,6 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
 def _run_agents(
     scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
 ) -> tuple[str, bool]:
-    tally = Tally()
     reason, failures = "", []
     timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
     try:
@@ -112,32 +112,37 @@ def _run_agents(
             contextlib.ExitStack() as before,
         ):
             after.callback(handler.end_commands)
-            log.on_event = handler.situation.update
+            state = handler.state
+
+            def follow(event: Event) -> None:
+                if state.update(event):
+                    print_message({"progress": asdict(state.progress())})
+
+            log.on_event = follow
             handler.open_shells()
             supervisor.start()
             supervisor.watch(injector.fd, injector.perform_due)
             before.callback(supervisor.unwatch, injector.fd)
-            for event in supervisor.events():
-                log.write(event)
+            for logged in supervisor.events():
+                log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
-                if event["event"] in STARTS and not injector.start_ns:
-                    injector.start(supervisor.epoch_ns + event["t_ns"])
+                if state.start_ns is not None and not injector.start_ns:
+                    injector.start(supervisor.epoch_ns + state.start_ns)
                     handler.accept_requests()
-                elif event["event"] == "stopping":
-                    reason = event["reason"]
-                    handler.announce_end(reason)
-                    injector.finish()
-                    if scenario.timeline or handler.used:
-                        recovery_s = scenario.limits.recovery_s
-                        supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
-                elif event["event"] == "agent_failed":
-                    failures.append(f"{event['site']}: {event['reason']}")
-                elif event["event"] == "agent_exited" and _is_unexpected(event):
-                    failures.append(_exit_text(event))
-                    if not scenario.runs_programs:  # programs end themselves after a failure
-                        break
-                if tally.update(event):
-                    print_message({"progress": tally.fields()})
+                match event := logged.event:
+                    case run_events.Stopping():
+                        reason = event.reason
+                        handler.announce_end(reason)
+                        injector.finish()
+                        if scenario.timeline or handler.used:
+                            recovery_s = scenario.limits.recovery_s
+                            supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
+                    case run_events.AgentFailed():
+                        failures.append(f"{event.site}: {event.reason}")
+                    case run_events.AgentExited() if _is_unexpected(event):
+                        failures.append(_exit_text(event))
+                        if not scenario.runs_programs:  # programs end themselves after a failure
+                            break
     except TimeoutError as error:
         failures.append(str(error))
     except KeyboardInterrupt:
@@ -149,8 +154,8 @@ def _run_agents(
     finally:
         reason = "; ".join(failures) or reason
         links = _carried(network)
-        short = network.short_of_memory()
-        log.add("run_finished", reason=reason, links=links, short_of_memory=short)
+        short = tuple(network.short_of_memory())
+        log.add(run_events.RunFinished, reason=reason, links=links, short_of_memory=short)
     return reason, bool(failures)
 
 
@@ -175,32 +180,25 @@ class EventLog:
         ordered.write_bytes(b"".join(line for _, line in self._events))
         ordered.replace(self.path)
 
-    def add(self, event: str, **fields: Any) -> None:
-        """An event of the runner itself, stamped now; 0 before the agents' clock starts."""
+    def add(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> None:
+        """Add an event of the runner itself, stamped now; 0 before the agents' clock starts."""
         t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
-        self.write({"t_ns": t_ns, "site": "runner", "event": event, **fields})
+        self.write(LoggedEvent.of(kind(t_ns, RUNNER, *values, **fields)))
 
-    def write(self, event: Event) -> None:
+    def write(self, logged: LoggedEvent) -> None:
         """Append one event."""
         if self.on_event is not None:
-            self.on_event(event)
-        line = encode(event)
-        self._events.append((event["t_ns"], line))
-        write_all(self._fd, line)
+            self.on_event(logged.event)
+        self._events.append((logged.event.t_ns, logged.line))
+        write_all(self._fd, logged.line)
 
 
-def _carried(network: MininetNetwork) -> list[dict[str, Any]]:
+def _carried(network: MininetNetwork) -> tuple[run_events.LinkTotals, ...]:
     """What each directed link carried and dropped, for the log."""
-    return [
-        {
-            "src": src,
-            "dst": dst,
-            "bytes": counters.bytes,
-            "packets": counters.packets,
-            "drops": counters.drops,
-        }
-        for (src, dst), counters in network.counters().items()
-    ]
+    return tuple(
+        run_events.LinkTotals(*ends, counters.bytes, counters.packets, counters.drops)
+        for ends, counters in network.counters().items()
+    )
 
 
 def _run_id(run_dir: Path) -> str:
@@ -216,16 +214,16 @@ def _until_the_end(scenario: Scenario) -> list[Entry]:
     return entries
 
 
-def _is_unexpected(event: Event) -> bool:
-    meant = event.get("fault") is not None or event.get("asked")
-    return bool(event["code"] or event["signal"]) and not meant
+def _is_unexpected(event: run_events.AgentExited) -> bool:
+    meant = event.fault is not None or event.asked
+    return bool(event.code or event.signal) and not meant
 
 
-def _exit_text(event: Event) -> str:
-    what = "program" if "asked" in event else "agent"
-    if event["signal"]:
-        return f"the {what} of {event['who']} was killed by signal {event['signal']}"
-    return f"the {what} of {event['who']} exited with code {event['code']}"
+def _exit_text(event: run_events.AgentExited) -> str:
+    what = "agent" if event.asked is None else "program"
+    if event.signal:
+        return f"the {what} of {event.who} was killed by signal {event.signal}"
+    return f"the {what} of {event.who} exited with code {event.code}"
 
 
 def _terminated(*_: object) -> None:

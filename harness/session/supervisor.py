@@ -18,13 +18,15 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from trunkline.agents.events.event import RUNNER, Kind, P
+from trunkline.agents.events.event_writing import LoggedEvent
+from trunkline.agents.events.run_events import Stopping, TimersLate
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
-from trunkline.harness.record.events import RUNNER
 from trunkline.harness.scenario.loading import Scenario
 
 GRACE_S = 5.0
@@ -32,9 +34,7 @@ GRACE_S = 5.0
 
 READ_BYTES = 1 << 20
 
-Event = dict[str, Any]
-
-Sink = Callable[[bytes], Iterable[Event]]
+Sink = Callable[[bytes], Iterable[LoggedEvent]]
 """Makes events of the bytes that come out of a pipe."""
 
 
@@ -100,7 +100,7 @@ class Children(Protocol):
     def sinks(self, child: Child) -> Sequence[Sink]:
         """What becomes of what comes out of the child's pipes. Raises OSError."""
 
-    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[Event]:
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         """Tell children that the clock has started; the log may say so."""
 
     def stop(self, begun: Iterable[Child]) -> None:
@@ -109,7 +109,7 @@ class Children(Protocol):
     def reason_to_end(self, forked: Sequence[Child]) -> str | None:
         """Why all children are to be ended now, None if they are to run on."""
 
-    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[Event]:
+    def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[LoggedEvent]:
         """Set the `code` of a child that was reaped; what the log says of its end."""
 
 
@@ -140,7 +140,7 @@ class Supervisor:
         for name in self._children.names():
             self._fork(name)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[LoggedEvent]:
         """What the children log, as it comes, and how each ends, until all have exited.
 
         When all are ready, the clock starts: `epoch_ns` is set and they begin. When their kind has
@@ -157,10 +157,10 @@ class Supervisor:
             if not ready and reason is None:
                 raise TimeoutError(self._deadline_text)
         if reason is not None:
-            yield self._event("stopping", reason=reason)
+            yield self._event(Stopping, reason)
             yield from self._end_children()
         if (timers := self._children.timers) is not None:
-            yield self._event("timers_late", seconds=timers.late_s, of_s=timers.watched_s)
+            yield self._event(TimersLate, timers.late_s, timers.watched_s)
 
     def watch(self, fd: int, readable: Callable[[], None]) -> None:
         """Has `events` call a function whenever there is something to read from a descriptor."""
@@ -217,7 +217,7 @@ class Supervisor:
 
     # -- the loop ------------------------------------------------------------------------------
 
-    def _wait_until(self, deadline_s: float) -> list[Callable[[], Iterable[Event] | None]]:
+    def _wait_until(self, deadline_s: float) -> list[Callable[[], Iterable[LoggedEvent] | None]]:
         """The functions to call for what can be read; none when the deadline has passed."""
         timers = self._children.timers
         period_s = timers.PERIOD_S if timers is not None else math.inf
@@ -232,7 +232,9 @@ class Supervisor:
                 timers.watched_s += now_s - start_s
         return []
 
-    def _serve(self, ready: Iterable[Callable[[], Iterable[Event] | None]]) -> Iterator[Event]:
+    def _serve(
+        self, ready: Iterable[Callable[[], Iterable[LoggedEvent] | None]]
+    ) -> Iterator[LoggedEvent]:
         for function in ready:
             yield from function() or ()
 
@@ -259,7 +261,7 @@ class Supervisor:
             self._add(fd, functools.partial(self._read, child, fd, sink))
         self._add(process.pidfd, functools.partial(self._reap, child))
 
-    def _add(self, fd: int, function: Callable[[], Iterable[Event]]) -> None:
+    def _add(self, fd: int, function: Callable[[], Iterable[LoggedEvent]]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, function)
         self._open.add(fd)
 
@@ -267,7 +269,7 @@ class Supervisor:
         self._selector.unregister(fd)
         self._open.remove(fd)
 
-    def _read(self, child: Child, fd: int, sink: Sink) -> Iterator[Event]:
+    def _read(self, child: Child, fd: int, sink: Sink) -> Iterator[LoggedEvent]:
         data = os.read(fd, READ_BYTES)
         if not data:
             self._remove(fd)
@@ -277,7 +279,7 @@ class Supervisor:
         if child.ready and not was_ready:
             yield from self._begin(child)
 
-    def _begin(self, child: Child) -> Iterable[Event]:
+    def _begin(self, child: Child) -> Iterable[LoggedEvent]:
         """Let the child begin, or all of them if this was the last one to be ready."""
         if self.epoch_ns:
             return self._children.begin([child], self.epoch_ns)
@@ -287,12 +289,12 @@ class Supervisor:
         self._deadline_s = self.epoch_ns / 1e9 + self._run_s
         return self._children.begin(self._forked, self.epoch_ns)
 
-    def _reap(self, child: Child) -> Iterable[Event]:
+    def _reap(self, child: Child) -> Iterable[LoggedEvent]:
         self._remove(child.process.pidfd)
         child.process.wait()
         return self._children.exit_events(child, self._now_ns)
 
-    def _end_children(self) -> Iterator[Event]:
+    def _end_children(self) -> Iterator[LoggedEvent]:
         """Send SIGTERM, after GRACE_S SIGKILL, to all children that run; wait for their end."""
         for child in self._running():
             if not child.asked:
@@ -316,5 +318,5 @@ class Supervisor:
         """The run's time, 0 before the clock starts."""
         return time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
 
-    def _event(self, event: str, **fields: Any) -> Event:
-        return {"t_ns": self._now_ns(), "site": RUNNER, "event": event, **fields}
+    def _event(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> LoggedEvent:
+        return LoggedEvent.of(kind(self._now_ns(), RUNNER, *values, **fields))

@@ -125,7 +125,7 @@ def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) ->
 
         def on_progress(done: int, share: float) -> None:
             left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
-            when = "" if left_s is None else f", about {progress.about(left_s)} left"
+            when = "" if left_s is None else f", about {progress.render_roughly(left_s)} left"
             show(share, f"{done} of {total} trials done{when}")
 
         return comparison_runs.run(asked, folder, arguments.jobs, on_progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 import socket
 import struct
@@ -15,6 +16,7 @@ import pytest
 
 from trunkline.agents import registry
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies import preduce
 from trunkline.agents.site.worker import Worker
@@ -81,7 +83,9 @@ class World:
         self.workloads = {s: Integers(r, self.elements) for r, s in enumerate(self.sites)}
 
     def log(self, site):
-        return lambda event, **fields: self.events.append({"site": site, "event": event, **fields})
+        return lambda kind, *values, **fields: self.events.append(
+            json.loads(to_line(kind(0, site, *values, **fields)))
+        )
 
     def of(self, event):
         return [e for e in self.events if e["event"] == event]

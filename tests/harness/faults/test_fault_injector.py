@@ -2,8 +2,14 @@
 
 import select
 import time
+from dataclasses import replace
 
-from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.events.fault_events import (
+    AgentChanged,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+)
 from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry, Timeline
@@ -35,7 +41,7 @@ def performed(*lines):
     network, agents, log = InMemoryNetwork(TOPOLOGY), Agents(), []
     timeline = Timeline(TOPOLOGY, entries)
     injector = FaultInjector(
-        timeline, network, agents, lambda event, **more: log.append((event, more))
+        timeline, network, agents, lambda kind, **fields: log.append(kind(0, "runner", **fields))
     )
     try:
         assert not select.select([injector.fd], [], [], 0)[0]
@@ -56,25 +62,17 @@ def test_links_are_changed_and_cut_and_everything_is_logged_and_undone():
     assert during[1] == {(("a", "b"), "blackhole")}
     assert after == (TOPOLOGY, set())
     assert told == []
-    assert log[0] == (
-        "fault_started",
-        {
-            "fault": 0,
-            "verb": "outage",
-            "text": "outage a b one-way blackhole",
-            "targets": ["a -> b"],
-        },
-    )
-    values = {"src": "a", "dst": "b", "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
-    assert log[1] == ("link_changed", {**values, "rate_mbps": 8.0, "cuts": ["blackhole"]})
-    assert ("link_changed", {**values, "rate_mbps": 2.0, "cuts": ["blackhole"]}) in log
-    assert [more["fault"] for event, more in log if event == "fault_ended"] == [0, 1]
+    text = "outage a b one-way blackhole"
+    assert log[0] == FaultStarted(0, "runner", 0, "outage", text, ("a -> b",))
+    assert log[1] == replace(changed(0, 8.0), cuts=("blackhole",))
+    assert replace(changed(0, 2.0), cuts=("blackhole",)) in log
+    assert [event.fault for event in log if isinstance(event, FaultEnded)] == [0, 1]
 
 
 def test_agents_are_told_and_what_had_no_effect_is_not_logged():
     _, told, log = performed("0: kill a for 10 ms", "0: pause b")
     assert told == [("kill", "a", 0), ("pause", "b", 1), ("restart", "a", 0), ("resume", "b", 1)]
-    changes = [more["do"] for event, more in log if event == "agent_changed"]
+    changes = [event.do for event in log if isinstance(event, AgentChanged)]
     assert changes == ["kill", "restart", "resume"]
 
 

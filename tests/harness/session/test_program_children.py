@@ -14,6 +14,7 @@ from pathlib import Path
 import inside
 import pytest
 
+from trunkline.agents.events.round_events import SyncFinished
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.session import program_children, supervisor
@@ -276,10 +277,13 @@ def test_gloo_reduces_over_the_network_and_reports_its_tasks(runs):
 
 def test_a_report_becomes_an_event_of_its_site_at_its_time():
     line = b'{"event": "sync_finished", "task": 3, "monotonic_ns": 700, "site": "n9"}'
-    assert report_of(line, "n2", 500, 900) == {
+    logged = report_of(line, "n2", 500, 900)
+    assert logged.event == SyncFinished(200, "n2", 3)
+    assert json.loads(logged.line) == {
         "event": "sync_finished", "task": 3, "site": "n2", "t_ns": 200,
     }  # fmt: skip
-    assert report_of(line.replace(b', "monotonic_ns": 700', b""), "n2", 500, 900)["t_ns"] == 400
+    untimed = line.replace(b', "monotonic_ns": 700', b"")
+    assert report_of(untimed, "n2", 500, 900).event.t_ns == 400
 
 
 @pytest.mark.parametrize(
