@@ -39,7 +39,7 @@ from trunkline.harness.network.mininet_net import MininetNetwork  # noqa: E402
 from trunkline.harness.scenario.loading import Scenario, parse  # noqa: E402
 from trunkline.harness.session.agent_children import AgentChildren  # noqa: E402
 from trunkline.harness.session.supervisor import Supervisor  # noqa: E402
-from trunkline.workloads import kinds  # noqa: E402
+from trunkline.workloads import find_kinds  # noqa: E402
 
 EMBEDDED_BYTES = 10_480_000
 """Of a model: times 56 flows of an all-to-all between eight sites, 587 MB."""
@@ -156,7 +156,7 @@ def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
 
     Returns how long each task took, in seconds.
     """
-    kinds()[scenario.workload.kind].preload(**scenario.workload.options)
+    find_kinds()[scenario.workload.kind].preload(**scenario.workload.options)
     spans: list[float] = []
     started_ns = 0
     with (

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from trunkline.agents.planning.auxiliary_paths import Bounds, disjoint_paths
-from trunkline.agents.planning.chunks import Cut, cut_model
+from trunkline.agents.planning.auxiliary_paths import Bounds, find_disjoint_paths
+from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Block, Directed, Plan, PlanRequest
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.site.executor import Executor
@@ -82,7 +82,7 @@ class Fabric:
             executor.dispatch.links = {b: self.links[a, b] for a, b in self.links if a == site}
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Chunking:
         return cut_model(self.elements, CHUNK_BYTES // 4, self.tensors)
 
     def tell(
@@ -141,7 +141,7 @@ class Fabric:
     def switch(self, site: str, rates_mbps: Mapping[Directed, float]) -> None:
         """A site hears of paths that are chosen by these rates."""
         pairs = [(site, other) for other in self.sites if other != site]
-        found = disjoint_paths(pairs, rates_mbps)
+        found = find_disjoint_paths(pairs, rates_mbps)
         self.executors[site].dispatch.switch([path for paths in found.values() for path in paths])
 
     def deliver(self, frames: int | None = None) -> Counter[Directed]:

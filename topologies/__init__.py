@@ -20,18 +20,12 @@ __all__ = [
     "Site",
     "Topology",
     "TopologyError",
-    "builders",
-    "description",
+    "find_builders",
 ]
 
 
-def builders() -> dict[str, ModuleType]:
+def find_builders() -> dict[str, ModuleType]:
     """Every topology builder, name -> module, sorted by name: the modules that have `build`."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: module for name, module in modules.items() if hasattr(module, "build")}
-
-
-def description(module: ModuleType) -> str:
-    """The first line of the module's docstring, without its full stop."""
-    return (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")

@@ -9,7 +9,7 @@ from pathlib import Path
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
     sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
 
-from trunkline.topologies.link_options import Delays, Rates, Sites, overlay, parse_sites
+from trunkline.topologies.link_options import Delays, Rates, Sites, build_overlay, parse_sites
 from trunkline.topologies.mininet_topo import mininet_topo
 from trunkline.topologies.model import Topology
 
@@ -38,7 +38,7 @@ def build(
     """
     places = parse_sites(sites)
     names = [site.name for site in places]
-    return overlay(
+    return build_overlay(
         "full_mesh",
         places,
         [(src, dst) for src in names for dst in names if src != dst],

@@ -9,7 +9,14 @@ from pathlib import Path
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
     sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
 
-from trunkline.topologies.link_options import Delays, Rates, Sites, both_ways, overlay, parse_sites
+from trunkline.topologies.link_options import (
+    Delays,
+    Rates,
+    Sites,
+    both_ways,
+    build_overlay,
+    parse_sites,
+)
 from trunkline.topologies.mininet_topo import mininet_topo
 from trunkline.topologies.model import Topology, TopologyError
 
@@ -69,7 +76,7 @@ def build(
         allowed = f"allowed are {SIZES[0]} to {SIZES[-1]}"
         raise TopologyError(f"sites: {len(places)}: {allowed}", key="sites")
     names = [place.name for place in places]
-    return overlay(
+    return build_overlay(
         "internet2",
         places,
         both_ways([(names[one - 1], names[other - 1]) for one, other in edges(len(names))]),

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from trunkline.topologies.matrix import MatrixName, Pair, measured
+from trunkline.topologies.matrix import MatrixName, Pair, load_matrix
 from trunkline.topologies.model import Link, Site, Topology, TopologyError
 
 Sites = int | list[str] | dict[str, str]
@@ -52,7 +52,7 @@ def parse_sites(sites: Sites) -> tuple[Site, ...]:
     )
 
 
-def overlay(
+def build_overlay(
     name: str,
     sites: Sequence[Site],
     pairs: Sequence[Pair],
@@ -74,8 +74,8 @@ def overlay(
     if not 0 < rate_factor < math.inf:
         raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
     regions = {site.name: site.region for site in sites}
-    rates = _rates(rates_mbps, pairs, regions, rng)
-    delays = _delays(_delays_option(delays_ms, rates_mbps), pairs, regions, rng)
+    rates = _draw_rates(rates_mbps, pairs, regions, rng)
+    delays = _draw_delays(_default_delays(delays_ms, rates_mbps), pairs, regions, rng)
     links = tuple(
         Link(src, dst, rate_factor * rate, delay, jitter_ms, loss_percent, queue_bytes)
         for (src, dst), rate, delay in zip(pairs, rates, delays, strict=True)
@@ -103,18 +103,18 @@ def draw_n2(rng: random.Random) -> float:
             return 25.0 * k
 
 
-def _rates(
+def _draw_rates(
     option: Rates, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
 ) -> list[float]:
     if option == "n2":
         return [draw_n2(rng) for _ in pairs]
     if isinstance(option, str):
         _check_matrix("rates_mbps", option, ("n2", *get_args(MatrixName)))
-        return measured(option).rates(_measurable("rates_mbps", option, pairs, regions))
-    return _numbers("rates_mbps", option, pairs, rng)
+        return load_matrix(option).rates(_region_pairs("rates_mbps", option, pairs, regions))
+    return _draw_numbers("rates_mbps", option, pairs, rng)
 
 
-def _delays_option(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
+def _default_delays(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
     if delays_ms is not None:
         return delays_ms
     if isinstance(rates_mbps, str) and rates_mbps != "n2":
@@ -122,23 +122,23 @@ def _delays_option(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
     return DELAY_MS
 
 
-def _delays(
+def _draw_delays(
     option: Delays, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
 ) -> list[float]:
     if isinstance(option, str):
         _check_matrix("delays_ms", option, get_args(MatrixName))
-        return measured(option).delays(_measurable("delays_ms", option, pairs, regions))
-    return _numbers("delays_ms", option, pairs, rng)
+        return load_matrix(option).delays(_region_pairs("delays_ms", option, pairs, regions))
+    return _draw_numbers("delays_ms", option, pairs, rng)
 
 
-def _numbers(
+def _draw_numbers(
     key: str,
     option: float | tuple[float, float] | list[float] | Explicit,
     pairs: Sequence[Pair],
     rng: random.Random,
 ) -> list[float]:
     if isinstance(option, dict):
-        return _explicit(key, option, pairs)
+        return _read_explicit(key, option, pairs)
     if isinstance(option, (tuple, list)):
         if len(option) != 2 or not 0 <= option[0] <= option[1] < math.inf:
             raise TopologyError(
@@ -148,7 +148,7 @@ def _numbers(
     return [float(option)] * len(pairs)
 
 
-def _explicit(key: str, option: Explicit, pairs: Sequence[Pair]) -> list[float]:
+def _read_explicit(key: str, option: Explicit, pairs: Sequence[Pair]) -> list[float]:
     given = {(src, dst): value for src, row in option.items() for dst, value in row.items()}
     for what, ends in (
         ("no value for", [pair for pair in pairs if pair not in given]),
@@ -169,7 +169,7 @@ def _check_matrix(key: str, option: str, allowed: Sequence[str]) -> None:
         )
 
 
-def _measurable(
+def _region_pairs(
     key: str, option: str, pairs: Sequence[Pair], regions: dict[str, str]
 ) -> list[Pair]:
     bare = [name for name, region in regions.items() if not region]

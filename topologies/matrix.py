@@ -85,7 +85,7 @@ class Matrix:
 
 
 @functools.cache
-def measured(name: MatrixName) -> Matrix:
+def load_matrix(name: MatrixName) -> Matrix:
     """The shipped matrix of that name, with zones dropped from GCP's region names."""
     if name not in _FILES:
         allowed = ", ".join(get_args(MatrixName))

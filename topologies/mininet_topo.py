@@ -45,7 +45,7 @@ def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
                 raise TopologyError(f"parameter {name!r}: allowed are {allowed}, each once")
         given |= options
         rng = random.Random(seed)
-        return to_topo(build(rng, **{name: _listed(value) for name, value in given.items()}))
+        return to_topo(build(rng, **{name: _split_list(value) for name, value in given.items()}))
 
     return topo
 
@@ -103,7 +103,7 @@ def _interface_name(site: str, port: int) -> str:
     return name if len(name) <= _MAX_INTERFACE_NAME else f"eth{port}"
 
 
-def _listed(value: Any) -> Any:
+def _split_list(value: Any) -> Any:
     """`20+155` -> [20.0, 155.0]; `a+b` -> ["a", "b"]; anything else as it is."""
     if not isinstance(value, str) or "+" not in value:
         return value

@@ -9,7 +9,14 @@ from pathlib import Path
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
     sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
 
-from trunkline.topologies.link_options import Delays, Rates, Sites, both_ways, overlay, parse_sites
+from trunkline.topologies.link_options import (
+    Delays,
+    Rates,
+    Sites,
+    both_ways,
+    build_overlay,
+    parse_sites,
+)
 from trunkline.topologies.mininet_topo import mininet_topo
 from trunkline.topologies.model import Topology, TopologyError
 
@@ -44,7 +51,7 @@ def build(
     middle = hub or names[0]
     if middle not in names:
         raise TopologyError(f"hub: {hub!r}: allowed are {', '.join(names)}", key="hub")
-    return overlay(
+    return build_overlay(
         "star",
         places,
         both_ways([(middle, leaf) for leaf in names if leaf != middle]),

@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 @functools.cache
-def kinds() -> dict[str, ModuleType]:
+def find_kinds() -> dict[str, ModuleType]:
     """Return the module of every workload kind by name: each file here that defines `build`."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}

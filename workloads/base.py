@@ -88,7 +88,7 @@ def tensor_bytes_of(kind: Any, options: Mapping[str, Any]) -> tuple[int, ...]:
     return found
 
 
-def populated(elements: int) -> Vector:
+def allocate(elements: int) -> Vector:
     """Return fresh memory, all of its pages there at once; it holds zeros.
 
     In the embedded kernel a page costs a fault at its first touch, some 100 microseconds, and 6

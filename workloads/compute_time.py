@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, Protocol, TypeAlias
 
-from trunkline.workloads.option_rules import OptionError, Sites, broken, positive
+from trunkline.workloads.option_rules import OptionError, Sites, find_broken, positive
 
 Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
 """One time in seconds, a uniform range, a named distribution, or a lognormal of one's own."""
@@ -187,7 +187,7 @@ def for_site(
 
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
     """Return what is wrong with `compute_s`, `compute_factor` and `slowdown` where given."""
-    found = broken({"compute_factor": positive(1e6)}, options)
+    found = find_broken({"compute_factor": positive(1e6)}, options)
     try:
         parse(options.get("compute_s", 0.0))
     except OptionError as error:

@@ -58,7 +58,7 @@ def one_of(*values: str) -> Rule:
     return Rule(lambda value: value in values, " or ".join(values))
 
 
-def broken(rules: Mapping[str, Rule], options: Mapping[str, Any]) -> list[OptionError]:
+def find_broken(rules: Mapping[str, Rule], options: Mapping[str, Any]) -> list[OptionError]:
     """Return an error for each given option that breaks its rule."""
     return [
         OptionError(key, options[key], rule.allowed)

@@ -72,7 +72,7 @@ def build(
     return Program(tuple(map(str, given)), Path(folder), variables, tuple(preload))
 
 
-def placed(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
+def place_programs(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
     """Return what each site runs, by site in the order of their ranks, without those at rest."""
     every = {site: build(rank, sites, 0, **options) for rank, site in enumerate(sites)}
     return {site: program for site, program in every.items() if program is not None}

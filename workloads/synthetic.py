@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.workloads import compute_time, tensors
-from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, populated
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.option_rules import OptionError, Sites, reject
 from trunkline.workloads.tensors import Model
@@ -49,7 +49,7 @@ class Synthetic:
         self._rank = rank
         self._seed = seed
         self._times = times
-        self._model: Vector = populated(elements)
+        self._model: Vector = allocate(elements)
 
     def compute(self, iteration: int) -> float:
         """Replace the tensor by the contribution of this iteration."""
@@ -153,7 +153,7 @@ def expected(
         spans.setdefault(order, []).extend(ranges)
     result = np.empty(elements, dtype=np.float32)
     for order, ranges in spans.items():
-        total = _added(seed, order, min(elements, PERIOD))
+        total = _add_terms(seed, order, min(elements, PERIOD))
         total *= np.float32(scale)
         for start, stop in ranges:
             _repeat(total, result[start:stop], start)
@@ -172,7 +172,7 @@ def _size_bytes(model: int | Model) -> int:
     return model if isinstance(model, int) else ELEMENT_BYTES * sum(tensors.sizes(model))
 
 
-def _added(seed: int, order: Order, elements: int) -> Vector:
+def _add_terms(seed: int, order: Order, elements: int) -> Vector:
     """Return the first elements of a sum; after PERIOD of them it repeats."""
     total: Vector | None = None
     for each in order:
@@ -181,7 +181,7 @@ def _added(seed: int, order: Order, elements: int) -> Vector:
             _fill(term, seed, each.rank, each.iteration)
             term *= np.float32(each.weight)
         else:
-            term = _added(seed, each, elements)
+            term = _add_terms(seed, each, elements)
         total = term if total is None else np.add(total, term, out=total)
     assert total is not None
     return total
@@ -211,7 +211,7 @@ def _repeat(period: Vector, out: Vector, first: int) -> None:
 @functools.lru_cache(maxsize=1)
 def _pattern() -> Vector:
     """Return PERIOD scattered values: SplitMix64's finalizer (Steele et al. 2014) of the index."""
-    pattern = populated(PERIOD)
+    pattern = allocate(PERIOD)
     for start in range(0, PERIOD, _BLOCK):
         stop = min(start + _BLOCK, PERIOD)
         word: NDArray[np.uint64] = np.arange(start + 1, stop + 1, dtype=np.uint64)

@@ -22,7 +22,7 @@ from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
     Sites,
-    broken,
+    find_broken,
     number,
     one_of,
     positive,
@@ -198,7 +198,7 @@ def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
-    return broken(RULES, options) + compute_time.problems(sites, options)
+    return find_broken(RULES, options) + compute_time.problems(sites, options)
 
 
 def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:

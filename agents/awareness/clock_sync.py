@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from trunkline.agents.events import awareness_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning.plan import Directed, PlanError
-from trunkline.agents.planning.trees import delay, shortest
+from trunkline.agents.planning.trees import compute_delay, grow_shortest
 from trunkline.agents.wire.framing import Stamp
 from trunkline.agents.wire.messages import Control, TimeReply, TimeRequest, TimeServer
 from trunkline.agents.wire.site_clock import Correction, Exchange, SiteClock
@@ -34,9 +34,9 @@ def servers(rates_mbps: Mapping[Directed, float], roots: int) -> dict[str, str]:
     """
     weights = {link: 1.0 / rate for link, rate in rates_mbps.items()}
     sites = sorted({site for link in weights for site in link})
-    ranked = sorted(sites, key=lambda site: delay(shortest(site, weights), weights))
+    ranked = sorted(sites, key=lambda site: compute_delay(grow_shortest(site, weights), weights))
     asked = {(site, CONTROLLER): 0.0 for site in ranked[:roots]}
-    return shortest(CONTROLLER, weights | asked)
+    return grow_shortest(CONTROLLER, weights | asked)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from trunkline.agents.planning.auxiliary_paths import disjoint_paths
+from trunkline.agents.planning.auxiliary_paths import find_disjoint_paths
 from trunkline.agents.planning.plan import (
     Block,
     Directed,
@@ -55,7 +55,7 @@ class Planner:
 
     def plan(self, group: tuple[str, ...], task: int) -> Plan:
         """A plan over the links and sites that can be used now; PlanError if there is none."""
-        around = self.overlay.around(group[0])
+        around = self.overlay.reachable_from(group[0])
         if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
         usable_mbps = self.overlay.usable_mbps()
@@ -74,7 +74,7 @@ class Planner:
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
         """All paths that workers may use now, by pair (Algorithm 3)."""
         pairs = itertools.permutations(sorted(self.overlay.present), 2)
-        found = disjoint_paths(pairs, self.overlay.usable_mbps())
+        found = find_disjoint_paths(pairs, self.overlay.usable_mbps())
         for pair, paths in found.items():
             self.given.setdefault(pair, set()).update(paths)
         return found

@@ -17,7 +17,7 @@ from trunkline.agents.control.task_state import Running
 from trunkline.agents.events import task_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
-from trunkline.agents.planning.chunks import Cut
+from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
 from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.planning.site_plan import BlockPart, parts_of
@@ -47,7 +47,7 @@ class Tasks:
     """
 
     overlay: UsableOverlay
-    cut: Cut
+    cut: Chunking
     task_s: float
     replans: int
     build: Callable[[tuple[str, ...], int], Plan]

@@ -1,17 +1,18 @@
-"""Auxiliary paths: which they are, and which of them a chunk takes (Li et al., NetStorm, VI; pure).
+"""Auxiliary paths, and the choice of a path for each chunk (Li et al., NetStorm, VI; pure).
 
-Between two sites the overlay often has more ways than the one that a tree uses. `disjoint_paths` is
-Algorithm 3, which finds them. A `Lane` is all that one site has to send another: by default its
-chunks take the tree's edge, the primary path; while that is busy some take an auxiliary one, whose
-sites only forward them.
+The overlay often has several paths between two sites that a tree joins by an edge. That edge is the
+primary path. `find_disjoint_paths` (Algorithm 3) finds the others, the auxiliary paths. A
+`PathQueue` holds the chunks that one site has to send to another. They take the primary path. While
+it is busy, some take an auxiliary path instead, whose sites forward them without adding.
 
-Two readings of the paper are ours. Algorithm 3 as printed takes away, in each turn, the edges of
-the shortest paths of *all* pairs; then hardly any edge of a tree has a second path. Here only the
-edges of the pair's own paths are taken away, so that each pair has all of its non-overlapping
-paths, as the text around the algorithm says. And a chunk that finds every queue full waits for the
-first one that is not; the paper puts it into the primary queue. There chunks come one by one. Here
-a site has its whole model to send when a task starts, which would all be in the primary queue
-before the first chunk has left.
+We deviate from the paper twice:
+
+- Algorithm 3 as printed removes, in each turn, the edges of the shortest paths of *all* pairs.
+  Hardly any edge of a tree then keeps a second path. We remove only the edges of the pair's own
+  paths, so each pair gets all of its non-overlapping paths, as the paper's text says.
+- The paper puts a chunk that finds all queues full into the primary queue. We let it wait for the
+  first queue with room. In the paper, chunks come one by one. Here a site has its whole model to
+  send when a task starts, so all of it would be in the primary queue before a chunk has left.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
 
-def disjoint_paths(
+def find_disjoint_paths(
     pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]
 ) -> dict[Directed, tuple[Edge, ...]]:
     """For each ordered pair all paths that share no link, by their summed 1 / rate.
@@ -37,10 +38,10 @@ def disjoint_paths(
     The first is the shortest path; each further one is the shortest that is left without the
     links of those before it. A pair without any path has none.
     """
-    return {pair: tuple(_disjoint(*pair, rates_mbps)) for pair in pairs}
+    return {pair: tuple(_find_disjoint(*pair, rates_mbps)) for pair in pairs}
 
 
-def _disjoint(src: str, dst: str, rates_mbps: Mapping[Directed, float]) -> Iterable[Edge]:
+def _find_disjoint(src: str, dst: str, rates_mbps: Mapping[Directed, float]) -> Iterable[Edge]:
     left = dict(rates_mbps)
     while (path := shortest_paths(src, left).get(dst)) is not None:
         yield path
@@ -60,7 +61,7 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Lane(Generic[Key, Item]):
+class PathQueue(Generic[Key, Item]):
     """What waits for its way, and what is on each path, by key.
 
     A chunk is on the primary path until the site has sent it, and on an auxiliary one until it has
@@ -112,7 +113,7 @@ class Lane(Generic[Key, Item]):
 
 
 @dataclass(slots=True)
-class Lanes(Generic[Key, Item]):
+class PathQueues(Generic[Key, Item]):
     """All lanes of a site, by primary path; `go` sends an item along a path.
 
     Keys tell apart all that is under way at one time. `paths` are by pair, the best first.
@@ -121,18 +122,18 @@ class Lanes(Generic[Key, Item]):
     bounds: Bounds
     go: Callable[[Edge, Item], None]
     paths: Mapping[Directed, Sequence[Edge]] = field(default_factory=dict)
-    _lanes: dict[Edge, Lane[Key, Item]] = field(default_factory=dict)
-    _under_way: dict[Key, tuple[Lane[Key, Item], Edge]] = field(default_factory=dict)
-    _to_serve: deque[Lane[Key, Item]] = field(default_factory=deque)
+    _queues: dict[Edge, PathQueue[Key, Item]] = field(default_factory=dict)
+    _under_way: dict[Key, tuple[PathQueue[Key, Item], Edge]] = field(default_factory=dict)
+    _to_serve: deque[PathQueue[Key, Item]] = field(default_factory=deque)
     _serving: bool = False
 
     def put(self, primary: Edge, key: Key, item: Item) -> None:
         """Send an item along its primary path, or an auxiliary one, now or later."""
-        if primary not in self._lanes:
+        if primary not in self._queues:
             others = self.paths.get((primary[0], primary[-1]), ())
-            self._lanes[primary] = Lane(primary, self.bounds, others)
-        self._lanes[primary].push(key, item)
-        self._serve([self._lanes[primary]])
+            self._queues[primary] = PathQueue(primary, self.bounds, others)
+        self._queues[primary].push(key, item)
+        self._serve([self._queues[primary]])
 
     def done(self, key: Key) -> None:
         """An item has left its primary path, or arrived by an auxiliary one."""
@@ -144,20 +145,20 @@ class Lanes(Generic[Key, Item]):
     def switch(self, paths: Mapping[Directed, Sequence[Edge]]) -> None:
         """From now on auxiliary paths are among these; what is under way goes on as it set out."""
         self.paths = paths
-        for lane in self._lanes.values():
+        for lane in self._queues.values():
             lane.others = paths.get((lane.primary[0], lane.primary[-1]), ())
-        self._serve(self._lanes.values())
+        self._serve(self._queues.values())
 
     def drop(self, unwanted: Callable[[Item], bool]) -> list[Item]:
         """Forget these items; returns those of them that were still waiting."""
-        dropped = [item for lane in self._lanes.values() for item in lane.drop(unwanted)]
+        dropped = [item for lane in self._queues.values() for item in lane.drop(unwanted)]
         for key, (lane, path) in list(self._under_way.items()):
             if key not in lane.on[path]:
                 del self._under_way[key]
-        self._serve(self._lanes.values())
+        self._serve(self._queues.values())
         return dropped
 
-    def _serve(self, lanes: Iterable[Lane[Key, Item]]) -> None:
+    def _serve(self, lanes: Iterable[PathQueue[Key, Item]]) -> None:
         """Let go what may; sending may make room at once, which is seen to in the same loop."""
         self._to_serve.extend(lanes)
         if self._serving:
@@ -169,7 +170,7 @@ class Lanes(Generic[Key, Item]):
         finally:
             self._serving = False
 
-    def _serve_one(self, lane: Lane[Key, Item]) -> None:
+    def _serve_one(self, lane: PathQueue[Key, Item]) -> None:
         while (found := lane.next()) is not None:
             path, key, item = found
             self._under_way[key] = lane, path

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 
 @dataclass(frozen=True)
-class Cut:
+class Chunking:
     """Chunk k begins at `starts[k]`; the last one ends at `total`."""
 
     starts: Sequence[int]
@@ -48,13 +48,13 @@ class Cut:
 
 
 @cache
-def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Cut:
+def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Chunking:
     """Chunks of at most the `largest` size, of a model of one array or of these tensors.
 
     Raises ValueError if the tensors are not all of the model.
     """
     if not tensors:
-        return Cut(range(0, total, largest), total)
+        return Chunking(range(0, total, largest), total)
     if sum(tensors) != total or min(tensors) < 1:
         raise ValueError(f"tensors: {sum(tensors)} in all: allowed is the model's size, {total}")
     starts: list[int] = []
@@ -62,4 +62,4 @@ def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Cut:
     for size in tensors:
         starts.extend(range(begin, begin + size, largest))
         begin += size
-    return Cut(tuple(starts), total)
+    return Chunking(tuple(starts), total)

@@ -16,15 +16,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from trunkline.agents.planning.auxiliary_paths import Bounds, Lanes, disjoint_paths
-from trunkline.agents.planning.chunks import Cut, cut_model
+from trunkline.agents.planning.auxiliary_paths import Bounds, PathQueues, find_disjoint_paths
+from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.disciplines import DISCIPLINES, Flow, Queue
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.agents.planning.site_plan import parts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FluidTask:
     """One task in the fluid model: a plan, when it starts, and the sizes it moves."""
 
     plan: Plan
@@ -32,7 +32,7 @@ class Job:
     chunk_bytes: int
     start_s: float = 0.0
     tensor_bytes: tuple[int, ...] = ()
-    cut: Cut = field(init=False)
+    cut: Chunking = field(init=False)
 
     def __post_init__(self) -> None:
         found = cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
@@ -58,12 +58,12 @@ def estimate(
     Without `delays_ms` it is the fluid time of the papers; with them, every hop of every chunk
     takes its propagation delay as well. With `auxiliary` bounds it uses auxiliary paths.
     """
-    job = Job(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
+    job = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
     return simulate([job], rates_mbps, delays_ms, discipline, auxiliary)[0]
 
 
 def simulate(
-    jobs: Sequence[Job],
+    jobs: Sequence[FluidTask],
     rates_mbps: Mapping[Directed, float],
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
@@ -94,17 +94,17 @@ class Offer:
     the ends of their ways; a `revoked` one becomes part of no task.
     """
 
-    job: Job
+    job: FluidTask
     site: str
     edges: Mapping[int, Edge]
     flow: Flow
     arrived: list[int] = field(default_factory=list)
-    task: _Task | None = None
+    task: _RunningTask | None = None
     revoked: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class _Task:
+class _RunningTask:
     """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks.
 
     `waiting` counts, per sum (block, chunk, site), the contributions that it lacks. `kept` are the
@@ -112,7 +112,7 @@ class _Task:
     `unready` contributors have not begun to take part.
     """
 
-    job: Job
+    job: FluidTask
     trees: list[_Trees]
     missing: dict[str, int]
     received: Callable[[str], None]
@@ -130,7 +130,7 @@ class _Chunk:
     A chunk of an offer is of no block yet. On an auxiliary path the edge is that path.
     """
 
-    of: _Task | Offer
+    of: _RunningTask | Offer
     block: int | None
     number: int
     edge: Edge
@@ -170,20 +170,22 @@ class FluidOverlay:
     started: int = 0
     queues: dict[Directed, Queue[_Chunk]] = field(default_factory=dict)
     busy: set[Directed] = field(default_factory=set)
-    open: dict[str, _Task] = field(default_factory=dict)
-    lanes: Lanes[_Chunk, _Chunk] = field(init=False)
+    open: dict[str, _RunningTask] = field(default_factory=dict)
+    path_queues: PathQueues[_Chunk, _Chunk] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lanes = Lanes(self.auxiliary or Bounds(), self._go)
-        self.know(self.rates_mbps)
+        self.path_queues = PathQueues(self.auxiliary or Bounds(), self._take_path)
+        self.set_known_rates(self.rates_mbps)
 
-    def know(self, rates_mbps: Mapping[Directed, float]) -> None:
+    def set_known_rates(self, rates_mbps: Mapping[Directed, float]) -> None:
         """Sites choose auxiliary paths by these rates from now on."""
         if self.auxiliary is not None:
             sites = sorted({site for link in rates_mbps for site in link})
-            self.lanes.switch(disjoint_paths(itertools.permutations(sites, 2), rates_mbps))
+            self.path_queues.switch(
+                find_disjoint_paths(itertools.permutations(sites, 2), rates_mbps)
+            )
 
-    def offer(self, job: Job, site: str) -> Offer:
+    def offer(self, job: FluidTask, site: str) -> Offer:
         """Send a site's contribution now by the job's plan, a default split, before it has a task.
 
         Its `start_s` is not used.
@@ -206,7 +208,7 @@ class FluidOverlay:
 
     def start(
         self,
-        job: Job,
+        job: FluidTask,
         received: Callable[[str], None],
         offers: Collection[Offer] = (),
         unready: Collection[str] = (),
@@ -221,20 +223,20 @@ class FluidOverlay:
         trees = [_Trees.of(block, unready) for block in plan.blocks]
         missing = dict.fromkeys(plan.receivers, plan.chunk_count)
         flows = {inward: Flow(number, inward) for inward in (True, False)}
-        kept = _kept(plan, trees, offers)
-        task = _Task(job, trees, missing, received, flows, offers, kept, set(unready))
+        kept = _find_kept(plan, trees, offers)
+        task = _RunningTask(job, trees, missing, received, flows, offers, kept, set(unready))
         self.open |= dict.fromkeys(unready, task)
         for offer in offers:
             offer.task, offer.flow.task = task, number
             self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
             for chunk in offer.arrived:
-                self._arrived_early(offer, chunk)
-        for chunk, block in _chunks(plan):
+                self._arrive_early(offer, chunk)
+        for chunk, block in _list_chunks(plan):
             for edge in trees[block].leaf_edges:
                 if (chunk, edge) not in kept and edge[0] not in task.unready:
                     self._send(_Chunk(task, block, chunk, edge, inward=True))
             if not trees[block].expected:
-                self._reduced(task, block, chunk)
+                self._finish_sum(task, block, chunk)
 
     def join(self, site: str) -> bool:
         """A site is ready: it contributes to the task that waits for it; False if none does."""
@@ -242,17 +244,17 @@ class FluidOverlay:
         if task is None:
             return False
         task.unready.discard(site)
-        for chunk, block in _chunks(task.job.plan):
+        for chunk, block in _list_chunks(task.job.plan):
             trees = task.trees[block]
             if site in trees.expected:
-                self._arrived_in(task, block, chunk, site)
+                self._arrive_in(task, block, chunk, site)
             else:
                 self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
         return True
 
-    def at(self, time_s: float, what: Callable[[], None]) -> None:
+    def call_at(self, time_s: float, what: Callable[[], None]) -> None:
         """Call something when the time has come."""
-        self._at(time_s, what)
+        self._schedule(time_s, what)
 
     def run(self, until_s: float = math.inf) -> None:
         """Let everything happen that happens until then, or until nothing is left."""
@@ -261,24 +263,24 @@ class FluidOverlay:
             if isinstance(what, tuple):
                 self._serve(what)
             elif isinstance(what, _Chunk):
-                self._arrived(what)
+                self._arrive(what)
             else:
                 what()
         if until_s < math.inf:
             self.now_s = until_s
 
-    def _arrived(self, chunk: _Chunk) -> None:
+    def _arrive(self, chunk: _Chunk) -> None:
         chunk.hops += 1
         if chunk.hops + 1 < len(chunk.edge):
             self._queue(chunk)
             return
         if not chunk.primary:
-            self.lanes.done(chunk)
+            self.path_queues.done(chunk)
         if isinstance(chunk.of, Offer):
-            self._arrived_early(chunk.of, chunk.number)
+            self._arrive_early(chunk.of, chunk.number)
         else:
             assert chunk.block is not None
-            arrived = self._arrived_in if chunk.inward else self._arrived_out
+            arrived = self._arrive_in if chunk.inward else self._arrive_out
             arrived(chunk.of, chunk.block, chunk.number, chunk.edge[-1])
 
     def _send(self, chunk: _Chunk) -> None:
@@ -286,9 +288,9 @@ class FluidOverlay:
         if self.auxiliary is None:
             self._queue(chunk)
         else:
-            self.lanes.put(chunk.edge, chunk, chunk)
+            self.path_queues.put(chunk.edge, chunk, chunk)
 
-    def _go(self, path: Edge, chunk: _Chunk) -> None:
+    def _take_path(self, path: Edge, chunk: _Chunk) -> None:
         chunk.primary, chunk.edge = path == chunk.edge, path
         self._queue(chunk)
 
@@ -308,11 +310,11 @@ class FluidOverlay:
             return
         done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
         if self.auxiliary is not None and chunk.primary and not chunk.hops:
-            self._at(done, partial(self.lanes.done, chunk))
-        self._at(done, link)
-        self._at(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
+            self._schedule(done, partial(self.path_queues.done, chunk))
+        self._schedule(done, link)
+        self._schedule(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
 
-    def _at(self, time_s: float, what: _Chunk | Directed | Callable[[], None]) -> None:
+    def _schedule(self, time_s: float, what: _Chunk | Directed | Callable[[], None]) -> None:
         self.sequence += 1
         heapq.heappush(self.heap, (time_s, self.sequence, what))
 
@@ -322,17 +324,17 @@ class FluidOverlay:
             if link[0] == offer.site:
                 queue.drop(lambda chunk: chunk.of is offer and unwanted(chunk))
 
-    def _arrived_early(self, offer: Offer, chunk: int) -> None:
+    def _arrive_early(self, offer: Offer, chunk: int) -> None:
         if offer.task is None and not offer.revoked:
             offer.arrived.append(chunk)
             return
         edge = offer.edges[chunk]
         if offer.task and (block := offer.task.kept.get((chunk, edge))) is not None:
-            self._arrived_in(offer.task, block, chunk, edge[-1])
+            self._arrive_in(offer.task, block, chunk, edge[-1])
         else:
             self.bytes_in_vain += offer.job.bytes_of(chunk)
 
-    def _arrived_in(self, task: _Task, block: int, chunk: int, site: str) -> None:
+    def _arrive_in(self, task: _RunningTask, block: int, chunk: int, site: str) -> None:
         trees, key = task.trees[block], (block, chunk, site)
         task.waiting[key] = task.waiting.get(key, trees.expected[site]) - 1
         if task.waiting[key]:
@@ -341,21 +343,21 @@ class FluidOverlay:
         if site in trees.parent:
             self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
         else:
-            self._reduced(task, block, chunk)
+            self._finish_sum(task, block, chunk)
 
-    def _reduced(self, task: _Task, block: int, chunk: int) -> None:
-        self._arrived_out(task, block, chunk, task.job.plan.blocks[block].aggregator)
+    def _finish_sum(self, task: _RunningTask, block: int, chunk: int) -> None:
+        self._arrive_out(task, block, chunk, task.job.plan.blocks[block].aggregator)
 
-    def _arrived_out(self, task: _Task, block: int, chunk: int, site: str) -> None:
+    def _arrive_out(self, task: _RunningTask, block: int, chunk: int, site: str) -> None:
         for edge in task.trees[block].children.get(site, ()):
             self._send(_Chunk(task, block, chunk, edge, inward=False))
         if site in task.missing:
             task.missing[site] -= 1
             if not task.missing[site]:
-                self._finished(task)
+                self._forget_if_complete(task)
                 task.received(site)
 
-    def _finished(self, task: _Task) -> None:
+    def _forget_if_complete(self, task: _RunningTask) -> None:
         """Once every receiver has the result, links forget the task."""
         if any(task.missing.values()):
             return
@@ -364,14 +366,14 @@ class FluidOverlay:
             queue.forget(flows)
 
 
-def _chunks(plan: Plan) -> list[tuple[int, int]]:
+def _list_chunks(plan: Plan) -> list[tuple[int, int]]:
     """Every chunk with its block, in the order in which sites send: by chunk, then by block."""
     return sorted(
         (chunk, number) for number, block in enumerate(plan.blocks) for chunk in block.indexes()
     )
 
 
-def _kept(
+def _find_kept(
     plan: Plan, trees: Sequence[_Trees], offers: Collection[Offer]
 ) -> dict[tuple[int, Edge], int]:
     """The blocks of those contributions, (chunk, way), that set out this way in their offers."""

@@ -173,7 +173,7 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
         _check_chunks(block, plan.chunk_count, where)
         _check_hops(block, links, where)
         _check_sum(block, plan.contributors, where)
-        for site in _reached(block, where) & delivered.keys():
+        for site in _find_reached(block, where) & delivered.keys():
             delivered[site].update(block.indexes())
     everything = Counter(range(plan.chunk_count))
     for site, got in delivered.items():
@@ -200,14 +200,14 @@ def split(
     cumulated, lower = 0.0, 0
     for site, share in shares.items():
         cumulated += share
-        upper = _nearest(ends, cumulated / total * ends[-1])
+        upper = _find_nearest(ends, cumulated / total * ends[-1])
         if upper > lower:
             blocks[site] = ((lower, upper),)
             lower = upper
     return blocks
 
 
-def _nearest(ascending: Sequence[int], value: float) -> int:
+def _find_nearest(ascending: Sequence[int], value: float) -> int:
     """The index of what is nearest to the value; halfway between two the even one, as `round`."""
     above = min(bisect_left(ascending, value), len(ascending) - 1)
     below = max(above - 1, 0)
@@ -274,7 +274,7 @@ def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
         raise PlanError(f"{where}: sums {got} instead of each of {sorted(contributors)} once")
 
 
-def _reached(block: Block, where: str) -> set[str]:
+def _find_reached(block: Block, where: str) -> set[str]:
     """The sites that the out-tree reaches; each must have one parent on a path from the root."""
     children: dict[str, list[str]] = {}
     seen = Counter([block.aggregator])

@@ -41,7 +41,7 @@ class UsableOverlay:
         """The rates of the links that can be used."""
         return {link: rate for link, rate in self.rates_mbps.items() if self.usable(*link)}
 
-    def around(self, site: str) -> set[str]:
+    def reachable_from(self, site: str) -> set[str]:
         """The site, and all that it reaches over links that can be used."""
         links = self.usable_mbps().keys()
         found, edge = set[str](), {site}

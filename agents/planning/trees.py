@@ -82,21 +82,21 @@ def grow(
     return tree
 
 
-def shortest(root: str, weights: Mapping[Directed, float]) -> dict[str, str]:
+def grow_shortest(root: str, weights: Mapping[Directed, float]) -> dict[str, str]:
     """The union of the shortest paths to the root, by the sum of the weights."""
     return grow(root, weights, lambda reached, link: (reached[0] + weights[link],))
 
 
-def delay(tree: Parents, weights: Mapping[Directed, float]) -> float:
+def compute_delay(tree: Parents, weights: Mapping[Directed, float]) -> float:
     """The largest sum of weights from a site to the root (NetStorm, Theorem 1, equation (2)).
 
     The weight of a link is the time to transfer one unit of data, and so is the answer; an
     inner node's wait for its slowest child is part of it.
     """
-    return max(sum(weights[link] for link in path(tree, site)) for site in tree)
+    return max(sum(weights[link] for link in path_to_root(tree, site)) for site in tree)
 
 
-def path(tree: Parents, site: str) -> list[Directed]:
+def path_to_root(tree: Parents, site: str) -> list[Directed]:
     """The tree's links from a site to the root, as (child, parent)."""
     links = []
     while site in tree:
@@ -107,15 +107,15 @@ def path(tree: Parents, site: str) -> list[Directed]:
 
 def prune(tree: Parents, keep: Collection[str]) -> dict[str, str]:
     """The tree without the sites that are on no path from a site in `keep` to the root."""
-    return dict(link for site in keep for link in path(tree, site))
+    return dict(link for site in keep for link in path_to_root(tree, site))
 
 
-def backward(links: Mapping[Directed, Value]) -> dict[Directed, Value]:
+def reverse_links(links: Mapping[Directed, Value]) -> dict[Directed, Value]:
     """The links seen from their other end: a tree away from a root is one towards it."""
     return {(dst, src): value for (src, dst), value in links.items()}
 
 
-def tree_block(
+def build_block(
     request: PlanRequest, chunks: Chunks, root: str, inward: Parents, outward: Parents | None = None
 ) -> Block:
     """Contributions go up one tree and the result down another, or down the same one.
@@ -130,24 +130,24 @@ def tree_block(
     )
 
 
-def forest(
+def build_forest(
     request: PlanRequest, trees: Sequence[tuple[str, Parents]], weights: Sequence[float]
 ) -> Plan:
     """A plan of (root, tree) pairs that share the chunks in proportion to the weights."""
     shares = {str(number): weight for number, weight in enumerate(weights) if weight > 0}
     blocks = tuple(
-        tree_block(request, chunks, *trees[int(number)])
+        build_block(request, chunks, *trees[int(number)])
         for number, chunks in request.split(shares).items()
     )
     return Plan(request.group, request.group, request.chunk_count, blocks)
 
 
-def uses(tree: Parents, found: Mapping[Directed, Edge]) -> Counter[Directed]:
+def count_uses(tree: Parents, found: Mapping[Directed, Edge]) -> Counter[Directed]:
     """How often each link of the overlay carries what goes up and then down the tree."""
     edges = [edge for link in tree.items() for edge in (link, (link[1], link[0]))]
     return Counter(hop for edge in edges for hop in itertools.pairwise(found[edge]))
 
 
-def rate_mbps(load: Counter[Directed], rates_mbps: Mapping[Directed, float]) -> float:
+def pipeline_rate_mbps(load: Counter[Directed], rates_mbps: Mapping[Directed, float]) -> float:
     """The rate that a pipeline gets alone which uses the links as often as `load` says."""
     return min(rates_mbps[link] / times for link, times in load.items())

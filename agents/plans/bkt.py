@@ -7,7 +7,7 @@ look at rates. Inner sites aggregate, then forward; the result comes down the sa
 from __future__ import annotations
 
 from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
-from trunkline.agents.planning.trees import require_pair, tree_block
+from trunkline.agents.planning.trees import build_block, require_pair
 
 
 def build(request: PlanRequest, *, k: int = 2) -> Plan:
@@ -23,5 +23,5 @@ def build(request: PlanRequest, *, k: int = 2) -> Plan:
         raise PlanError(f"k: {k}: allowed is 1 or more")
     ranked = [site for site in request.sites if site in request.group]
     tree = {site: ranked[number // k] for number, site in enumerate(ranked[1:])}
-    block = tree_block(request, ((0, request.chunk_count),), ranked[0], tree)
+    block = build_block(request, ((0, request.chunk_count),), ranked[0], tree)
     return Plan(request.group, request.group, request.chunk_count, (block,))

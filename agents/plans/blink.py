@@ -22,12 +22,12 @@ import numpy as np
 
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.trees import (
-    forest,
+    build_forest,
+    count_uses,
     grow,
-    rate_mbps,
+    pipeline_rate_mbps,
     require_pair,
     route_closure,
-    uses,
 )
 
 ROUNDS = 16
@@ -59,13 +59,13 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
     root = max(
         request.group, key=lambda site: sum(rates[link] for link in rates if link[0] == site)
     )
-    candidates = pack(root, found, request.rates_mbps)
-    loads = [uses(tree, found) for tree in candidates]
+    candidates = pack_trees(root, found, request.rates_mbps)
+    loads = [count_uses(tree, found) for tree in candidates]
     weights = split_load(loads, request.rates_mbps, trees)
-    return forest(request, [(root, tree) for tree in candidates], weights)
+    return build_forest(request, [(root, tree) for tree in candidates], weights)
 
 
-def pack(
+def pack_trees(
     root: str, found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
 ) -> list[dict[str, str]]:
     """Different spanning trees that together use the links well, by multiplicative weight updates.
@@ -76,11 +76,11 @@ def pack(
     length = {link: 1.0 / rate for link, rate in rates_mbps.items()}
     trees: list[dict[str, str]] = []
     for _ in range(ROUNDS):
-        tree = _least_length(root, found, length)
+        tree = _grow_least_length(root, found, length)
         if tree not in trees:
             trees.append(tree)
-        load = uses(tree, found)
-        rate = rate_mbps(load, rates_mbps)
+        load = count_uses(tree, found)
+        rate = pipeline_rate_mbps(load, rates_mbps)
         for link, times in load.items():
             length[link] *= 1.0 + STEP * times * rate / rates_mbps[link]
     return trees
@@ -98,7 +98,7 @@ def split_load(
     n = len(loads)
     links = sorted({link for load in loads for link in load})
     # Unknowns: w[0..n-1], z[0..n-1]. Rates are parts of the fastest tree's, for good conditioning.
-    alone = np.array([rate_mbps(load, rates_mbps) for load in loads])
+    alone = np.array([pipeline_rate_mbps(load, rates_mbps) for load in loads])
     scale = alone.max()
     used = np.array([[load[link] for load in loads] for link in links], dtype=float)
     limits = np.array([rates_mbps[link] / scale for link in links])
@@ -120,7 +120,7 @@ def split_load(
     return [float(solved.x[tree] * scale) if tree in kept else 0.0 for tree in range(n)]
 
 
-def _least_length(
+def _grow_least_length(
     root: str, found: Mapping[Directed, Edge], length: Mapping[Directed, float]
 ) -> dict[str, str]:
     """An edge is as long as both its directions, since what goes up it comes down again."""

@@ -23,12 +23,12 @@ import itertools
 from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
 from trunkline.agents.planning.trees import (
     Pull,
-    backward,
-    delay,
+    build_block,
+    compute_delay,
+    grow_shortest,
     prune,
     require_pair,
-    shortest,
-    tree_block,
+    reverse_links,
 )
 
 
@@ -44,21 +44,23 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
     if roots is not None and not 1 <= roots <= n:
         raise PlanError(f"roots: {roots}: allowed are 1 to the number of sites, {n}")
     weights = {link: 1.0 / rate for link, rate in request.rates_mbps.items()}
-    shares = dict(itertools.islice(qualities(request).items(), roots))
+    shares = dict(itertools.islice(rank_roots(request).items(), roots))
     blocks = []
     for root, chunks in request.split(shares).items():
-        inward = shortest(root, weights)
-        outward = shortest(root, backward(weights)) if pull == "own" else inward
+        inward = grow_shortest(root, weights)
+        outward = grow_shortest(root, reverse_links(weights)) if pull == "own" else inward
         up, down = prune(inward, request.group), prune(outward, request.group)
-        blocks.append(tree_block(request, chunks, root, up, down))
+        blocks.append(build_block(request, chunks, root, up, down))
     return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
 
 
-def qualities(request: PlanRequest) -> dict[str, float]:
+def rank_roots(request: PlanRequest) -> dict[str, float]:
     """Each site's quality as a root of all sites, q = 1 / w(FAPT) in Mbit/s, the best site first.
 
     By the rates known first. Ties stay in the order of the sites.
     """
     weights = {link: 1.0 / rate for link, rate in request.lasting_mbps.items()}
-    found = {site: 1.0 / delay(shortest(site, weights), weights) for site in request.sites}
+    found = {
+        site: 1.0 / compute_delay(grow_shortest(site, weights), weights) for site in request.sites
+    }
     return dict(sorted(found.items(), key=lambda item: -item[1]))

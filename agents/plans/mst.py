@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanRequest
 from trunkline.agents.planning.trees import (
     Pull,
-    backward,
+    build_block,
     grow,
     require_pair,
+    reverse_links,
     route_closure,
-    tree_block,
 )
-from trunkline.agents.plans.fapt import qualities
+from trunkline.agents.plans.fapt import rank_roots
 
 
 def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
@@ -33,14 +33,16 @@ def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
     """
     require_pair(request)
     found, rates = route_closure(request)
-    root = next(site for site in qualities(request) if site in request.group)
-    inward = _fastest(root, found, rates)
-    outward = _fastest(root, backward(found), backward(rates)) if pull == "own" else inward
-    block = tree_block(request, ((0, request.chunk_count),), root, inward, outward)
+    root = next(site for site in rank_roots(request) if site in request.group)
+    inward = _grow_fastest(root, found, rates)
+    outward = (
+        _grow_fastest(root, reverse_links(found), reverse_links(rates)) if pull == "own" else inward
+    )
+    block = build_block(request, ((0, request.chunk_count),), root, inward, outward)
     return Plan(request.group, request.group, request.chunk_count, (block,))
 
 
-def _fastest(
+def _grow_fastest(
     root: str, found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
 ) -> dict[str, str]:
     return grow(root, found, lambda _, link: (len(found[link]), -rates_mbps[link]))

@@ -12,14 +12,14 @@ from trunkline.agents.planning.routes import routes
 
 def build(request: PlanRequest) -> Plan:
     """One block, two stars around the server."""
-    hub = server(request)
+    hub = choose_server(request)
     pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
     spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
     block = Block(((0, request.chunk_count),), hub, *spokes)
     return Plan(request.group, request.group, request.chunk_count, (block,))
 
 
-def server(request: PlanRequest) -> str:
+def choose_server(request: PlanRequest) -> str:
     """The site with the largest average rate to all others; a missing link counts as 0.
 
     By the rates known first: the parameters are there.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from trunkline.agents.planning.plan import Block, Plan, PlanError, PlanRequest, star
 from trunkline.agents.planning.routes import routes
 from trunkline.agents.planning.trees import require_pair
-from trunkline.agents.plans.fapt import qualities
+from trunkline.agents.plans.fapt import rank_roots
 
 
 def build(request: PlanRequest, *, server: str | None = None) -> Plan:
@@ -22,7 +22,7 @@ def build(request: PlanRequest, *, server: str | None = None) -> Plan:
     require_pair(request)
     if server is not None and server not in request.sites:
         raise PlanError(f"server: {server!r} is not one of {', '.join(request.sites)}")
-    hub = server or next(iter(qualities(request)))
+    hub = server or next(iter(rank_roots(request)))
     pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
     spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
     block = Block(((0, request.chunk_count),), hub, *spokes)

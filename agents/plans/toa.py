@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.trees import Parents, forest, path, require_pair, route_closure, uses
+from trunkline.agents.planning.trees import (
+    Parents,
+    build_forest,
+    count_uses,
+    path_to_root,
+    require_pair,
+    route_closure,
+)
 
 MAX_STEPS = 100_000
 HOTTEST, COLDEST = 0.1, 0.001
@@ -58,7 +65,7 @@ def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 
     search = _Search(members, found, request.rates_mbps, request.rng)
     state = search.anneal(search.start(roots), steps)
     trees = list(zip(roots, state.trees, strict=True))
-    return forest(request, trees, [float(share) for share in state.shares])
+    return build_forest(request, trees, [float(share) for share in state.shares])
 
 
 class _Search:
@@ -88,7 +95,7 @@ class _Search:
                 tree[site] = self._rng.choice(inside)
                 inside.append(site)
             trees.append(tree)
-        used = np.array([self._row(tree) for tree in trees])
+        used = np.array([self._count_uses(tree) for tree in trees])
         return State(tuple(trees), used, np.full(len(roots), 1.0 / len(roots)))
 
     def anneal(self, state: State, steps: int) -> State:
@@ -96,7 +103,7 @@ class _Search:
         best, time, best_time = state, self._time(state), self._time(state)
         for step in range(steps):
             temperature = HOTTEST * (COLDEST / HOTTEST) ** (step / steps)
-            other = self._neighbour(state)
+            other = self._draw_neighbour(state)
             other_time = self._time(other)
             loss = other_time / time - 1.0
             if loss <= 0 or self._rng.random() < math.exp(-loss / temperature):
@@ -108,12 +115,12 @@ class _Search:
     def _time(self, state: State) -> float:
         return float(np.max(state.shares @ state.used / self._rates_mbps))
 
-    def _neighbour(self, state: State) -> State:
+    def _draw_neighbour(self, state: State) -> State:
         if len(state.trees) > 1 and self._rng.random() < 0.5:
-            return self._shifted(state)
-        return self._rehung(state)
+            return self._shift_share(state)
+        return self._rehang_site(state)
 
-    def _shifted(self, state: State) -> State:
+    def _shift_share(self, state: State) -> State:
         giver, taker = self._rng.sample(range(len(state.trees)), 2)
         part = state.shares[giver] * self._rng.random()
         shares = state.shares.copy()
@@ -121,22 +128,22 @@ class _Search:
         shares[taker] += part
         return replace(state, shares=shares)
 
-    def _rehung(self, state: State) -> State:
+    def _rehang_site(self, state: State) -> State:
         """Hang a random site below a random other one, unless that is below it itself."""
         number = self._rng.randrange(len(state.trees))
         tree = state.trees[number]
         site = self._rng.choice(list(tree))
         parent = self._rng.choice(self._members)
-        if any(site == below for below, _ in path(tree, parent)):
+        if any(site == below for below, _ in path_to_root(tree, parent)):
             return state
         changed = {**tree, site: parent}
         used = state.used.copy()
-        used[number] = self._row(changed)
+        used[number] = self._count_uses(changed)
         trees = (*state.trees[:number], changed, *state.trees[number + 1 :])
         return replace(state, trees=trees, used=used)
 
-    def _row(self, tree: Parents) -> NDArray[np.float64]:
+    def _count_uses(self, tree: Parents) -> NDArray[np.float64]:
         row = np.zeros(len(self._column))
-        for link, times in uses(tree, self._found).items():
+        for link, times in count_uses(tree, self._found).items():
             row[self._column[link]] = times
         return row

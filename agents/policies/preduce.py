@@ -45,12 +45,12 @@ class Version:
         """The model's iteration."""
         return self.iteration + self.ahead
 
-    def at(self, iteration: int) -> Version:
+    def advance(self, iteration: int) -> Version:
         """The version of the site's model now that it has done so many iterations."""
         ahead = self.after if iteration > self.iteration else self.ahead
         return Version(iteration, ahead, ahead)
 
-    def joined(self, newest: int) -> Version:
+    def join(self, newest: int) -> Version:
         """The version of a member of a group whose newest model is of that iteration."""
         return replace(self, after=newest - self.iteration)
 
@@ -83,7 +83,7 @@ class PartialReduce:
         match event:
             case Ready(site) if site in state.active and site not in state.queue:
                 before = state.versions.get(site, Version(event.iteration))
-                versions = {**state.versions, site: before.at(event.iteration)}
+                versions = {**state.versions, site: before.advance(event.iteration)}
                 state = replace(state, queue=(*state.queue, site), versions=versions)
             case Joined(site):
                 # its model may be another than before: nothing is known but its iteration
@@ -100,7 +100,7 @@ class PartialReduce:
         chosen = state.queue[:size]
         group = tuple(site for site in self.sites if site in chosen)
         newest = max(state.versions[site].number for site in group)
-        joined = {site: state.versions[site].joined(newest) for site in group}
+        joined = {site: state.versions[site].join(newest) for site in group}
         left = State(state.active, state.queue[size:], {**state.versions, **joined})
         return left, (self._start(state, group),)
 
@@ -108,7 +108,7 @@ class PartialReduce:
         if self.decay is None:
             return average(group)
         numbers = {site: state.versions[site].number for site in group}
-        return weighted(staleness.weights(numbers, self.decay))
+        return weighted(staleness.compute_weights(numbers, self.decay))
 
 
 def create(

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 
-def weights(iterations: Mapping[str, int], decay: Fraction) -> dict[str, Fraction]:
+def compute_weights(iterations: Mapping[str, int], decay: Fraction) -> dict[str, Fraction]:
     """Site -> weight, exact and summing to 1, from its iteration; `decay` is a, 0 < a < 1."""
     newest = max(iterations.values())
     relative = {site: newest - iteration for site, iteration in iterations.items()}

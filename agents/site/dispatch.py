@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from trunkline.agents.planning.auxiliary_paths import Bounds, Lanes
+from trunkline.agents.planning.auxiliary_paths import Bounds, PathQueues
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Directed, Edge
 from trunkline.agents.site.traffic import Account, Book, Phase
@@ -56,12 +56,12 @@ class Dispatch:
     links: Mapping[str, Connection] = field(default_factory=dict)
     sent: Book = field(default_factory=Book)
     rank: int = field(init=False)
-    _lanes: Lanes[Key, _Parcel] = field(init=False)
+    _queues: PathQueues[Key, _Parcel] = field(init=False)
     _routed: dict[int, dict[Edge, list[int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rank = self.sites.index(self.site)
-        self._lanes = Lanes(self.bounds or Bounds(), self._go)
+        self._queues = PathQueues(self.bounds or Bounds(), self._go)
 
     def put(
         self,
@@ -79,20 +79,20 @@ class Dispatch:
             return
         primary = (self.site, hop, *(self.sites[rank] for rank in header.route))
         parcel = _Parcel(primary, header, payload, flow, release)
-        self._lanes.put(primary, _key(primary, header), parcel)
+        self._queues.put(primary, _key(primary, header), parcel)
 
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
         """Drop these queued chunks."""
         for link in list(self.links.values()):
             link.drop(unwanted)
-        for parcel in self._lanes.drop(lambda parcel: unwanted(parcel.frame())):
+        for parcel in self._queues.drop(lambda parcel: unwanted(parcel.frame())):
             parcel.release()
 
     def forget(self, flows: Collection[Flow]) -> None:
         """Drop all queued chunks of these flows, of which no more will come."""
         for link in list(self.links.values()):
             link.forget(flows)
-        for parcel in self._lanes.drop(lambda parcel: parcel.flow in flows):
+        for parcel in self._queues.drop(lambda parcel: parcel.flow in flows):
             parcel.release()
 
     def routed(self, task: int) -> Mapping[Edge, tuple[int, int]]:
@@ -107,7 +107,7 @@ class Dispatch:
         found: defaultdict[Directed, list[Edge]] = defaultdict(list)
         for path in paths:
             found[path[0], path[-1]].append(path)
-        self._lanes.switch(found)
+        self._queues.switch(found)
 
     def onward(self, header: ChunkHeader) -> str | None:
         """The neighbour that a chunk that is here goes on to; None if it is for this site."""
@@ -136,7 +136,7 @@ class Dispatch:
         before = message.path[: message.path.index(self.rank)]
         if not before:
             to = self.sites[message.path[-1]]
-            self._lanes.done((to, message.task, message.inward, message.block, message.chunk))
+            self._queues.done((to, message.task, message.inward, message.block, message.chunk))
         elif (hop := self.sites[before[-1]]) in self.links:
             self.links[hop].tell(message)
 
@@ -182,7 +182,7 @@ class Dispatch:
                     use[:] = use[0] + header.size, use[1] + 1
             release()
             if path and not header.auxiliary:
-                self._lanes.done(_key(path, header))
+                self._queues.done(_key(path, header))
 
         self.links[hop].put(Outgoing(encode_chunk(header), payload, header, flow, sent, release))
 

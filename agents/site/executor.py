@@ -23,7 +23,7 @@ from trunkline.agents.site.traffic import Account, Book, Page, Phase
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
-from trunkline.workloads.base import Vector, populated
+from trunkline.workloads.base import Vector, allocate
 
 
 class Executor:
@@ -321,7 +321,7 @@ class Executor:
 
     def _take_result(self) -> Vector:
         result, self._spare = self._spare, None
-        return populated(self._local.cut.total) if result is None else result
+        return allocate(self._local.cut.total) if result is None else result
 
     def _account(self, header: ChunkHeader) -> Account | None:
         """What a chunk counts for; None if its task or offer is over."""

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from trunkline.agents.planning.chunks import Cut
+from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Edge
 from trunkline.agents.planning.site_plan import BlockPart
@@ -37,7 +37,7 @@ class Local:
 
     site: str
     sites: tuple[str, ...]
-    cut: Cut
+    cut: Chunking
     chunks: Pool
     put: Put
     drop: Callable[[Callable[[Outgoing], bool]], None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.chunks import Cut, cut_model
+from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
@@ -113,6 +113,6 @@ class ControllerSettings:
     tensor_bytes: tuple[int, ...] = ()
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trunkline.workloads.base import Vector, populated
+from trunkline.workloads.base import Vector, allocate
 
 SLAB_BYTES = 1 << 20
 """Chunks are cut from pieces of at least this size."""
@@ -29,7 +29,7 @@ class Pool:
             return np.empty(elements, np.float32)
         if not free:
             pieces = max(1, SLAB_BYTES // (4 * elements))
-            free.extend(populated(pieces * elements).reshape(pieces, elements))
+            free.extend(allocate(pieces * elements).reshape(pieces, elements))
         return free.pop()
 
     def give(self, data: Vector) -> None:

@@ -17,8 +17,8 @@ from trunkline.harness.config.units import (
     TIME_MS,
     TIME_S,
     Dimension,
-    of_name,
     short,
+    split_name,
 )
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import VERBS
@@ -160,7 +160,7 @@ def _verdict(run_dir: Path) -> str:
 def _component(component: Component) -> str:
     options = {}
     for name, value in component.options.items():
-        key, dimension = of_name(name)
+        key, dimension = split_name(name)
         options[key] = render(value, dimension)
     return f"{component.kind}  {_pairs(options)}".rstrip()
 

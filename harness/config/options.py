@@ -69,11 +69,11 @@ def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     What they mean is in the docstring, under `Options:`, as in Google's style.
     """
     hints = get_type_hints(function, include_extras=True)
-    meanings = _meanings(inspect.getdoc(function) or "")
+    meanings = _read_meanings(inspect.getdoc(function) or "")
     found = []
     for parameter in inspect.signature(function).parameters.values():
         if inspect.isclass(function) or parameter.kind is parameter.KEYWORD_ONLY:
-            key, dimension = units.of_name(parameter.name)
+            key, dimension = units.split_name(parameter.name)
             hint = hints.get(parameter.name, Any)
             meaning = meanings.get(parameter.name, "")
             found.append(Option(parameter.name, key, dimension, hint, parameter.default, meaning))
@@ -100,7 +100,7 @@ def make_model(name: str, options: Sequence[Option], description: str = "") -> t
             )
         fields[f"option_{option.name}"] = (make_type(option.annotation, option.dimension), field)
     keys = [option.key for option in options]
-    validators: dict[str, Any] = {"keys": model_validator(mode="wrap")(_with_known_keys(keys))}
+    validators: dict[str, Any] = {"keys": model_validator(mode="wrap")(_name_known_keys(keys))}
     extra: dict[str, Any] = {"description": description} if description else {}
     config = ConfigDict(extra="forbid", title=name, json_schema_extra=extra)
     return create_model(name, __config__=config, __validators__=validators, **fields)
@@ -116,7 +116,7 @@ def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
     try:
         return TypeAdapter(annotation).validate_python(value), []
     except ValidationError as error:
-        return None, [_refusal(details) for details in error.errors()]
+        return None, [_make_refusal(details) for details in error.errors()]
 
 
 def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
@@ -126,21 +126,21 @@ def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
         return Annotated[(make_type(arguments[0], dimension), *arguments[1:])]
     if annotation in (int, float):
         if dimension is not None:
-            return _quantity(dimension)
+            return _make_quantity(dimension)
         finite = () if annotation is int else (Field(allow_inf_nan=False),)
         return Annotated[(annotation, Strict(), *finite)]
     if annotation is str and dimension is not None:
-        return Annotated[str, Strict(), AfterValidator(_word(dimension))]
+        return Annotated[str, Strict(), AfterValidator(_refuse_quantity(dimension))]
     if annotation in (bool, str):
         return Annotated[annotation, Strict()]
     if annotation is Any and dimension is not None:
         return Annotated[Any, BeforeValidator(_convert_deeply(dimension))]
     if dataclasses.is_dataclass(annotation):
-        return _construct(annotation)
+        return _make_dataclass(annotation)
     if origin in (Union, types.UnionType):
-        return _union(arguments, dimension)
+        return _make_union(arguments, dimension)
     if origin is Literal:
-        return Annotated[annotation, BeforeValidator(_known_word(arguments))]
+        return Annotated[annotation, BeforeValidator(_check_word(arguments))]
     if not arguments:
         return annotation
     keys = 1 if issubclass(origin, Mapping) else 0  # names, which have no unit
@@ -174,7 +174,7 @@ def freeze(value: Any) -> Any:
     return value
 
 
-def _meanings(text: str) -> dict[str, str]:
+def _read_meanings(text: str) -> dict[str, str]:
     """What a docstring says under `Options:`; names that share a line share its words."""
     _, _, section = text.partition("Options:\n")
     found: dict[str, str] = {}
@@ -183,7 +183,7 @@ def _meanings(text: str) -> dict[str, str]:
     return found
 
 
-def _quantity(dimension: Dimension) -> Any:
+def _make_quantity(dimension: Dimension) -> Any:
     def read(value: Any) -> units.Number:
         try:
             return units.parse(value, dimension)
@@ -196,7 +196,7 @@ def _quantity(dimension: Dimension) -> Any:
     return Annotated[kind, BeforeValidator(read), WithJsonSchema(schema)]
 
 
-def _known_word(words: Sequence[Any]) -> Callable[[Any], Any]:
+def _check_word(words: Sequence[Any]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if not isinstance(value, str) or value not in words:
             raise _error(list_choices(map(str, words), value))
@@ -205,7 +205,7 @@ def _known_word(words: Sequence[Any]) -> Callable[[Any], Any]:
     return read
 
 
-def _word(dimension: Dimension) -> Callable[[str], str]:
+def _refuse_quantity(dimension: Dimension) -> Callable[[str], str]:
     """Refuse a misspelt quantity where any word would do."""
 
     def read(value: str) -> str:
@@ -236,7 +236,7 @@ def _convert_deeply(dimension: Dimension) -> Callable[[Any], Any]:
     return read
 
 
-def _construct(cls: Any) -> Any:
+def _make_dataclass(cls: Any) -> Any:
     """A dataclass, read from a mapping of its fields and made by its own constructor."""
     options = read_options(cls)
 
@@ -247,7 +247,7 @@ def _construct(cls: Any) -> Any:
     return Annotated[make_model(cls.__name__, options, summary), AfterValidator(construct)]
 
 
-def _union(members: Sequence[Any], dimension: Dimension | None) -> Any:
+def _make_union(members: Sequence[Any], dimension: Dimension | None) -> Any:
     """The first member that accepts the value, quantities before words; else one refusal."""
     literals = [word for each in members if get_origin(each) is Literal for word in get_args(each)]
     distinct = [each for each in members if get_origin(each) is not Literal]
@@ -258,11 +258,11 @@ def _union(members: Sequence[Any], dimension: Dimension | None) -> Any:
         either = read[0]
     else:
         joined: Any = Annotated[Union[tuple(read)], Field(union_mode="left_to_right")]  # noqa: UP007
-        either = Annotated[joined, WrapValidator(_closest_member)]
+        either = Annotated[joined, WrapValidator(_keep_closest)]
     return either | None if types.NoneType in distinct else either
 
 
-def _closest_member(value: Any, handler: Callable[[Any], Any]) -> Any:
+def _keep_closest(value: Any, handler: Callable[[Any], Any]) -> Any:
     """Of the members' refusals keep those of the member that understood most of the value.
 
     pydantic puts the member's name first into each place; it is dropped here.
@@ -270,7 +270,7 @@ def _closest_member(value: Any, handler: Callable[[Any], Any]) -> Any:
     try:
         return handler(value)
     except ValidationError as error:
-        found = [_refusal(details) for details in error.errors()]
+        found = [_make_refusal(details) for details in error.errors()]
         deepest = max(len(refusal.path) for refusal in found)
         kept = [refusal for refusal in found if len(refusal.path) == deepest]
         if deepest == 1:
@@ -278,21 +278,21 @@ def _closest_member(value: Any, handler: Callable[[Any], Any]) -> Any:
         raise _errors([Refusal(refusal.path[1:], refusal.text) for refusal in kept]) from None
 
 
-def _with_known_keys(keys: Sequence[str]) -> Callable[..., Any]:
+def _name_known_keys(keys: Sequence[str]) -> Callable[..., Any]:
     """Let a model say which keys it knows when it refuses an unknown one."""
 
     def read(cls: type, value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
             return handler(value)
         except ValidationError as error:
-            raise _errors(list(_name(error, keys))) from None
+            raise _errors(list(_name_keys(error, keys))) from None
 
     return read
 
 
-def _name(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]:
+def _name_keys(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]:
     for details in error.errors():
-        refusal = _refusal(details)
+        refusal = _make_refusal(details)
         if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
             key = refusal.path[0]
             yield Refusal(refusal.path, f"unknown key: {list_choices(keys, key)}")
@@ -322,7 +322,7 @@ _PHRASES = {
 """Kinds of pydantic errors -> what is allowed, in our words."""
 
 
-def _refusal(details: ErrorDetails) -> Refusal:
+def _make_refusal(details: ErrorDetails) -> Refusal:
     if details["type"] == "value_error":  # a validator's own words
         return Refusal(details["loc"], str(details["ctx"]["error"]))
     phrase = _PHRASES.get(details["type"], details["msg"])

@@ -89,7 +89,7 @@ DRIFT_PPM = Dimension("a drift", "ppm", "50 ppm", {"ppm": Decimal(1), "%": Decim
 DIMENSIONS = (RATE_MBPS, TIME_MS, TIME_S, SIZE_BYTES, SHARE_PERCENT, DRIFT_PPM)
 
 
-def of_name(name: str) -> tuple[str, Dimension | None]:
+def split_name(name: str) -> tuple[str, Dimension | None]:
     """A Python name's key in a file and its dimension: `rate_mbps` -> (`rate`, RATE_MBPS).
 
     A name without a unit is its own key: `p` -> (`p`, None).
@@ -116,7 +116,7 @@ def parse(value: object, dimension: Dimension) -> Number:
     sign, digits, unit = match.groups()
     if unit not in dimension.units:
         raise QuantityError(_unknown_unit(unit, dimension))
-    amount = _amount(digits, dimension.units[unit])
+    amount = _scale(digits, dimension.units[unit])
     if sign and amount:
         raise QuantityError(f"allowed is {dimension.name} of 0 or more")
     if amount > _TOO_LARGE:
@@ -143,7 +143,7 @@ def render(value: Number | Decimal, dimension: Dimension) -> str:
         digits, unit = text.split(" ")
         return not 1 <= Decimal(digits) < 1000, len(text), unit != base
 
-    texts = (f"{_plain(exact / size)} {unit}" for unit, size in dimension.units.items())
+    texts = (f"{_write_plain(exact / size)} {unit}" for unit, size in dimension.units.items())
     return min((text for text in texts if _reads_as(text, dimension) == exact), key=awkwardness)
 
 
@@ -154,7 +154,7 @@ def short(value: float, dimension: Dimension) -> str:
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
 
 
-def _amount(digits: str, unit_size: Decimal) -> Decimal:
+def _scale(digits: str, unit_size: Decimal) -> Decimal:
     try:
         return Decimal(digits) * unit_size
     except ArithmeticError:  # an exponent beyond what Decimal can hold
@@ -163,10 +163,10 @@ def _amount(digits: str, unit_size: Decimal) -> Decimal:
 
 def _reads_as(text: str, dimension: Dimension) -> Decimal:
     digits, unit = text.split(" ")
-    return _amount(digits, dimension.units[unit])
+    return _scale(digits, dimension.units[unit])
 
 
-def _plain(number: Decimal) -> str:
+def _write_plain(number: Decimal) -> str:
     """Without exponent or trailing zeros: 1E+2 -> 100, 1.50 -> 1.5."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -175,12 +175,12 @@ def _plain(number: Decimal) -> str:
 def _unknown_unit(unit: str, dimension: Dimension) -> str:
     if not unit:
         return f"a unit is missing: {dimension.allowed}"
-    similar = [known for known in dimension.units if known.lower() == _spelled_out(unit).lower()]
+    similar = [known for known in dimension.units if known.lower() == _normalize_unit(unit).lower()]
     hint = f"did you mean {similar[0]}? " if similar else ""
     return f"unknown unit {unit}: {hint}{dimension.allowed}"
 
 
-def _spelled_out(unit: str) -> str:
+def _normalize_unit(unit: str) -> str:
     """The usual other spellings of a unit: Mbps, Mb/s, sec, minutes, percent."""
     known = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us"}
     known |= {"usec": "us", "mins": "min", "minute": "min", "minutes": "min", "hour": "h"}

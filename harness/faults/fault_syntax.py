@@ -69,7 +69,7 @@ def write(fault: Fault) -> str:
             case Clause() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
-                words.append(f"{part.key}={_setting(value, part)}")
+                words.append(f"{part.key}={_write_setting(value, part)}")
             case Sites() if names := getattr(fault, part.field):
                 words.append(f"{part.key}={','.join(names)}")
     return " ".join(words)
@@ -95,11 +95,11 @@ def usage(verb: str) -> str:
     words = [verb]
     for part in VERBS[verb].PARTS:
         may_miss = getattr(part, "field", None) in optional
-        words.append(f"[{form(part)}]" if may_miss else form(part))
+        words.append(f"[{describe_part(part)}]" if may_miss else describe_part(part))
     return " ".join(words)
 
 
-def form(part: Part) -> str:
+def describe_part(part: Part) -> str:
     """A part of a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
     match part:
         case Ends():
@@ -151,7 +151,7 @@ class _Reader:
         for each in fields(self.cls):
             if each.default is MISSING and each.name not in self.values:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
-                raise FaultError(f"{form(part)} is missing: {self._form()}", self.unused())
+                raise FaultError(f"{describe_part(part)} is missing: {self._form()}", self.unused())
         try:
             fault = self.cls(**self.values)
             if self.topology:
@@ -165,7 +165,7 @@ class _Reader:
         found: list[str] = []
         for part in self.cls.PARTS:
             if getattr(part, "field", "") not in self.values:
-                found += _starts(part)
+                found += _list_starts(part)
         return tuple(found)
 
     def _needed(self, part: Any) -> None:
@@ -180,7 +180,9 @@ class _Reader:
                 self.values["groups"] = self._groups()
             case Track():
                 word = self._take("the name of a file", ())
-                self.values["steps"] = traces.inline(word) or traces.read(self._file(word), word)
+                self.values["steps"] = traces.parse_steps(word) or traces.read(
+                    self._file(word), word
+                )
 
     def _optional(self, word: str) -> None:
         for part in self.cls.PARTS:
@@ -249,8 +251,8 @@ class _Reader:
             text += following[0]
             self.position += 1
         if isinstance(part, Setting) and part.is_range:
-            return _range(text, part)
-        return _one(text, part)
+            return _parse_range(text, part)
+        return _parse_one(text, part)
 
     def _take(self, what: str, candidates: tuple[str, ...]) -> str:
         if self.position == len(self.words):
@@ -262,7 +264,7 @@ class _Reader:
         return f"allowed is {usage(self.cls.VERB)}" if self.cls else list_choices(VERBS)
 
 
-def _starts(part: Any) -> tuple[str, ...]:
+def _list_starts(part: Any) -> tuple[str, ...]:
     match part:
         case Choice():
             return tuple(part.words)
@@ -273,7 +275,7 @@ def _starts(part: Any) -> tuple[str, ...]:
     return ()
 
 
-def _one(text: str, part: Clause | Setting) -> float | int:
+def _parse_one(text: str, part: Clause | Setting) -> float | int:
     name = part.word if isinstance(part, Clause) else part.key
     if part.dimension is None:
         if not re.fullmatch("[0-9]{1,18}", text):
@@ -285,29 +287,29 @@ def _one(text: str, part: Clause | Setting) -> float | int:
         raise FaultError(f"{name}: {text}: {error}") from None
 
 
-def _range(text: str, part: Setting) -> tuple[float, float]:
+def _parse_range(text: str, part: Setting) -> tuple[float, float]:
     low, dots, high = text.partition("..")
     if not dots:
-        value = _one(text, part)
+        value = _parse_one(text, part)
         return value, value
     if _NUMBER.fullmatch(low):
         low += high.lstrip("0123456789.eE+-")
-    values = _one(low, part), _one(high, part)
+    values = _parse_one(low, part), _parse_one(high, part)
     if values[0] > values[1]:
         raise FaultError(f"{part.key}: {text}: allowed is the smaller value first")
     return values
 
 
-def _setting(value: Any, part: Setting) -> str:
+def _write_setting(value: Any, part: Setting) -> str:
     """Without spaces: `20Mbit/s`, `20..155Mbit/s`."""
     if part.dimension is None:
         return str(value)
     if not part.is_range:
         return units.render(value, part.dimension).replace(" ", "")
     base = next(unit for unit, size in part.dimension.units.items() if size == 1)
-    return f"{'..'.join(_plain(number) for number in value)}{base}"
+    return f"{'..'.join(_write_plain(number) for number in value)}{base}"
 
 
-def _plain(number: float) -> str:
+def _write_plain(number: float) -> str:
     text = f"{Decimal(repr(number)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

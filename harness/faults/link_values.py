@@ -19,7 +19,7 @@ from trunkline.harness.network.interface import Directed
 from trunkline.topologies.model import Topology, TopologyError, check_values
 
 
-def directed(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
+def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
     """The directed links that a fault between two sites is about."""
     return ((a, b), (b, a)) if direction == "both" else ((a, b),)
 
@@ -33,10 +33,10 @@ def check(fault: Fault, topology: Topology) -> None:
     ranges: Mapping[str, Range]
     match fault:
         case SetLink(a=a, b=b, direction=direction):
-            pairs = directed(a, b, direction)
+            pairs = directed_links(a, b, direction)
             ranges = {name: (value, value) for name, value in fault.values().items()}
         case Trace(a=a, b=b, direction=direction):
-            pairs, ranges = directed(a, b, direction), _ranges_of_trace(fault)
+            pairs, ranges = directed_links(a, b, direction), _find_ranges(fault)
         case Redraw():
             pairs, ranges = tuple(topology.rates_mbps()), fault.ranges()
         case _:
@@ -55,7 +55,7 @@ def check(fault: Fault, topology: Topology) -> None:
                 raise FaultError(str(error)) from None
 
 
-def _ranges_of_trace(trace: Trace) -> Mapping[str, Range]:
+def _find_ranges(trace: Trace) -> Mapping[str, Range]:
     columns = {
         name: [value for step in trace.steps if (value := getattr(step, name)) is not None]
         for name in ("rate_mbps", "delay_ms", "loss_percent")

@@ -33,7 +33,7 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.harness.faults.link_values import directed
+from trunkline.harness.faults.link_values import directed_links
 from trunkline.harness.network.interface import Cut, Directed
 from trunkline.topologies.model import Link, Topology
 
@@ -150,7 +150,7 @@ class Timeline:
 
     def plan(self, entry: Entry) -> None:
         """A fault is to start at its time."""
-        self._later(round(entry.at_s * 1e9), _Due(fault=entry.fault))
+        self._schedule(round(entry.at_s * 1e9), _Due(fault=entry.fault))
 
     def advance(self, now_ns: int) -> list[Step]:
         """Everything that is due by now, in order of time."""
@@ -174,7 +174,7 @@ class Timeline:
         steps: list[Step] = [Began(number, fault, ())]
         match fault:
             case Heal() | Mend() | Resume():
-                return [*steps, *self._end(self._undone_by(fault)), Ended(number)]
+                return [*steps, *self._end(self._find_undone(fault)), Ended(number)]
             case Restart():
                 return [*steps, *self._restart(fault.who, number), Ended(number)]
         self._going[number] = going
@@ -182,10 +182,10 @@ class Timeline:
         if isinstance(fault, Churn):
             going.draw = random.Random(f"{fault.seed} churn") if fault.seed is not None else draw
             going.left = fault.total
-        steps[0] = Began(number, fault, self._targets(going))
+        steps[0] = Began(number, fault, self._name_targets(going))
         if fault.for_s is not None:
-            self._later(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
-        return [*steps, *self._start_ticking(going), *self._differences(going)]
+            self._schedule(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
+        return [*steps, *self._start_ticking(going), *self._find_differences(going)]
 
     def finish(self) -> list[Step]:
         """The run is about to end: undo all that goes on, but leave the dead where they are."""
@@ -201,7 +201,7 @@ class Timeline:
                 Outage(a=a, b=b, direction=direction, how=how)
                 | Flap(a=a, b=b, direction=direction, how=how)
             ):
-                going.cuts = dict.fromkeys(directed(a, b, direction), how)
+                going.cuts = dict.fromkeys(directed_links(a, b, direction), how)
             case Isolate(site=site, how=how):
                 going.cuts = {ends: how for ends in self._links if site in ends}
             case Partition(groups=groups, how=how):
@@ -212,9 +212,9 @@ class Timeline:
                     ends: how for ends, (a, b) in sides.items() if a != b and None not in (a, b)
                 }
             case SetLink(a=a, b=b, direction=direction) as fault:
-                going.values = dict.fromkeys(directed(a, b, direction), fault.values())
+                going.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
             case Trace(a=a, b=b, direction=direction):
-                going.touches = directed(a, b, direction)
+                going.touches = directed_links(a, b, direction)
             case Redraw():
                 going.touches = tuple(self._links)
         going.touches = going.touches or tuple(going.cuts) or tuple(going.values)
@@ -222,16 +222,16 @@ class Timeline:
     def _start_ticking(self, going: _Going) -> list[Step]:
         match going.fault:
             case Flap(every_s=every_s):
-                self._later(going.start_ns + round(every_s * 5e8), _Due(ticks=going.number))
+                self._schedule(going.start_ns + round(every_s * 5e8), _Due(ticks=going.number))
             case Trace(steps=steps):
                 first_ns = going.start_ns + round(steps[0].at_s * 1e9)
-                self._later(first_ns, _Due(ticks=going.number, detail=0))
+                self._schedule(first_ns, _Due(ticks=going.number, detail=0))
             case Redraw():
                 return self._tick(going, None, going.start_ns)
             case Churn() as churn:
                 for kind in ("outages_s", "pauses_s", "kills_s", "controller_s"):
                     if getattr(churn, kind) is not None:
-                        self._later_random(going, kind, going.start_ns)
+                        self._schedule_random(going, kind, going.start_ns)
         return []
 
     def _tick(self, going: _Going, detail: Any, now_ns: int) -> list[Step]:
@@ -239,22 +239,24 @@ class Timeline:
             case Flap() as flap:
                 up = bool(going.cuts)
                 going.cuts = (
-                    {} if up else dict.fromkeys(directed(flap.a, flap.b, flap.direction), flap.how)
+                    {}
+                    if up
+                    else dict.fromkeys(directed_links(flap.a, flap.b, flap.direction), flap.how)
                 )
-                self._later(now_ns + round(flap.every_s * 5e8), _Due(ticks=going.number))
+                self._schedule(now_ns + round(flap.every_s * 5e8), _Due(ticks=going.number))
             case Redraw() as redraw:
-                going.values = {ends: _drawn(redraw, going.draw) for ends in self._links}
+                going.values = {ends: _draw_values(redraw, going.draw) for ends in self._links}
                 if redraw.every_s is not None:
                     after_ns = now_ns + round(redraw.every_s * 1e9)
-                    self._later(after_ns, _Due(ticks=going.number))
+                    self._schedule(after_ns, _Due(ticks=going.number))
             case Trace() as trace:
-                self._follow(going, trace, detail)
+                self._follow_trace(going, trace, detail)
             case Churn() as churn:
-                self._later_random(going, detail, now_ns)
-                return self._random_fault(going, churn, detail, now_ns)
-        return self._differences(going)
+                self._schedule_random(going, detail, now_ns)
+                return self._begin_random(going, churn, detail, now_ns)
+        return self._find_differences(going)
 
-    def _follow(self, going: _Going, trace: Trace, count: int) -> None:
+    def _follow_trace(self, going: _Going, trace: Trace, count: int) -> None:
         """Take the trace's step `count`, counted through all repetitions, and plan the next."""
         rounds, index = divmod(count, len(trace.steps))
         step = trace.steps[index]
@@ -264,16 +266,16 @@ class Timeline:
             "loss_percent": step.loss_percent,
         }
         values = {name: value for name, value in named.items() if value is not None}
-        for ends in directed(trace.a, trace.b, trace.direction):
+        for ends in directed_links(trace.a, trace.b, trace.direction):
             going.values[ends] = {**going.values.get(ends, {}), **values}
         if trace.every_s is not None or index + 1 < len(trace.steps):
             rounds, index = divmod(count + 1, len(trace.steps))
             at_s = trace.steps[index].at_s + rounds * (trace.every_s or 0.0)
-            self._later(
+            self._schedule(
                 going.start_ns + round(at_s * 1e9), _Due(ticks=going.number, detail=count + 1)
             )
 
-    def _random_fault(self, going: _Going, churn: Churn, kind: str, now_ns: int) -> list[Step]:
+    def _begin_random(self, going: _Going, churn: Churn, kind: str, now_ns: int) -> list[Step]:
         """One fault of a churn, unless its budget forbids it."""
         if going.left == 0:
             return []
@@ -304,7 +306,7 @@ class Timeline:
 
     # -- how it is undone ----------------------------------------------------------------------
 
-    def _undone_by(self, fault: Heal | Mend | Resume) -> list[int]:
+    def _find_undone(self, fault: Heal | Mend | Resume) -> list[int]:
         match fault:
             case Heal():
                 return list(self._going)
@@ -337,12 +339,12 @@ class Timeline:
     def _end(self, numbers: Iterable[int]) -> list[Step]:
         steps: list[Step] = []
         for number in list(numbers):
-            steps += [*self._differences(self._going.pop(number)), Ended(number)]
+            steps += [*self._find_differences(self._going.pop(number)), Ended(number)]
         return steps
 
     # -- the condition of links and agents ------------------------------------------------------
 
-    def _differences(self, changed: _Going) -> list[Step]:
+    def _find_differences(self, changed: _Going) -> list[Step]:
         """What has to be done now that this fault does something else than before."""
         steps: list[Step] = []
         for ends in changed.touches:
@@ -357,9 +359,9 @@ class Timeline:
             if (after, cuts_after) != (before, cuts_before):
                 steps.append(LinkStep(before, after, cuts_before, cuts_after))
                 self._links[ends], self._cuts[ends] = after, cuts_after
-        return [*steps, *self._agent_differences(changed.number)]
+        return [*steps, *self._find_agent_differences(changed.number)]
 
-    def _agent_differences(self, number: int) -> list[Step]:
+    def _find_agent_differences(self, number: int) -> list[Step]:
         faults = [each.fault for each in self._going.values()]
         dead = {fault.who for fault in faults if isinstance(fault, Kill)}
         paused = {fault.who for fault in faults if isinstance(fault, Pause)}
@@ -377,7 +379,7 @@ class Timeline:
             self._agents[who] = (is_dead, is_paused)
         return steps
 
-    def _targets(self, going: _Going) -> tuple[str, ...]:
+    def _name_targets(self, going: _Going) -> tuple[str, ...]:
         if isinstance(going.fault, Kill | Pause):
             return (going.fault.who,)
         everywhere = isinstance(going.fault, Redraw)
@@ -385,15 +387,15 @@ class Timeline:
 
     # -- when ----------------------------------------------------------------------------------
 
-    def _later(self, at_ns: int, due: _Due) -> None:
+    def _schedule(self, at_ns: int, due: _Due) -> None:
         heapq.heappush(self._queue, (at_ns, self._order, due))
         self._order += 1
 
-    def _later_random(self, going: _Going, kind: str, now_ns: int) -> None:
+    def _schedule_random(self, going: _Going, kind: str, now_ns: int) -> None:
         mean_s = getattr(going.fault, kind)
         after_ns = max(1, round(going.draw.expovariate(1 / mean_s) * 1e9))
-        self._later(now_ns + after_ns, _Due(ticks=going.number, detail=kind))
+        self._schedule(now_ns + after_ns, _Due(ticks=going.number, detail=kind))
 
 
-def _drawn(redraw: Redraw, draw: random.Random) -> dict[str, float]:
+def _draw_values(redraw: Redraw, draw: random.Random) -> dict[str, float]:
     return {name: draw.uniform(*limits) for name, limits in redraw.ranges().items()}

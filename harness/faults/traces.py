@@ -50,7 +50,7 @@ def read(text: str, name: str) -> tuple[Step, ...]:
     return _csv(lines) if "," in lines[0][1] else _mahimahi(lines)
 
 
-def inline(word: str) -> tuple[Step, ...] | None:
+def parse_steps(word: str) -> tuple[Step, ...] | None:
     """The steps in a word as `write` gives it; None if it is none, but the name of a file."""
     if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
         return None

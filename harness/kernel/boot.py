@@ -116,7 +116,7 @@ def run(
         "argv": list(argv),
         "cwd": str(where),
         "env": _environment(env),
-        "visible": _in_sight((where, *visible)),
+        "visible": _find_hidden((where, *visible)),
         "settle_s": SETTLE_S if clock == "virtual" else 0.0,
     }
     deadline_s = time.monotonic() + timeout_s if timeout_s is not None else math.inf
@@ -184,7 +184,7 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PATH": os.pathsep.join(paths)}
 
 
-def _in_sight(wanted: Iterable[Path]) -> list[str]:
+def _find_hidden(wanted: Iterable[Path]) -> list[str]:
     """The folders that the guest's mounts would hide, outer ones first."""
     ours = (Path(sys.prefix), Path(sys.base_prefix), ROOT)
     folders = {folder.resolve() for folder in (*wanted, *ours)}

@@ -58,7 +58,7 @@ def main() -> None:
     code = _supervise(_start(request, output), report)
     os.sync()
     termios.tcdrain(output)
-    _tell(report, f"exit {code}")
+    _report(report, f"exit {code}")
     termios.tcdrain(report)
     _libc.reboot(RB_POWER_OFF)
 
@@ -151,7 +151,7 @@ def _supervise(child: int, report: int) -> int:
     events = poll()
     events.register(wake_read, POLLIN)
     events.register(report, POLLIN)
-    beat = _beating()
+    beat = _start_beats()
     events.register(beat, POLLIN)
     while True:
         while True:
@@ -164,7 +164,7 @@ def _supervise(child: int, report: int) -> int:
                 return code if code >= 0 else 128 - code
             if dead == 0:
                 break
-        _tell(report, f"beat {time.monotonic_ns()}")
+        _report(report, f"beat {time.monotonic_ns()}")
         for handle, _ in events.poll():
             if handle in (wake_read, beat):
                 os.read(handle, 512)
@@ -174,7 +174,7 @@ def _supervise(child: int, report: int) -> int:
                 _libc.reboot(RB_POWER_OFF)
 
 
-def _beating() -> int:
+def _start_beats() -> int:
     """A file descriptor that is readable at every full BEAT_S of the monotonic clock.
 
     Reading the clock takes virtual time, so that the beats must not depend on when they began.
@@ -189,7 +189,7 @@ def _beating() -> int:
     return int(handle)
 
 
-def _tell(report: int, line: str) -> None:
+def _report(report: int, line: str) -> None:
     os.write(report, f"{line}\n".encode())
 
 

@@ -88,7 +88,7 @@ class Guest:
         # The signal is set by a program, not by a callback between fork and exec, because such a
         # callback is not safe beside other threads.
         self._claim = contextlib.ExitStack()
-        number = str(self._claim.enter_context(processor.claimed()))
+        number = str(self._claim.enter_context(processor.claim()))
         pinned = ["taskset", "--cpu-list", number, "setpriv", "--pdeathsig", "KILL"]
         try:
             self._process = subprocess.Popen(
@@ -115,7 +115,7 @@ class Guest:
 
     def __exit__(self, *_: object) -> None:
         deadline_s = time.monotonic() + END_TIMEOUT_S
-        while _living(self._process.pid) and time.monotonic() < deadline_s:
+        while _find_living(self._process.pid) and time.monotonic() < deadline_s:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -146,7 +146,7 @@ class Guest:
             ready = {key.fd for key, _ in selector.select(POLL_S)}
         ended = self._ended in ready
         for handle, sink in sinks.items():
-            for data in _available(handle) if ended else _one_read(handle):
+            for data in _read_all(handle) if ended else _read_once(handle):
                 sink(data)
         for handle, act in beside.items():
             if handle in ready:
@@ -176,7 +176,7 @@ class Guest:
 
         One of them is the kernel; each of the others does the computing of one guest process.
         """
-        stats = _living(self._process.pid)
+        stats = _find_living(self._process.pid)
         return {pid: (int(f[11]) + int(f[12])) / CLOCK_TICKS_PER_S for pid, f in stats.items()}
 
     def result(self) -> int:
@@ -324,19 +324,19 @@ def _pipe() -> tuple[int, int]:
     return reader, writer
 
 
-def _one_read(handle: int) -> Iterator[bytes]:
+def _read_once(handle: int) -> Iterator[bytes]:
     with contextlib.suppress(BlockingIOError):
         data = os.read(handle, PIPE_BYTES)
         if data:
             yield data
 
 
-def _available(handle: int) -> Iterator[bytes]:
-    while data := b"".join(_one_read(handle)):
+def _read_all(handle: int) -> Iterator[bytes]:
+    while data := b"".join(_read_once(handle)):
         yield data
 
 
-def _living(session: int) -> dict[int, list[str]]:
+def _find_living(session: int) -> dict[int, list[str]]:
     """/proc/PID/stat, from the state on, of each process of a session but zombies."""
     stats = {}
     for process in Path("/proc").glob("[0-9]*"):

@@ -17,7 +17,7 @@ CLAIMS = "\0trunkline/processor"
 
 
 @contextlib.contextmanager
-def claimed() -> Iterator[int]:
+def claim() -> Iterator[int]:
     """The number of a processor that we may use; claimed until the context ends, or we do.
 
     A claim is a name in Linux's abstract socket namespace: seen by all users, and gone with its

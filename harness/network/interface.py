@@ -167,7 +167,7 @@ class InMemoryNetwork:
 
     def set_link(self, src: str, dst: str, **values: float | None) -> None:
         """Changes `topology`."""
-        new = changed_link(self.topology.link(src, dst), **values)
+        new = change_link(self.topology.link(src, dst), **values)
         links = (new if (at.src, at.dst) == (src, dst) else at for at in self.topology.links)
         self.topology = Topology(self.topology.name, self.topology.sites, tuple(links))
 
@@ -193,7 +193,7 @@ class InMemoryNetwork:
         return ((src, dst), (dst, src)) if how == "carrier" else ((src, dst),)
 
 
-def changed_link(
+def change_link(
     link: Link,
     rate_mbps: float | None = None,
     delay_ms: float | None = None,

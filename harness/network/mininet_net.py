@@ -34,7 +34,7 @@ from trunkline.harness.network.interface import (
     LinkCounters,
     NetworkError,
     NetworkOptions,
-    changed_link,
+    change_link,
     device_index,
     device_name,
     hardware_address,
@@ -126,7 +126,7 @@ class MininetNetwork:
         """Changes one direction in place; None keeps a value, the queue stays as built."""
         self.topology.link(src, dst)
         old = self._links[src, dst]
-        new = changed_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
+        new = change_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
         index = device_index(self.topology.rank(dst))
         channel = self._namespace(src).channel
         channel.perform(self._shaper.change(old, new, index))
@@ -195,7 +195,7 @@ class MininetNetwork:
             self._namespace(here).channel.perform([*opened, *self._connections(here, there)])
 
     def _connections(self, site: str, through: str | None = None) -> Iterator[Request]:
-        return wiring.connect(
+        return wiring.set_routes(
             self.topology, site, self._options.initial_window, self._routed_algorithm, through
         )
 
@@ -221,7 +221,7 @@ class MininetNetwork:
             self.mininet = None
 
     def _configure_sites(self) -> None:
-        settings = _settings(self._options)
+        settings = _make_settings(self._options)
         for namespace in self._namespaces.values():
             wanted = self._options.congestion_control
             self._routed_algorithm = _choose_congestion_control(namespace, wanted)
@@ -389,7 +389,7 @@ class _Veth(MininetLink):  # type: ignore[misc]
         """Nothing: see `MininetNetwork.stop`."""
 
 
-def _settings(options: NetworkOptions) -> Mapping[str, str]:
+def _make_settings(options: NetworkOptions) -> Mapping[str, str]:
     """Parameters of a site's namespace; those of the machine are never touched."""
     buffer = str(_SOCKET_BUFFER_BYTES)
     settings = {

@@ -27,10 +27,10 @@ class Namespace:
     def __init__(self, site: str) -> None:
         self.site = site
         self._handles = contextlib.ExitStack()
-        with contextlib.ExitStack() as made, _returning():
+        with contextlib.ExitStack() as made, _restoring_namespace():
             try:
                 _call(_libc.unshare, _CLONE_NEWNET)
-                self.handle = _here()
+                self.handle = _open_current()
                 made.callback(os.close, self.handle)
                 self.channel = Channel()
                 made.callback(self.channel.close)
@@ -50,7 +50,7 @@ class Namespace:
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
         """The calling thread is in the namespace while the context lasts."""
-        with _returning():
+        with _restoring_namespace():
             self.enter()
             yield
 
@@ -100,7 +100,7 @@ def inside_of(pid: int) -> Iterator[None]:
     """
     handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with _returning():
+        with _restoring_namespace():
             _call(_libc.setns, handle, _CLONE_NEWNET)
             yield
     finally:
@@ -108,9 +108,9 @@ def inside_of(pid: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _returning() -> Iterator[None]:
+def _restoring_namespace() -> Iterator[None]:
     """Brings the calling thread back to the namespace it is in now."""
-    outside = _here()
+    outside = _open_current()
     try:
         yield
     finally:
@@ -118,7 +118,7 @@ def _returning() -> Iterator[None]:
         os.close(outside)
 
 
-def _here() -> int:
+def _open_current() -> int:
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 

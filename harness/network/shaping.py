@@ -119,7 +119,7 @@ def choose(channel: Channel, links: tuple[Link, ...], mtu: int) -> Shaper:
             raise
         for link in links:
             if link.delay_ms or link.jitter_ms or link.loss_percent:
-                raise _lacking(link, refused) from refused
+                raise _missing_modules(link, refused) from refused
         return TokenBucket(mtu)
     finally:
         _clear_loopback(channel)
@@ -161,15 +161,15 @@ class RouterAndWire:
 
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """See `Shaper`."""
-        overflows = dict(_policed(channel))
+        overflows = dict(_read_overflows(channel))
         return {
             index: LinkCounters(sent_bytes, packets, overflows.get(index, 0), drops)
-            for index, (sent_bytes, packets, drops) in _counted(channel, b"netem\0", _ROOT)
+            for index, (sent_bytes, packets, drops) in _read_counts(channel, b"netem\0", _ROOT)
         }
 
     def swallowed(self, channel: Channel) -> dict[int, int]:
         """See `Shaper`."""
-        found = _counted(channel, b"clsact\0", _CLSACT)
+        found = _read_counts(channel, b"clsact\0", _CLSACT)
         return {index: drops for index, (_, _, drops) in found}
 
 
@@ -190,7 +190,7 @@ class TokenBucket:
     def change(self, old: Link, new: Link, index: int) -> Iterator[Request]:
         """See `Shaper`. Refuses delay, jitter and loss."""
         if new.delay_ms or new.jitter_ms or new.loss_percent:
-            raise _lacking(new, None)
+            raise _missing_modules(new, None)
         return self._set(new, index, CHANGE)
 
     def swallow(self, link: Link, index: int) -> Iterator[Request]:
@@ -209,7 +209,7 @@ class TokenBucket:
         """See `Shaper`."""
         return {
             index: LinkCounters(sent_bytes, packets, queue_drops=drops)
-            for index, (sent_bytes, packets, drops) in _counted(channel, b"tbf\0", _ROOT)
+            for index, (sent_bytes, packets, drops) in _read_counts(channel, b"tbf\0", _ROOT)
         }
 
     def swallowed(self, channel: Channel) -> dict[int, int]:
@@ -321,7 +321,7 @@ def _clear_loopback(channel: Channel) -> None:
                 raise
 
 
-def _lacking(link: Link, cause: RefusedError | None) -> NetworkError:
+def _missing_modules(link: Link, cause: RefusedError | None) -> NetworkError:
     return NetworkError(
         "delay, jitter and loss need netem and the policer, which this kernel lacks"
         + (f" ({cause.what})" if cause else ""),
@@ -330,7 +330,7 @@ def _lacking(link: Link, cause: RefusedError | None) -> NetworkError:
     )
 
 
-def _counted(
+def _read_counts(
     channel: Channel, kind: bytes, place: int
 ) -> Iterator[tuple[int, tuple[int, int, int]]]:
     """(interface index, (bytes, packets, drops)) of every qdisc of that kind at that place."""
@@ -347,7 +347,7 @@ def _counted(
             yield index, (sent_bytes, packets, drops)
 
 
-def _policed(channel: Channel) -> Iterator[tuple[int, int]]:
+def _read_overflows(channel: Channel) -> Iterator[tuple[int, int]]:
     """(interface index, packets over the limit) of every policer."""
     kind = attribute(1, attribute(1, attribute(_KIND, b"police\0")))
     for body in channel.dump(Request("counters", _GET_ACTION, CHANGE, bytes(4) + kind)):

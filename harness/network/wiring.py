@@ -120,7 +120,7 @@ def remove_tag() -> Request:
     return Request("tag of a site", _NEW_LINK, CHANGE, body)
 
 
-def connect(
+def set_routes(
     topology: Topology,
     site: str,
     initial_window: int,
@@ -166,11 +166,11 @@ def stop_merging(devices: Iterable[str]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         command: array.array[int] | None = None
         for device in devices:
-            command = command or _features_off(control, device)
+            command = command or _make_features_command(control, device)
             _ethtool(control, device, command)
 
 
-def _features_off(control: socket.socket, device: str) -> array.array[int]:
+def _make_features_command(control: socket.socket, device: str) -> array.array[int]:
     """The command (struct ethtool_sfeatures) that switches the features off.
 
     Which bit is which feature depends on the kernel, so it is asked once.

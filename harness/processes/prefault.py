@@ -28,15 +28,15 @@ _OURS_ALONE = 1 << 63 | 1 << 56
 """A page that is there and mapped only once; see Documentation/admin-guide/mm/pagemap.rst."""
 
 
-def written(pid: int) -> list[Pages]:
+def find_written(pid: int) -> list[Pages]:
     """What a forked process has of its own in its private memory: what it wrote since the fork.
 
     Ranges that are close together are one. Empty where the kernel does not say.
     """
     try:
         with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
-            areas = list(_writable(Path(f"/proc/{pid}/maps").read_text()))
-            return [pages for area in areas for pages in _own(pagemap.fileno(), *area)]
+            areas = list(_find_writable(Path(f"/proc/{pid}/maps").read_text()))
+            return [pages for area in areas for pages in _find_own(pagemap.fileno(), *area)]
     except OSError:
         return []
 
@@ -48,7 +48,7 @@ def populate(ranges: list[Pages]) -> None:
         advise(ctypes.c_void_p(start), ctypes.c_size_t(length), POPULATE_WRITE)
 
 
-def _writable(maps: str) -> Iterator[Pages]:
+def _find_writable(maps: str) -> Iterator[Pages]:
     for line in maps.splitlines():
         addresses, permissions, *_ = line.split(maxsplit=2)
         if permissions == "rw-p":
@@ -56,7 +56,7 @@ def _writable(maps: str) -> Iterator[Pages]:
             yield start, stop - start
 
 
-def _own(pagemap: int, start: int, length: int) -> Iterator[Pages]:
+def _find_own(pagemap: int, start: int, length: int) -> Iterator[Pages]:
     """The runs of pages in a range that the process has alone, and small gaps between them."""
     place = start // mmap.PAGESIZE * _ENTRY_BYTES
     entries = array.array("Q", os.pread(pagemap, length // mmap.PAGESIZE * _ENTRY_BYTES, place))

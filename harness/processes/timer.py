@@ -23,7 +23,7 @@ class Alarm:
     """One alarm on the clock of `time.monotonic_ns`."""
 
     def __init__(self) -> None:
-        self.fd = _checked(_libc.timerfd_create(_MONOTONIC, _CLOSE_ON_EXEC | _NO_WAIT))
+        self.fd = _check(_libc.timerfd_create(_MONOTONIC, _CLOSE_ON_EXEC | _NO_WAIT))
 
     def close(self) -> None:
         """Frees the descriptor."""
@@ -35,7 +35,7 @@ class Alarm:
             os.read(self.fd, 8)
         seconds, rest_ns = divmod(0 if at_ns is None else max(at_ns, 1), 10**9)
         when = (ctypes.c_long * 4)(0, 0, seconds, rest_ns)  # struct itimerspec; 0 is never
-        _checked(_libc.timerfd_settime(self.fd, _ABSOLUTE, when, None))
+        _check(_libc.timerfd_settime(self.fd, _ABSOLUTE, when, None))
 
 
 def wait_for_start() -> int:
@@ -53,7 +53,7 @@ def wait_for_start() -> int:
     return at_ns
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

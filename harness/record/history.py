@@ -41,7 +41,7 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.agents.planning.chunks import Cut, cut_model
+from trunkline.agents.planning.chunks import Chunking, cut_model
 
 E = TypeVar("E", bound=Event)
 Interval = tuple[int, int]
@@ -77,7 +77,7 @@ class Task:
         return self.started.task
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.started.bytes, self.started.chunk_bytes, self.started.tensor_bytes)
 

@@ -183,7 +183,7 @@ def _programs(scenario: Scenario) -> tuple[str, ...] | None:
     if not scenario.runs_programs:
         return None
     kind = scenario.workload.module
-    return tuple(kind.placed(scenario.topology.site_names, scenario.workload.options))
+    return tuple(kind.place_programs(scenario.topology.site_names, scenario.workload.options))
 
 
 def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:

@@ -30,7 +30,7 @@ def discover() -> Extensions:
     from trunkline.agents import registry
 
     return Extensions(
-        topologies.builders(), registry.plans(), registry.policies(), workloads.kinds()
+        topologies.find_builders(), registry.plans(), registry.policies(), workloads.find_kinds()
     )
 
 

@@ -54,7 +54,7 @@ def _topology(known: Extensions) -> Any:
             for name, module in known.topologies.items()
         },
         Annotated[str, Field(pattern=FILE)],
-        _own("builder"),
+        _own_file("builder"),
     )
 
 
@@ -69,7 +69,7 @@ def _workload(known: Extensions) -> Any:
             for name, module in known.workloads.items()
         },
         Annotated[str, Field(pattern=FILE)],
-        _own("kind"),
+        _own_file("kind"),
     )
 
 
@@ -88,7 +88,9 @@ def _scheme(known: Extensions) -> Any:
             )
             text = f"{summarize(policy_module)}. {summarize(plan_module)}"
             models[f"{policy} {plan}"] = make_model(f"scheme {policy} {plan}", options, text)
-    return Union[(Literal[tuple(SCHEMES)], _own("policy"), _own("plan"), *models.values())]
+    return Union[
+        (Literal[tuple(SCHEMES)], _own_file("policy"), _own_file("plan"), *models.values())
+    ]
 
 
 def _options(known: Extensions, parts: Mapping[str, Any]) -> tuple[Option, ...]:
@@ -100,7 +102,7 @@ def _default(key: str, name: str) -> Any:
     return name if DEFAULT_SCHEME[key] == name else REQUIRED
 
 
-def _own(key: str) -> Any:
+def _own_file(key: str) -> Any:
     """A mapping that names a file of the user's own: only reading that tells its options."""
     form = {
         "type": "object",

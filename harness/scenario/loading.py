@@ -108,7 +108,7 @@ def parse(
     scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
-    return _anchored(scenario, file)
+    return _anchor_folder(scenario, file)
 
 
 def resolve(scenario: Scenario) -> str:
@@ -120,8 +120,8 @@ def resolve(scenario: Scenario) -> str:
             "policy": scheme.policy.kind,
             "plan": scheme.plan.kind,
             **{each.key: render(getattr(scheme, each.name), each.dimension) for each in SCHEME},
-            **_rendered(scheme.policy),
-            **_rendered(scheme.plan),
+            **_render_options(scheme.policy),
+            **_render_options(scheme.plan),
         },
         "controller": {"site": scenario.controller_site},
     }
@@ -135,7 +135,7 @@ def resolve(scenario: Scenario) -> str:
             **({"clocks": render(scenario.clocks, None)} if scenario.clocks else {}),
             "topology": render(topology, None),
             "network": render(scenario.network, None),
-            "workload": {"kind": scenario.workload.kind, **_rendered(scenario.workload)},
+            "workload": {"kind": scenario.workload.kind, **_render_options(scenario.workload)},
             **({} if scenario.runs_programs else chosen),
             "stop": render(scenario.stop, None),
             "failover": render(scenario.failover, None),
@@ -167,7 +167,7 @@ def read_beside(folder: Path) -> Read:
     return read
 
 
-def _anchored(scenario: Scenario, file: str) -> Scenario:
+def _anchor_folder(scenario: Scenario, file: str) -> Scenario:
     """A workload's folder is relative to the folder of the scenario's own file."""
     workload = scenario.workload
     named = workload.options.get("folder")
@@ -202,7 +202,7 @@ def _expand_scheme(data: dict[str, Any]) -> None:
         data["scheme"] = {**SCHEMES[name], **chosen}
 
 
-def _rendered(component: Component) -> dict[str, Any]:
+def _render_options(component: Component) -> dict[str, Any]:
     """A component's options as a file spells them."""
-    named = ((units.of_name(name), value) for name, value in component.options.items())
+    named = ((units.split_name(name), value) for name, value in component.options.items())
     return {key: render(value, dimension) for (key, dimension), value in named}

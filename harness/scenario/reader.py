@@ -121,7 +121,7 @@ class Reader:
         workload = self._workload(sites)
         programs = self._runs_programs()
         scheme = None if programs else self._scheme(sites)
-        basics["limits"] = self._fitting(basics["limits"])
+        basics["limits"] = self._fit_task_budget(basics["limits"])
         timeline = timeline_section.read(
             self._source, topology, basics["limits"].run_s, self._files, programs
         )
@@ -344,14 +344,14 @@ class Reader:
             chosen = stop.exit if isinstance(stop, Stop) else None
             if workload and self._source.is_sound("workload") and isinstance(chosen, tuple):
                 module = self._extensions.workloads[kind["kind"]]
-                placed = module.placed(sites, workload.options)
+                placed = module.place_programs(sites, workload.options)
                 for index, site in enumerate(chosen):
                     if site not in placed:
                         refuse(("stop", "exit", index), list_choices(placed, site))
         elif isinstance(stop, Stop) and stop.exit is not None:
             refuse(("stop", "exit"), "allowed where sites run programs")
 
-    def _fitting(self, limits: Limits) -> Limits:
+    def _fit_task_budget(self, limits: Limits) -> Limits:
         """A task's budget that the file does not give is at most the run's."""
         given = self._data.get("limits")
         if isinstance(given, dict) and "task" not in given:
@@ -444,7 +444,7 @@ class Reader:
         self, section: str, name: str, text: str, options: Mapping[str, Any]
     ) -> None:
         """Note an extension's own complaint at the option that it names."""
-        key, _ = units.of_name(name)
+        key, _ = units.split_name(name)
         if name in options:
             text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")
             self._source.refuse((section, key), text)
@@ -453,6 +453,6 @@ class Reader:
 
     def _refuse_override(self, index: int, error: TopologyError) -> None:
         path: KeyPath = ("topology", "overrides", index)
-        key, _ = units.of_name(error.key)
+        key, _ = units.split_name(error.key)
         named = self._source.get((*path, key)) is not MISSING
         self._source.refuse((*path, key if named else "link"), str(error))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.chunks import Cut, cut_model
+from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
@@ -260,7 +260,7 @@ class Scenario:
         return tensor_bytes_of(self.workload.module, self.workload.options)
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.model_bytes, self.scheme.chunk_bytes, self.tensor_bytes)
 

@@ -134,7 +134,9 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     if not callable(function):
         raise UserFileError(f"allowed is a file with a function {place.form}")
     options = _read_options(place, function)
-    setattr(made, place.entry, _checked(function, name, _a(place.value), place.error))
+    setattr(
+        made, place.entry, _check_results(function, name, _instance_of(place.value), place.error)
+    )
     if place is WORKLOAD:
         _complete_workload(made, name, options)
     if place is POLICY:
@@ -174,11 +176,11 @@ class _Result:
 _ANYTHING = _Result(lambda _: True, "")
 
 
-def _a(kind: type) -> _Result:
+def _instance_of(kind: type) -> _Result:
     return _Result(lambda given: isinstance(given, kind), f"a {kind.__name__}")
 
 
-def _checked(
+def _check_results(
     function: Callable[..., Any], file: str, result: _Result, error: type[ValueError]
 ) -> Callable[..., Any]:
     """The function of the file, which returns what is allowed or raises this error."""
@@ -199,11 +201,11 @@ def _checked(
     return checked
 
 
-def _checked_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any:
+def _check_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any:
     """An object with these methods of the thing, each checked."""
     return SimpleNamespace(
         **{
-            name: _checked(getattr(thing, name), file, result, UserCodeError)
+            name: _check_results(getattr(thing, name), file, result, UserCodeError)
             for name, result in results.items()
         }
     )
@@ -234,8 +236,8 @@ def _check_policy(made: Any, file: str) -> None:
         policy = create(sites, **options)
         form = "a pair: the state, and a tuple of Start and Release of known sites"
         step = _Result(lambda given: _is_step(given, set(sites)), form)
-        initial = _checked(lambda: policy.initial, file, _ANYTHING, UserCodeError)()
-        found: Policy = _checked_methods(policy, file, {"step": step})
+        initial = _check_results(lambda: policy.initial, file, _ANYTHING, UserCodeError)()
+        found: Policy = _check_methods(policy, file, {"step": step})
         found.initial = initial  # type: ignore[misc]
         return found
 
@@ -282,13 +284,13 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
         except TypeError as reason:
             text = f"allowed for {name} is the form {form} with the options of build"
             raise UserFileError(f"{text}: {reason}") from None
-        setattr(made, name, _checked(function, file, result, UserCodeError))
+        setattr(made, name, _check_results(function, file, result, UserCodeError))
     build, model_bytes = made.build, made.model_bytes
 
     @functools.wraps(build)
     def checked(*place: Any, **given: Any) -> Workload:
         methods = _workload_methods(model_bytes(**given) // ELEMENT_BYTES)
-        workload: Workload = _checked_methods(build(*place, **given), file, methods)
+        workload: Workload = _check_methods(build(*place, **given), file, methods)
         return workload
 
     made.build = checked

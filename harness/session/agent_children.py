@@ -65,7 +65,7 @@ class AgentChildren:
         yield from (CONTROLLER, *backup, first)
         assert self._newest is not None
         select.select(self._newest.read_fds, [], [])  # until it listens
-        self._pages = prefault.written(self._newest.process.pid)
+        self._pages = prefault.find_written(self._newest.process.pid)
         yield from others
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:

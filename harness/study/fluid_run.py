@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from trunkline.agents.control.driver import NewTask
-from trunkline.agents.planning.fluid import FluidOverlay, Job, Offer
+from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Event, Left, Ready, Release
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
@@ -67,7 +67,7 @@ class _Run:
         self._update_s = scheme.update_s if scheme.rates == "measured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
         self._overlay = FluidOverlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
-        self._overlay.know(self._known.rates_mbps)
+        self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._times = {
             site: compute_time.for_site(
@@ -91,9 +91,9 @@ class _Run:
         for site in self._sites:
             self._compute(site)
         if self._stop.time_s is not None:
-            self._overlay.at(self._stop.time_s, self._end)
+            self._overlay.call_at(self._stop.time_s, self._end)
         if self._update_s is not None:
-            self._overlay.at(self._update_s, self._update)
+            self._overlay.call_at(self._update_s, self._update)
         self._overlay.run()
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
@@ -108,7 +108,7 @@ class _Run:
             self._decide(Left(site))
             return
         done_s = self._overlay.now_s + self._times[site].time_s(iteration)
-        self._overlay.at(done_s, lambda: self._ready(site, iteration))
+        self._overlay.call_at(done_s, lambda: self._ready(site, iteration))
 
     def _ready(self, site: str, iteration: int) -> None:
         if self._until_s is None and self._overlay.join(site):
@@ -160,24 +160,24 @@ class _Run:
         self._overlay.rates_mbps = {**self._overlay.rates_mbps, **changed}
         next_ns = self._timeline.next_ns
         if next_ns is not None and self._goes_on:
-            self._overlay.at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
+            self._overlay.call_at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
 
     def _update(self) -> None:
         """Take over the rates as they are now, every UPDATE_TIME."""
         assert self._update_s is not None
         if self._known.refresh(self._overlay.rates_mbps):
-            self._overlay.know(self._known.rates_mbps)
+            self._overlay.set_known_rates(self._known.rates_mbps)
         if self._goes_on:
-            self._overlay.at(self._overlay.now_s + self._update_s, self._update)
+            self._overlay.call_at(self._overlay.now_s + self._update_s, self._update)
 
     @property
     def _goes_on(self) -> bool:
         """Whether there is, or may still be, anything to send."""
         return bool(self._running or (self._until_s is None and self._working))
 
-    def _job(self, plan: Plan) -> Job:
+    def _job(self, plan: Plan) -> FluidTask:
         sizes = self._model_bytes, self._chunk_bytes
-        return Job(plan, *sizes, tensor_bytes=self._tensor_bytes)
+        return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
     def _round(self, site: str) -> None:
         self._iterations[site] += 1

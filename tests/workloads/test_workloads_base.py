@@ -86,7 +86,7 @@ def test_a_harmed_chunk_changes_digest_and_fingerprint(chunks, places, harm):
 
 
 def test_kinds_are_the_files_that_define_build():
-    kinds = workloads.kinds()
+    kinds = workloads.find_kinds()
     assert list(kinds) == ["program", "synthetic", "training"]
     assert {name: kind.EVALUATES for name, kind in kinds.items()} == {
         "program": False,

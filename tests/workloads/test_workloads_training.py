@@ -322,8 +322,8 @@ def run(source: str) -> object:
 def test_nothing_imports_torch_before_it_is_needed():
     source = """
 import json, sys, workloads
-workloads.kinds()["training"].model_bytes()
-workloads.kinds()["training"].problems(3)
+workloads.find_kinds()["training"].model_bytes()
+workloads.find_kinds()["training"].problems(3)
 print(json.dumps("torch" in sys.modules))
 """
     assert run(source) is False

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from overlays import overlays
 
-from trunkline.agents.planning.auxiliary_paths import Bounds, Lane, Lanes, disjoint_paths
+from trunkline.agents.planning.auxiliary_paths import (
+    Bounds,
+    PathQueue,
+    PathQueues,
+    find_disjoint_paths,
+)
 
 KITE = {
     ("s", "t"): 50.0,
@@ -25,7 +30,7 @@ DIRECT, BY_M, BY_K = ("s", "t"), ("s", "m", "t"), ("s", "k", "t")
 
 
 def test_paths_are_found_by_delay_each_without_the_links_of_those_before():
-    found = disjoint_paths([("s", "t"), ("t", "s"), ("m", "s"), ("t", "k")], KITE)
+    found = find_disjoint_paths([("s", "t"), ("t", "s"), ("m", "s"), ("t", "k")], KITE)
     assert found == {
         ("s", "t"): (DIRECT, BY_M, BY_K),  # k -> m -> t is faster, but m -> t is in use
         ("t", "s"): (("t", "s"),),
@@ -35,7 +40,7 @@ def test_paths_are_found_by_delay_each_without_the_links_of_those_before():
 
 
 def test_a_pair_that_nothing_connects_has_no_path():
-    assert disjoint_paths([("t", "x"), ("m", "k")], {("s", "t"): 1.0, ("m", "t"): 1.0}) == {
+    assert find_disjoint_paths([("t", "x"), ("m", "k")], {("s", "t"): 1.0, ("m", "t"): 1.0}) == {
         ("t", "x"): (),
         ("m", "k"): (),
     }
@@ -44,7 +49,7 @@ def test_a_pair_that_nothing_connects_has_no_path():
 @given(overlays())
 def test_no_two_paths_of_a_pair_share_a_link_and_none_is_faster_than_one_before(rates):
     sites = sorted({site for link in rates for site in link})
-    for (src, dst), paths in disjoint_paths(itertools.permutations(sites, 2), rates).items():
+    for (src, dst), paths in find_disjoint_paths(itertools.permutations(sites, 2), rates).items():
         hops = [hop for path in paths for hop in itertools.pairwise(path)]
         assert len(set(hops)) == len(hops)
         assert set(hops) <= rates.keys()
@@ -55,7 +60,7 @@ def test_no_two_paths_of_a_pair_share_a_link_and_none_is_faster_than_one_before(
 
 
 def lane(busy=2, length=1, others=(DIRECT, BY_M, BY_K), primary=DIRECT):
-    return Lane(primary, Bounds(busy, length), others)
+    return PathQueue(primary, Bounds(busy, length), others)
 
 
 def sent(lane, items):
@@ -123,7 +128,7 @@ def test_an_item_that_is_unknown_on_a_path_is_no_matter():
 
 def test_lanes_send_on_as_soon_as_there_is_room_however_soon_that_is():
     went = []
-    lanes = Lanes(
+    lanes = PathQueues(
         Bounds(0, 1), lambda path, item: went.append((path, item)), {DIRECT: (DIRECT, BY_M)}
     )
 
@@ -145,7 +150,7 @@ def test_lanes_send_on_as_soon_as_there_is_room_however_soon_that_is():
 
 def test_lanes_of_different_edges_do_not_share_bounds_and_learn_new_paths():
     went = []
-    lanes = Lanes(Bounds(0, 1), lambda path, item: went.append((path, item)))
+    lanes = PathQueues(Bounds(0, 1), lambda path, item: went.append((path, item)))
     for item, edge in enumerate([DIRECT, DIRECT, BY_K, BY_K]):
         lanes.put(edge, item, item)
     assert went == [(DIRECT, 0), (BY_K, 2)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.fluid import FluidOverlay, Job, estimate
+from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
 from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.routes import routes
@@ -32,7 +32,7 @@ def carried_out(default, plan, start_s, rates=ONE_PER_S, chunk_bytes=MB, discipl
     """Everybody offers at once, the task starts later: when it is done, and what was in vain."""
     overlay = FluidOverlay(rates, {}, discipline)
     model_bytes = plan.chunk_count * chunk_bytes
-    job = Job(default, model_bytes, chunk_bytes)
+    job = FluidTask(default, model_bytes, chunk_bytes)
     offers = [overlay.offer(job, site) for site in plan.contributors]
     overlay.run(start_s)
     missing = set(plan.receivers)
@@ -42,7 +42,7 @@ def carried_out(default, plan, start_s, rates=ONE_PER_S, chunk_bytes=MB, discipl
         missing.remove(site)
         done_s.append(overlay.now_s)
 
-    overlay.start(Job(plan, model_bytes, chunk_bytes), received, offers)
+    overlay.start(FluidTask(plan, model_bytes, chunk_bytes), received, offers)
     overlay.run()
     assert not missing
     return max(done_s), overlay.bytes_in_vain
@@ -75,12 +75,12 @@ def test_what_sets_out_early_is_kept_moved_or_in_vain(split, start_s, done_s, in
 
 def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
     overlay = FluidOverlay(ONE_PER_S, {})
-    job = Job(SPREAD, 4 * MB, MB)
+    job = FluidTask(SPREAD, 4 * MB, MB)
     offer = overlay.offer(job, "a")
     overlay.run(0.5)
     overlay.take_back(offer)
     done_s = []
-    overlay.start(Job(stars("ac", c=(0, 1)), MB, MB), lambda _: done_s.append(overlay.now_s))
+    overlay.start(FluidTask(stars("ac", c=(0, 1)), MB, MB), lambda _: done_s.append(overlay.now_s))
     overlay.run()
     # To c, the chunk in transmission ends at 1 s; then the other task's only one has the link.
     assert done_s == [2.0, 3.0]
@@ -101,7 +101,7 @@ def test_a_contributor_that_is_not_ready_holds_up_what_needs_it(site, joins_s, d
     line = Block(((0, 1),), "c", (("a", "b"), ("b", "c")), (("c", "b"), ("b", "a")))
     overlay = FluidOverlay(ONE_PER_S, {})
     found = {}
-    job = Job(Plan(tuple("abc"), tuple("abc"), 1, (line,)), MB, MB)
+    job = FluidTask(Plan(tuple("abc"), tuple("abc"), 1, (line,)), MB, MB)
     overlay.start(job, lambda each: found.update({each: overlay.now_s}), unready=site)
     overlay.run(joins_s)
     assert overlay.join(site) and not overlay.join(site)
@@ -176,10 +176,10 @@ def test_better_known_rates_open_other_auxiliary_paths():
     rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t"), ("s", "k"), ("k", "t")], 8.0)
     plan = Plan(("s",), ("t",), 9, (Block(((0, 9),), "s", (), (("s", "t"),)),))
     overlay = FluidOverlay(rates, {}, auxiliary=Bounds(0, 1))
-    overlay.know({link: rate for link, rate in rates.items() if "k" not in link})
-    overlay.start(Job(plan, 900_000, 100_000), lambda site: None)
+    overlay.set_known_rates({link: rate for link, rate in rates.items() if "k" not in link})
+    overlay.start(FluidTask(plan, 900_000, 100_000), lambda site: None)
     overlay.run(0.35)
-    overlay.know(rates)
+    overlay.set_known_rates(rates)
     overlay.run()
     # Four and two are sent by then; of the last three one goes by k and one by m.
     assert overlay.now_s == pytest.approx(0.6)

@@ -54,5 +54,5 @@ def test_servers_and_single_roots_stay_where_they_were_first():
 
 def test_a_parameter_server_stays_too():
     then = NOW | {("b", "a"): 500.0}
-    hubs = [ps.server(request(NOW, "abc", first=first)) for first in (None, then)]
+    hubs = [ps.choose_server(request(NOW, "abc", first=first)) for first in (None, then)]
     assert hubs == ["c", "b"]

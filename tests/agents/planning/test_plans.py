@@ -11,7 +11,7 @@ from overlays import MESH, mesh, overlays, request
 
 from trunkline.agents import registry
 from trunkline.agents.planning.bound import bound
-from trunkline.agents.planning.fluid import Job, estimate, simulate
+from trunkline.agents.planning.fluid import FluidTask, estimate, simulate
 from trunkline.agents.planning.plan import Block, Plan, PlanError, check, split
 from trunkline.agents.planning.routes import routes
 from trunkline.agents.plans import a2a, crew, opr, ps, ring
@@ -208,7 +208,10 @@ def test_estimate_counts_store_and_forward_per_chunk_and_delays():
 def test_simulated_jobs_share_links_first_come_first_served():
     rates = {("a", "b"): 8.0, ("b", "a"): 8.0}
     push = Plan(("a",), ("b",), 1, (Block(((0, 1),), "b", (("a", "b"),), ()),))
-    jobs = [Job(push, 1_000_000, 1_000_000, start_s=0.5), Job(push, 1_000_000, 1_000_000)]
+    jobs = [
+        FluidTask(push, 1_000_000, 1_000_000, start_s=0.5),
+        FluidTask(push, 1_000_000, 1_000_000),
+    ]
     assert simulate(jobs, rates) == pytest.approx([2.0, 1.0])
 
 
@@ -227,7 +230,7 @@ def test_simulated_jobs_share_links_as_the_discipline_says(discipline, finish_s)
     push = Plan(("a",), ("b",), 4, (Block(((0, 4),), "b", (("a", "b"),), ()),))
     pull = Plan(("a",), ("b",), 2, (Block(((0, 2),), "a", (), (("a", "b"),)),))
     jobs = [
-        Job(push, 4_000_000, 1_000_000),
-        Job(pull, 2_000_000, 1_000_000, start_s=0.5),
+        FluidTask(push, 4_000_000, 1_000_000),
+        FluidTask(pull, 2_000_000, 1_000_000, start_s=0.5),
     ]
     assert simulate(jobs, rates, discipline=discipline) == pytest.approx(finish_s)

@@ -15,13 +15,13 @@ from trunkline.agents import registry
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import PlanError, check
 from trunkline.agents.planning.trees import (
-    delay,
+    compute_delay,
+    count_uses,
     grow,
+    grow_shortest,
+    pipeline_rate_mbps,
     prune,
-    rate_mbps,
     route_closure,
-    shortest,
-    uses,
 )
 from trunkline.agents.plans import bkt, blink, fapt, mst, star, toa
 from trunkline.topologies import internet2
@@ -71,32 +71,32 @@ def part_per_link(plan, rates):
 def test_delay_of_the_papers_figure_1_is_57():
     tree = dict(FIGURE_1.keys())
     subtrees = {
-        root: delay({s: p for s, p in tree.items() if p == root}, FIGURE_1)
+        root: compute_delay({s: p for s, p in tree.items() if p == root}, FIGURE_1)
         for root in ("v2", "v3", "v4", "v5")
     }
     assert subtrees == {"v2": 24.0, "v3": 20.0, "v4": 23.0, "v5": 7.0}
     assert [subtrees[s] + FIGURE_1[s, "v1"] for s in subtrees] == [48.0, 35.0, 41.0, 57.0]
-    assert delay(tree, FIGURE_1) == 57.0
+    assert compute_delay(tree, FIGURE_1) == 57.0
 
 
 def test_the_fastest_aggregation_path_tree_goes_around_the_slow_root_link_of_figure_1():
     overlay = FIGURE_1 | {("v5", "v4"): 9.0}
-    tree = shortest("v1", overlay)
+    tree = grow_shortest("v1", overlay)
     assert tree == dict(FIGURE_1.keys()) | {"v5": "v4"}
-    assert delay(tree, overlay) == 48.0
+    assert compute_delay(tree, overlay) == 48.0
 
 
 def test_a_tree_grows_along_the_direction_that_the_data_takes():
     weights = {link: 1.0 / rate for link, rate in SLOPE.items()}
-    assert shortest("a", weights) == {"b": "a", "c": "b"}
-    assert shortest("c", weights) == {"a": "c", "b": "c"}
+    assert grow_shortest("a", weights) == {"b": "a", "c": "b"}
+    assert grow_shortest("c", weights) == {"a": "c", "b": "c"}
 
 
 def test_equal_trees_prefer_fewer_edges_and_then_names():
     even = dict.fromkeys(mesh(), 0.0)
-    assert shortest("b", even) == {"a": "b", "c": "b", "d": "b"}
+    assert grow_shortest("b", even) == {"a": "b", "c": "b", "d": "b"}
     diamond = dict.fromkeys([("d", "b"), ("d", "c"), ("b", "a"), ("c", "a")], 1.0)
-    assert shortest("a", diamond) == {"b": "a", "c": "a", "d": "b"}
+    assert grow_shortest("a", diamond) == {"b": "a", "c": "a", "d": "b"}
 
 
 def test_growing_names_the_sites_without_a_path_to_the_root():
@@ -111,9 +111,9 @@ def test_pruning_cuts_the_branches_that_nobody_needs():
 
 def test_a_tree_uses_each_link_of_its_routes_once_up_and_once_down():
     found, _ = route_closure(request(LINE, ("a", "c")))
-    load = uses({"a": "c"}, found)
+    load = count_uses({"a": "c"}, found)
     assert load == dict.fromkeys([("a", "b"), ("b", "c"), ("c", "b"), ("b", "a")], 1)
-    assert rate_mbps(load, LINE | {("c", "b"): 4.0}) == 4.0
+    assert pipeline_rate_mbps(load, LINE | {("c", "b"): 4.0}) == 4.0
 
 
 # -- fapt ---------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ def test_a_tree_uses_each_link_of_its_routes_once_up_and_once_down():
 def test_fapt_shares_chunks_in_proportion_to_quality():
     # w(FAPT) of a, b, c: 0.04, 0.02, 0.01.
     asked = request(SLOPE, ("a", "b", "c"), 7)
-    assert fapt.qualities(asked) == pytest.approx({"c": 100.0, "b": 50.0, "a": 25.0})
-    assert list(fapt.qualities(asked)) == ["c", "b", "a"]
+    assert fapt.rank_roots(asked) == pytest.approx({"c": 100.0, "b": 50.0, "a": 25.0})
+    assert list(fapt.rank_roots(asked)) == ["c", "b", "a"]
     blocks = fapt.build(asked).blocks
     assert [(b.aggregator, b.chunks) for b in blocks] == [
         ("c", ((0, 4),)),
@@ -256,8 +256,8 @@ def test_blink_packs_a_triangle_with_its_three_paths():
     # Each edge is in two of the three trees, so that each tree gets half of it: 150 in all.
     asked = request(mesh("abc"), "abc", 30)
     found, _ = route_closure(asked)
-    trees = blink.pack("a", found, asked.rates_mbps)
-    loads = [uses(tree, found) for tree in trees]
+    trees = blink.pack_trees("a", found, asked.rates_mbps)
+    loads = [count_uses(tree, found) for tree in trees]
     assert blink.split_load(loads, asked.rates_mbps, 5) == pytest.approx([50.0] * 3)
     plan = blink.build(asked)
     assert [block.size for block in plan.blocks] == [10, 10, 10]
@@ -270,7 +270,7 @@ def test_blink_keeps_no_more_trees_than_it_may():
     for most in (1, 2, 5):
         assert 1 <= len(blink.build(request(mesh(), MESH), trees=most).blocks) <= most
     found, _ = route_closure(request(mesh("abc"), "abc"))
-    loads = [uses(tree, found) for tree in ({"b": "a", "c": "a"}, {"b": "a", "c": "b"})]
+    loads = [count_uses(tree, found) for tree in ({"b": "a", "c": "a"}, {"b": "a", "c": "b"})]
     assert sorted(blink.split_load(loads, mesh("abc"), 1)) == pytest.approx([0.0, 100.0])
 
 
@@ -287,10 +287,10 @@ def test_the_trees_of_blink_fit_the_links_together_and_are_no_slower_than_the_be
     sites = sorted({site for link in rates for site in link})
     group = data.draw(st.lists(st.sampled_from(sites), min_size=2, unique=True))
     found, _ = route_closure(request(rates, group))
-    loads = [uses(tree, found) for tree in blink.pack(group[0], found, rates)]
+    loads = [count_uses(tree, found) for tree in blink.pack_trees(group[0], found, rates)]
     weights = blink.split_load(loads, rates, 5)
     assert sum(weight > 0 for weight in weights) <= 5
-    assert sum(weights) >= 0.95 * max(rate_mbps(load, rates) for load in loads)
+    assert sum(weights) >= 0.95 * max(pipeline_rate_mbps(load, rates) for load in loads)
     for link, rate in rates.items():
         used = sum(w * load[link] for w, load in zip(weights, loads, strict=True))
         assert used <= rate * (1 + 1e-6)

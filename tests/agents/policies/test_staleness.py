@@ -22,24 +22,24 @@ def thirds(*parts):
 
 
 def test_each_older_version_weighs_half_as_much():
-    assert staleness.weights({"a": 9, "b": 8, "c": 7}, HALF) == thirds(4, 2, 1)
+    assert staleness.compute_weights({"a": 9, "b": 8, "c": 7}, HALF) == thirds(4, 2, 1)
 
 
 def test_the_same_version_is_shared():
-    assert staleness.weights({"a": 9, "b": 9, "c": 8}, HALF) == thirds(1, 1, 1)
-    assert staleness.weights({"a": 3, "b": 3}, HALF) == thirds(1, 1)
+    assert staleness.compute_weights({"a": 9, "b": 9, "c": 8}, HALF) == thirds(1, 1, 1)
+    assert staleness.compute_weights({"a": 3, "b": 3}, HALF) == thirds(1, 1)
 
 
 def test_what_nobody_holds_goes_to_the_closest_version_and_of_two_to_the_newer():
     # r = 1, 2, 3 weigh 4, 2, 1; the middle is as far from either.
-    assert staleness.weights({"a": 9, "b": 7}, HALF) == thirds(6, 1)
+    assert staleness.compute_weights({"a": 9, "b": 7}, HALF) == thirds(6, 1)
     # r = 1, 2, 3, 4 weigh 8, 4, 2, 1; the third is closer to the last.
-    assert staleness.weights({"a": 9, "b": 6}, HALF) == thirds(12, 3)
+    assert staleness.compute_weights({"a": 9, "b": 6}, HALF) == thirds(12, 3)
 
 
 @given(GROUPS, DECAYS)
 def test_weights_sum_to_one_and_all_versions_of_one_age_are_alike(iterations, decay):
-    found = staleness.weights(iterations, decay)
+    found = staleness.compute_weights(iterations, decay)
     assert sum(found.values()) == 1
     assert min(found.values()) > 0
     assert len(set(zip(iterations.values(), found.values(), strict=True))) == len(
@@ -49,7 +49,7 @@ def test_weights_sum_to_one_and_all_versions_of_one_age_are_alike(iterations, de
 
 @given(st.integers(1, 20), DECAYS)
 def test_where_every_version_is_held_the_weights_are_equation_9(count, decay):
-    found = staleness.weights({str(age): -age for age in range(count)}, decay)
+    found = staleness.compute_weights({str(age): -age for age in range(count)}, decay)
     r = np.arange(1, count + 1)
     a = float(decay)
     assert list(map(float, found.values())) == pytest.approx(
@@ -59,7 +59,7 @@ def test_where_every_version_is_held_the_weights_are_equation_9(count, decay):
 
 @given(GROUPS, DECAYS)
 def test_small_weights_become_whole_numbers_and_mean_the_same(iterations, decay):
-    exact = staleness.weights(iterations, decay)
+    exact = staleness.compute_weights(iterations, decay)
     start = weighted(exact)
     assert start.group == tuple(exact)
     if all((each * WHOLE_TOTAL).denominator == 1 for each in exact.values()):

@@ -131,4 +131,4 @@ def test_any_number_is_read_back_exactly_and_matches_the_pattern_for_editors(num
     ],
 )
 def test_a_python_name_gives_the_key_and_the_unit(name, key, dimension):
-    assert units.of_name(name) == (key, dimension)
+    assert units.split_name(name) == (key, dimension)

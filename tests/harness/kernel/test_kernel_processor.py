@@ -13,7 +13,7 @@ CLAIM = """
 import sys
 from trunkline.harness.kernel import processor
 processor.CLAIMS = "\\0" + sys.argv[1]
-with processor.claimed() as number:
+with processor.claim() as number:
     print(number, flush=True)
     sys.stdin.read()
 """
@@ -28,8 +28,8 @@ def allowed(monkeypatch):
 
 def test_claims_are_different_until_all_processors_are_taken(allowed):
     with contextlib.ExitStack() as claims:
-        numbers = [claims.enter_context(processor.claimed()) for _ in allowed]
-        extra = claims.enter_context(processor.claimed())
+        numbers = [claims.enter_context(processor.claim()) for _ in allowed]
+        extra = claims.enter_context(processor.claim())
     assert sorted(numbers) == allowed
     assert extra in allowed
 
@@ -41,8 +41,8 @@ def test_a_claim_ends_with_a_killed_owner(allowed):
     ) as owner:
         taken = int(owner.stdout.readline())
         with contextlib.ExitStack() as claims:
-            others = [claims.enter_context(processor.claimed()) for _ in allowed[1:]]
+            others = [claims.enter_context(processor.claim()) for _ in allowed[1:]]
             assert taken not in others
         owner.kill()
     with contextlib.ExitStack() as claims:
-        assert sorted(claims.enter_context(processor.claimed()) for _ in allowed) == allowed
+        assert sorted(claims.enter_context(processor.claim()) for _ in allowed) == allowed

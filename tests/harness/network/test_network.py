@@ -8,7 +8,7 @@ from trunkline.harness.network.interface import (
     InMemoryNetwork,
     LinkCounters,
     NetworkError,
-    changed_link,
+    change_link,
     device_name,
     hardware_address,
     site_address,
@@ -39,8 +39,8 @@ def test_hardware_addresses_are_local_unicast_and_tell_the_link():
 
 
 def test_a_link_changes_only_what_is_given():
-    assert changed_link(LINK, delay_ms=20.0) == Link("a", "b", 50.0, 20.0, loss_percent=1.0)
-    assert changed_link(LINK, loss_percent=100.0).loss_percent == 100.0
+    assert change_link(LINK, delay_ms=20.0) == Link("a", "b", 50.0, 20.0, loss_percent=1.0)
+    assert change_link(LINK, loss_percent=100.0).loss_percent == 100.0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_link_changes_only_what_is_given():
 )
 def test_an_impossible_value_is_refused_by_name(value, message):
     with pytest.raises(NetworkError) as refused:
-        changed_link(LINK, **value)
+        change_link(LINK, **value)
     assert str(refused.value) == message
 
 

@@ -36,7 +36,7 @@ def pages_of_a_child(memory: mmap.mmap, begin: int, act) -> list[int]:
         os._exit(0)
     try:
         os.read(done_read, 1)
-        owned = prefault.written(child)
+        owned = prefault.find_written(child)
     finally:
         os.write(end_write, b"!")
         os.waitpid(child, 0)
@@ -65,7 +65,7 @@ def test_nothing_is_known_of_a_process_that_is_gone_and_impossible_ranges_are_le
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
-    assert prefault.written(child) == []
+    assert prefault.find_written(child) == []
     prefault.populate([(0, PAGE)])
 
 
