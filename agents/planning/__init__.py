@@ -1,1 +1,1 @@
-"""How bytes move, as values: plans, routes, trees, chunks, the fluid model of their time (pure)."""
+"""How bytes move, as values: plans, routes, trees, chunks, and the fluid model (pure)."""

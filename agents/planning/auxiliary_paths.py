@@ -33,10 +33,11 @@ Item = TypeVar("Item")
 def find_disjoint_paths(
     pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]
 ) -> dict[Directed, tuple[Edge, ...]]:
-    """For each ordered pair all paths that share no link, by their summed 1 / rate.
+    """For each ordered pair of sites, its paths that share no link (NetStorm, Algorithm 3).
 
-    The first is the shortest path; each further one is the shortest that is left without the
-    links of those before it. A pair without any path has none.
+    The length of a path is the sum of 1 / rate over its links. The first path is the shortest one.
+    Each further path is the shortest one without the links of the paths before it. A pair that the
+    overlay does not connect gets an empty tuple.
     """
     return {pair: tuple(_find_disjoint(*pair, rates_mbps)) for pair in pairs}
 
@@ -51,9 +52,11 @@ def _find_disjoint(src: str, dst: str, rates_mbps: Mapping[Directed, float]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A primary path is busy with more than `busy` chunks; an auxiliary one takes `length`.
+    """When chunks take auxiliary paths; the defaults are those of the paper (Table II).
 
-    In the paper PRIMARY_BUSY_BOUND and AUXILIARY_QUEUE_LENGTH, with its defaults (Table II).
+    Attributes:
+        busy: a primary path with more than this many chunks is busy (PRIMARY_BUSY_BOUND).
+        length: an auxiliary path takes at most this many chunks (AUXILIARY_QUEUE_LENGTH).
     """
 
     busy: int = 2
@@ -62,51 +65,58 @@ class Bounds:
 
 @dataclass(slots=True)
 class PathQueue(Generic[Key, Item]):
-    """What waits for its way, and what is on each path, by key.
+    """The chunks from one site to another: those that wait, and those on each path, by key.
 
-    A chunk is on the primary path until the site has sent it, and on an auxiliary one until it has
-    arrived: only so is seen what waits at a slow relay. `others` are paths to the same site, the
-    best first; those that share a link with the primary one are no auxiliary ones.
+    A chunk counts as being on the primary path until the site has sent it, and on an auxiliary path
+    until it has arrived. Otherwise chunks that pile up at a slow relay would go unnoticed.
+
+    Attributes:
+        others: paths to the same site, best first. A path that shares a link with the primary path
+            is not used.
+        in_use: the chunks on each path.
     """
 
     primary: Edge
     bounds: Bounds
     others: Sequence[Edge] = ()
     waiting: deque[tuple[Key, Item]] = field(default_factory=deque)
-    on: dict[Edge, dict[Key, Item]] = field(default_factory=dict)
+    in_use: dict[Edge, dict[Key, Item]] = field(default_factory=dict)
 
     def push(self, key: Key, item: Item) -> None:
-        """Something more to send."""
+        """Let an item wait to be sent."""
         self.waiting.append((key, item))
 
-    def next(self) -> tuple[Edge, Key, Item] | None:
-        """The path, key and item of what need not wait; it counts as being there now."""
-        path = self._free() if self.waiting else None
+    def take_next(self) -> tuple[Edge, Key, Item] | None:
+        """Put the next item on a path with room, and return path, key and item.
+
+        Returns None if nothing waits or no path has room.
+        """
+        path = self._find_free() if self.waiting else None
         if path is None:
             return None
         key, item = self.waiting.popleft()
-        self.on.setdefault(path, {})[key] = item
+        self.in_use.setdefault(path, {})[key] = item
         return path, key, item
 
-    def done(self, path: Edge, key: Key) -> None:
-        """It has left a path, as far as it is known to be there."""
-        self.on.get(path, {}).pop(key, None)
+    def release(self, path: Edge, key: Key) -> None:
+        """Take an item off a path; nothing happens if it is not there."""
+        self.in_use.get(path, {}).pop(key, None)
 
     def drop(self, unwanted: Callable[[Item], bool]) -> list[Item]:
-        """Forget these items; returns those of them that were still waiting."""
+        """Forget the unwanted items; returns those of them that were still waiting."""
         dropped = [item for _, item in self.waiting if unwanted(item)]
         if dropped:
             self.waiting = deque(entry for entry in self.waiting if not unwanted(entry[1]))
-        for path, items in self.on.items():
-            self.on[path] = {key: item for key, item in items.items() if not unwanted(item)}
+        for path, items in self.in_use.items():
+            self.in_use[path] = {key: item for key, item in items.items() if not unwanted(item)}
         return dropped
 
-    def _free(self) -> Edge | None:
-        if len(self.on.get(self.primary, ())) <= self.bounds.busy:
+    def _find_free(self) -> Edge | None:
+        if len(self.in_use.get(self.primary, ())) <= self.bounds.busy:
             return self.primary
         hops = set(itertools.pairwise(self.primary))
         for path in self.others:
-            has_room = len(self.on.get(path, ())) < self.bounds.length
+            has_room = len(self.in_use.get(path, ())) < self.bounds.length
             if has_room and hops.isdisjoint(itertools.pairwise(path)):
                 return path
         return None
@@ -114,9 +124,13 @@ class PathQueue(Generic[Key, Item]):
 
 @dataclass(slots=True)
 class PathQueues(Generic[Key, Item]):
-    """All lanes of a site, by primary path; `go` sends an item along a path.
+    """The path queues of one site, by primary path.
 
-    Keys tell apart all that is under way at one time. `paths` are by pair, the best first.
+    The key of an item is unique among the items that are under way.
+
+    Attributes:
+        go: sends an item along a path.
+        paths: the paths between each ordered pair of sites, best first.
     """
 
     bounds: Bounds
@@ -128,39 +142,41 @@ class PathQueues(Generic[Key, Item]):
     _serving: bool = False
 
     def put(self, primary: Edge, key: Key, item: Item) -> None:
-        """Send an item along its primary path, or an auxiliary one, now or later."""
+        """Send an item along its primary path or an auxiliary one, as soon as one has room."""
         if primary not in self._queues:
             others = self.paths.get((primary[0], primary[-1]), ())
             self._queues[primary] = PathQueue(primary, self.bounds, others)
         self._queues[primary].push(key, item)
         self._serve([self._queues[primary]])
 
-    def done(self, key: Key) -> None:
-        """An item has left its primary path, or arrived by an auxiliary one."""
+    def release(self, key: Key) -> None:
+        """Note that an item was sent on its primary path, or arrived by an auxiliary path."""
         if key in self._under_way:
-            lane, path = self._under_way.pop(key)
-            lane.done(path, key)
-            self._serve([lane])
+            queue, path = self._under_way.pop(key)
+            queue.release(path, key)
+            self._serve([queue])
 
     def switch(self, paths: Mapping[Directed, Sequence[Edge]]) -> None:
-        """From now on auxiliary paths are among these; what is under way goes on as it set out."""
+        """Use these auxiliary paths from now on; items that are under way keep their path."""
         self.paths = paths
-        for lane in self._queues.values():
-            lane.others = paths.get((lane.primary[0], lane.primary[-1]), ())
+        for queue in self._queues.values():
+            queue.others = paths.get((queue.primary[0], queue.primary[-1]), ())
         self._serve(self._queues.values())
 
     def drop(self, unwanted: Callable[[Item], bool]) -> list[Item]:
-        """Forget these items; returns those of them that were still waiting."""
-        dropped = [item for lane in self._queues.values() for item in lane.drop(unwanted)]
-        for key, (lane, path) in list(self._under_way.items()):
-            if key not in lane.on[path]:
+        """Forget the unwanted items; returns those of them that were still waiting."""
+        dropped = [item for queue in self._queues.values() for item in queue.drop(unwanted)]
+        for key, (queue, path) in list(self._under_way.items()):
+            if key not in queue.in_use[path]:
                 del self._under_way[key]
         self._serve(self._queues.values())
         return dropped
 
-    def _serve(self, lanes: Iterable[PathQueue[Key, Item]]) -> None:
-        """Let go what may; sending may make room at once, which is seen to in the same loop."""
-        self._to_serve.extend(lanes)
+    def _serve(self, queues: Iterable[PathQueue[Key, Item]]) -> None:
+        """Send the items that these queues have room for."""
+        self._to_serve.extend(queues)
+        # `go` may call `release` before it returns. The outer call's loop then serves that queue: a
+        # recursive call per item would exceed Python's stack.
         if self._serving:
             return
         self._serving = True
@@ -170,8 +186,8 @@ class PathQueues(Generic[Key, Item]):
         finally:
             self._serving = False
 
-    def _serve_one(self, lane: PathQueue[Key, Item]) -> None:
-        while (found := lane.next()) is not None:
+    def _serve_one(self, queue: PathQueue[Key, Item]) -> None:
+        while (found := queue.take_next()) is not None:
             path, key, item = found
-            self._under_way[key] = lane, path
+            self._under_way[key] = queue, path
             self.go(path, item)

@@ -1,4 +1,4 @@
-"""What no plan can beat: the overlay's tightest cut (pure)."""
+"""A lower bound on the completion time of every plan: the overlay's smallest cut (pure)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from scipy.sparse.csgraph import maximum_flow
 from trunkline.agents.planning.plan import Directed, Plan
 
 _LARGEST_FLOW = 2**31 - 1
+"""SciPy computes flows in 32-bit integers."""
 
 
 def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
-    """No plan whatsoever can be faster, in seconds: the tightest cut of the overlay.
+    """The time in seconds that no plan with these contributors and receivers can beat.
 
     Every contributor's whole model must influence every other receiver, so at least `model_bytes`
-    cross every cut between them, and the smallest cut is the maximum flow. Delays are left out.
-    Capacities are whole numbers, as fine as 32 bits allow and never below the rates.
+    cross every cut between the two. The smallest cut equals the maximum flow. Delays are left out.
+    Capacities are rates rounded up to whole units, as fine as 32 bits allow.
     """
     sites = sorted({site for link in rates_mbps for site in link})
     index = {site: number for number, site in enumerate(sites)}
+    # Each link may round up by one unit, so their sum still fits 32 bits.
     per_mbps = (_LARGEST_FLOW - len(rates_mbps)) / sum(rates_mbps.values())
     units = [math.ceil(rate * per_mbps) for rate in rates_mbps.values()]
     rows = [index[src] for src, _ in rates_mbps]

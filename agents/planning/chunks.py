@@ -1,9 +1,9 @@
 """How a model is cut into chunks (pure).
 
-A model is one array, or tensors one behind the other. Then no chunk is of two tensors: one that is
-larger than a chunk may be is cut, a smaller one stays whole (NetStorm, Section IV-C), so chunks
-differ in size. A chunk is a number either way; whoever needs its elements or its size asks here.
-Sizes are in elements or bytes, whichever the caller counts in.
+A model is one array, or a sequence of tensors. A chunk never spans two tensors: a tensor that is
+larger than the chunk size is cut, a smaller one stays whole (NetStorm, Section IV-C). So chunks of
+tensors differ in size. Elsewhere a chunk is only an index; this module gives its place and size.
+The caller chooses the unit of sizes: elements or bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, cached_property
 
 @dataclass(frozen=True)
 class Chunking:
-    """Chunk k begins at `starts[k]`; the last one ends at `total`."""
+    """The chunks of one model: chunk k begins at `starts[k]`, and the last one ends at `total`."""
 
     starts: Sequence[int]
     total: int
@@ -26,32 +26,38 @@ class Chunking:
         return len(self.starts)
 
     def span(self, chunk: int) -> slice:
-        """Where a chunk is in the model."""
+        """The place of a chunk in the model."""
         following = chunk + 1
         return slice(
             self.starts[chunk], self.starts[following] if following < self.count else self.total
         )
 
     def size(self, chunk: int) -> int:
-        """How large a chunk is."""
+        """The size of a chunk."""
         span = self.span(chunk)
         return int(span.stop - span.start)
 
     def size_of(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """How large the chunks of half-open ranges are together."""
+        """The total size of the chunks in half-open ranges of indexes."""
         return sum(self.span(stop - 1).stop - self.starts[start] for start, stop in ranges)
 
     @cached_property
     def sizes(self) -> tuple[int, ...] | None:
-        """How large every chunk is; None where all are alike, but perhaps for the last."""
+        """The size of every chunk; None if all are alike, except perhaps the last one."""
         return None if isinstance(self.starts, range) else tuple(map(self.size, range(self.count)))
 
 
 @cache
 def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Chunking:
-    """Chunks of at most the `largest` size, of a model of one array or of these tensors.
+    """Cut a model into chunks.
 
-    Raises ValueError if the tensors are not all of the model.
+    Args:
+        total: the model's size.
+        largest: the largest size of a chunk.
+        tensors: the sizes of the model's tensors; empty for a model that is one array.
+
+    Raises:
+        ValueError: a tensor is empty, or the tensors do not add up to `total`.
     """
     if not tensors:
         return Chunking(range(0, total, largest), total)

@@ -1,8 +1,8 @@
-"""In what order the flows of one directed link send their chunks (pure; CREW's paper, IV-C).
+"""The order in which the flows of one directed link send their chunks (pure; CREW's paper, IV-C).
 
 A flow is what one task sends over a link in one phase: contributions towards the aggregators
-(scatter) or results away from them (multicast). Chunks of one flow keep their order; the
-discipline chooses whose chunk is next. So a flow is preempted between chunks, never within one.
+(scatter), or results away from them (multicast). Chunks of one flow keep their order. The
+discipline chooses the flow that sends the next chunk, so a flow is preempted between chunks only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """One task and phase; the same object on every link of a site.
+    """One task and phase; a site uses the same object on all of its links.
 
-    `task` counts tasks in the order of their start; it is None as long as nobody knows which task
-    an early contribution will be part of, and set as soon as that is known.
+    `task` numbers tasks in the order of their start. It is None for a contribution that is sent
+    before its task is known, and is set when the task is known.
     """
 
     task: int | None
@@ -30,36 +30,37 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Discipline:
-    """Of the flows with chunks to send the one with the lowest rank is next.
+    """A rule for the next flow: of the flows with chunks to send, the one with the lowest rank.
 
-    Among equal ranks it is the one that came first; or, in `turns`, the one whose last turn is
-    longest ago.
+    Flows with equal ranks are served in the order in which they came or, with `turns`, one chunk of
+    each in turn.
     """
 
     rank: Callable[[Flow], float]
     turns: bool = False
 
 
-def _alike(_: Flow) -> float:
+def _rank_all_equal(_: Flow) -> float:
     return 0
 
 
-def _by_task(flow: Flow) -> float:
+def _rank_by_task(flow: Flow) -> float:
     return math.inf if flow.task is None else flow.task
 
 
 DISCIPLINES: Mapping[str, Discipline] = {
-    "fcfs": Discipline(_alike),
-    "fair": Discipline(_alike, turns=True),
-    "task-fcfs": Discipline(_by_task),
+    "fcfs": Discipline(_rank_all_equal),
+    "fair": Discipline(_rank_all_equal, turns=True),
+    "task-fcfs": Discipline(_rank_by_task),
     "C1": Discipline(lambda flow: flow.inward),
     "C2": Discipline(lambda flow: not flow.inward),
 }
-"""By name: first come, first served; equal shares; earlier tasks, multicast, scatter first."""
+"""`fcfs`: first come, first served; `fair`: flows in turn; `task-fcfs`: earlier tasks first; `C1`:
+multicast first; `C2`: scatter first."""
 
 
 class Queue(Generic[Item]):
-    """What waits for one directed link. An empty queue is false."""
+    """The items that wait for one directed link. An empty queue is false."""
 
     def __init__(self, discipline: Discipline) -> None:
         self._discipline = discipline
@@ -69,25 +70,25 @@ class Queue(Generic[Item]):
         return any(self._flows.values())
 
     def push(self, item: Item, flow: Flow) -> None:
-        """Put an item behind all others of its flow.
+        """Put an item at the end of its flow.
 
-        A flow keeps its place among the flows, waiting items or not, until `forget`.
+        A flow keeps its place among the flows until `forget`, even when none of its items waits.
         """
         self._flows.setdefault(flow, deque()).append(item)
 
     def pop(self) -> Item | None:
-        """The next item to send; None if nothing waits."""
+        """Remove and return the next item to send; None if nothing waits."""
         waiting = [flow for flow, items in self._flows.items() if items]
         if not waiting:
             return None
         flow = min(waiting, key=self._discipline.rank)
         items = self._flows[flow]
         if self._discipline.turns:
-            self._flows[flow] = self._flows.pop(flow)
+            self._flows[flow] = self._flows.pop(flow)  # to the end: the others have their turn
         return items.popleft()
 
     def drop(self, unwanted: Callable[[Item], bool]) -> list[Item]:
-        """Take out these items; returns them."""
+        """Remove the unwanted items, and return them."""
         dropped: list[Item] = []
         for flow, items in self._flows.items():
             found = [item for item in items if unwanted(item)]
@@ -97,5 +98,5 @@ class Queue(Generic[Item]):
         return dropped
 
     def forget(self, flows: Collection[Flow]) -> list[Item]:
-        """Take out these flows with their places; returns what waited in them."""
+        """Remove these flows, and return the items that waited in them."""
         return [item for flow in flows for item in self._flows.pop(flow, ())]

@@ -1,10 +1,12 @@
-"""How long a plan should take: a chunk-level fluid model of the overlay (pure).
+"""The time that tasks should take: a fluid model of the overlay, chunk by chunk (pure).
 
-The model knows what the executor does and nothing of TCP: every directed link serves one chunk
-at a time at its rate, in the order of the discipline; a chunk that has arrived whole is added or
-sent on at once; adding costs nothing. What a site sends before its task is known (a non-blocking
-scatter) is kept where the task wants it, moved where it has not left yet, and in vain otherwise.
-With auxiliary paths, sites choose among them as the executor does.
+The model has the executor's rules and no TCP. Every directed link serves one chunk at a time, at
+its rate, in the order of the discipline. A chunk is added or sent on as soon as all of it has
+arrived. Additions take no time. With auxiliary paths, sites choose a path as the executor does.
+
+With a non-blocking scatter, a site sends chunks before its task is known. Those that go where the
+task wants them are kept. Those that are still queued for another site are sent to the right site
+instead. The others were sent in vain.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from trunkline.agents.planning.site_plan import parts_of
 
 @dataclass(frozen=True, slots=True)
 class FluidTask:
-    """One task in the fluid model: a plan, when it starts, and the sizes it moves."""
+    """One task in the fluid model: its plan, the sizes that it moves, and the time of its start.
+
+    Attributes:
+        tensor_bytes: the sizes of the model's tensors; empty for a model that is one array.
+    """
 
     plan: Plan
     model_bytes: int
@@ -39,7 +45,7 @@ class FluidTask:
         object.__setattr__(self, "cut", found)
 
     def bytes_of(self, chunk: int) -> int:
-        """The size of a chunk."""
+        """The size of a chunk in bytes."""
         return self.cut.size(chunk)
 
 
@@ -53,45 +59,58 @@ def estimate(
     auxiliary: Bounds | None = None,
     tensor_bytes: tuple[int, ...] = (),
 ) -> float:
-    """Completion time in seconds of one task alone on the overlay.
+    """The completion time in seconds of one task that has the overlay to itself.
 
-    Without `delays_ms` it is the fluid time of the papers; with them, every hop of every chunk
-    takes its propagation delay as well. With `auxiliary` bounds it uses auxiliary paths.
+    Args:
+        plan: how the bytes of the task move.
+        rates_mbps: the rate of each directed link.
+        chunk_bytes: the size of a chunk.
+        model_bytes: the size of the model.
+        delays_ms: the one-way delay of each directed link, which every hop of every chunk takes.
+            Without delays the result is the fluid time of the papers.
+        discipline: the order in which a link serves its flows, a name in `DISCIPLINES`.
+        auxiliary: the bounds of auxiliary paths; None for a task without such paths.
+        tensor_bytes: the sizes of the model's tensors; empty for a model that is one array.
     """
-    job = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
-    return simulate([job], rates_mbps, delays_ms, discipline, auxiliary)[0]
+    task = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
+    return simulate([task], rates_mbps, delays_ms, discipline, auxiliary)[0]
 
 
 def simulate(
-    jobs: Sequence[FluidTask],
+    tasks: Sequence[FluidTask],
     rates_mbps: Mapping[Directed, float],
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
     auxiliary: Bounds | None = None,
 ) -> list[float]:
-    """When each job's last receiver has its last chunk, in seconds, all sharing the links.
+    """The times in seconds at which the last receiver of each task has its last chunk.
 
-    The jobs are numbered in the order of their start, as `task-fcfs` wants them.
+    The tasks share the links. Other arguments are as in `estimate`.
     """
     overlay = FluidOverlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
-    finish_s = [job.start_s for job in jobs]
+    finish_s = [task.start_s for task in tasks]
 
     def finished(number: int, _: str) -> None:
         finish_s[number] = overlay.now_s
 
-    for number in sorted(range(len(jobs)), key=lambda number: jobs[number].start_s):
-        overlay.run(jobs[number].start_s)
-        overlay.start(jobs[number], partial(finished, number))
+    # The overlay numbers tasks as they start, and `task-fcfs` goes by that number.
+    for number in sorted(range(len(tasks)), key=lambda number: tasks[number].start_s):
+        overlay.run(tasks[number].start_s)
+        overlay.start(tasks[number], partial(finished, number))
     overlay.run()
     return finish_s
 
 
 @dataclass(slots=True, eq=False)
 class Offer:
-    """A site's contribution that sets out before its task is known, by a job's default split.
+    """A contribution that a site sends before its task is known, by the default split.
 
-    `edges` are the ways of its chunks. Until a task takes the offer in, `arrived` are the chunks at
-    the ends of their ways; a `revoked` one becomes part of no task.
+    Attributes:
+        job: the default plan and the sizes.
+        edges: the edge that each chunk takes.
+        arrived: the chunks at the ends of their edges, until a task takes the offer.
+        task: the task that took the offer.
+        revoked: no task will take the offer.
     """
 
     job: FluidTask
@@ -105,11 +124,14 @@ class Offer:
 
 @dataclass(slots=True, eq=False)
 class _RunningTask:
-    """A job under way. `missing` counts, per receiver, the chunks of the result that it lacks.
+    """A task that has started.
 
-    `waiting` counts, per sum (block, chunk, site), the contributions that it lacks. `kept` are the
-    blocks of the chunks, by number and way, that offers bring to where the job wants them.
-    `unready` contributors have not begun to take part.
+    Attributes:
+        missing: how many chunks of the result each receiver lacks.
+        kept: the blocks of the chunks, by index and edge, that offers bring where the task wants
+            them.
+        unready: contributors that have not begun to take part.
+        waiting: how many contributions each sum (block, chunk, site) lacks.
     """
 
     job: FluidTask
@@ -125,9 +147,9 @@ class _RunningTask:
 
 @dataclass(slots=True, eq=False)
 class _Chunk:
-    """A chunk on its way along an edge, of which it has made so many hops.
+    """A chunk under way, after `hops` hops of its edge.
 
-    A chunk of an offer is of no block yet. On an auxiliary path the edge is that path.
+    A chunk of an offer has no block yet. On an auxiliary path `edge` is that path.
     """
 
     of: _RunningTask | Offer
@@ -149,12 +171,15 @@ class _Chunk:
 
 @dataclass(slots=True)
 class FluidOverlay:
-    """Links that jobs share; `run` lets time pass.
+    """Links that tasks share. `run` lets time pass.
 
-    `heap` is what happens next: (time, tie-break, what), where what is an arriving chunk, a link
-    that is free, or something to call. `bytes_in_vain` have arrived early where nobody wanted them.
-    A chunk that is being sent when `rates_mbps` change goes on at the old rate. `open` has the task
-    that waits for a site to join it.
+    A chunk that is being sent when `rates_mbps` change keeps its old rate.
+
+    Attributes:
+        bytes_in_vain: what offers have brought to sites where no task wanted it.
+        heap: what happens next: (time in seconds, tie-break, an arriving chunk, a link that becomes
+            free, or a function to call).
+        open: the task that waits for each site which has yet to join.
     """
 
     rates_mbps: Mapping[Directed, float]
@@ -178,7 +203,7 @@ class FluidOverlay:
         self.set_known_rates(self.rates_mbps)
 
     def set_known_rates(self, rates_mbps: Mapping[Directed, float]) -> None:
-        """Sites choose auxiliary paths by these rates from now on."""
+        """Let sites choose auxiliary paths by these rates from now on."""
         if self.auxiliary is not None:
             sites = sorted({site for link in rates_mbps for site in link})
             self.path_queues.switch(
@@ -186,9 +211,9 @@ class FluidOverlay:
             )
 
     def offer(self, job: FluidTask, site: str) -> Offer:
-        """Send a site's contribution now by the job's plan, a default split, before it has a task.
+        """Send a site's contribution now, before its task is known, by the default plan of a job.
 
-        Its `start_s` is not used.
+        The job's `start_s` is not used.
         """
         edges = {
             chunk: mine.parent
@@ -202,7 +227,7 @@ class FluidOverlay:
         return offer
 
     def take_back(self, offer: Offer) -> None:
-        """Send no more of an offer that becomes part of no task."""
+        """Send no more of an offer: no task will take it."""
         offer.revoked = True
         self._drop(offer, lambda _: True)
 
@@ -213,10 +238,14 @@ class FluidOverlay:
         offers: Collection[Offer] = (),
         unready: Collection[str] = (),
     ) -> None:
-        """Start a job now; `received` is called for every receiver when it has the whole result.
+        """Start a task now.
 
-        Contributors whose offers these are send only what these do not bring to where the job wants
-        it. Those that are `unready` take part when they `join`. Its `start_s` is not used.
+        Args:
+            job: the task; its `start_s` is not used.
+            received: called with each receiver when it has the whole result.
+            offers: early contributions of this task's group. Their sites send again only what the
+                offers do not bring where the task wants it.
+            unready: contributors that take part later, when they `join`.
         """
         plan, number = job.plan, self.started
         self.started += 1
@@ -239,7 +268,7 @@ class FluidOverlay:
                 self._finish_sum(task, block, chunk)
 
     def join(self, site: str) -> bool:
-        """A site is ready: it contributes to the task that waits for it; False if none does."""
+        """Let a site contribute to the task that waits for it; returns False if none does."""
         task = self.open.pop(site, None)
         if task is None:
             return False
@@ -253,11 +282,11 @@ class FluidOverlay:
         return True
 
     def call_at(self, time_s: float, what: Callable[[], None]) -> None:
-        """Call something when the time has come."""
+        """Call a function at a time in seconds."""
         self._schedule(time_s, what)
 
     def run(self, until_s: float = math.inf) -> None:
-        """Let everything happen that happens until then, or until nothing is left."""
+        """Let time pass until `until_s`, or until nothing is left to happen."""
         while self.heap and self.heap[0][0] <= until_s:
             self.now_s, _, what = heapq.heappop(self.heap)
             if isinstance(what, tuple):
@@ -275,7 +304,7 @@ class FluidOverlay:
             self._queue(chunk)
             return
         if not chunk.primary:
-            self.path_queues.done(chunk)
+            self.path_queues.release(chunk)
         if isinstance(chunk.of, Offer):
             self._arrive_early(chunk.of, chunk.number)
         else:
@@ -284,7 +313,7 @@ class FluidOverlay:
             arrived(chunk.of, chunk.block, chunk.number, chunk.edge[-1])
 
     def _send(self, chunk: _Chunk) -> None:
-        """From a site of the task to the next one, along the chunk's edge or around it."""
+        """Send a chunk to the next site of its task, along its edge or an auxiliary path."""
         if self.auxiliary is None:
             self._queue(chunk)
         else:
@@ -310,7 +339,7 @@ class FluidOverlay:
             return
         done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
         if self.auxiliary is not None and chunk.primary and not chunk.hops:
-            self._schedule(done, partial(self.path_queues.done, chunk))
+            self._schedule(done, partial(self.path_queues.release, chunk))
         self._schedule(done, link)
         self._schedule(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
 
@@ -319,7 +348,7 @@ class FluidOverlay:
         heapq.heappush(self.heap, (time_s, self.sequence, what))
 
     def _drop(self, offer: Offer, unwanted: Callable[[_Chunk], bool]) -> None:
-        """Take out of the site's own queues what is not to be sent of its offer."""
+        """Remove the unwanted chunks of an offer from the queues of the site that sends it."""
         for link, queue in self.queues.items():
             if link[0] == offer.site:
                 queue.drop(lambda chunk: chunk.of is offer and unwanted(chunk))
@@ -358,7 +387,7 @@ class FluidOverlay:
                 task.received(site)
 
     def _forget_if_complete(self, task: _RunningTask) -> None:
-        """Once every receiver has the result, links forget the task."""
+        """Remove the task's flows from all queues, once every receiver has the result."""
         if any(task.missing.values()):
             return
         flows = [*task.flows.values(), *(offer.flow for offer in task.offers)]
@@ -367,7 +396,7 @@ class FluidOverlay:
 
 
 def _list_chunks(plan: Plan) -> list[tuple[int, int]]:
-    """Every chunk with its block, in the order in which sites send: by chunk, then by block."""
+    """All (chunk, block) pairs in the order in which sites send: by chunk, then by block."""
     return sorted(
         (chunk, number) for number, block in enumerate(plan.blocks) for chunk in block.indexes()
     )
@@ -376,7 +405,7 @@ def _list_chunks(plan: Plan) -> list[tuple[int, int]]:
 def _find_kept(
     plan: Plan, trees: Sequence[_Trees], offers: Collection[Offer]
 ) -> dict[tuple[int, Edge], int]:
-    """The blocks of those contributions, (chunk, way), that set out this way in their offers."""
+    """The blocks of the contributions, by (chunk, edge), that offers have sent along that edge."""
     edges = {offer.site: offer.edges for offer in offers}
     return {
         (chunk, edge): number
@@ -390,7 +419,7 @@ def _find_kept(
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """A block's trees, indexed by site."""
+    """A block's trees, by site; `expected` counts the contributions that a site waits for."""
 
     parent: dict[str, Edge]
     expected: dict[str, int]
@@ -399,7 +428,7 @@ class _Trees:
 
     @classmethod
     def of(cls, block: Block, unready: Collection[str] = ()) -> _Trees:
-        """The trees of a block. A sum at an `unready` site lacks that site's contribution too."""
+        """Index the trees of a block. A sum at an `unready` site also waits for that site's own."""
         expected: dict[str, int] = {}
         children: dict[str, list[Edge]] = {}
         for edge in block.in_edges:

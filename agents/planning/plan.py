@@ -10,8 +10,8 @@ result from it to the receivers.
     all-to-all          p blocks of the whole model, each delivered to its own aggregator only
     CREW                n blocks, a pair of stars around every site
 
-This module is pure. `check` proves by symbolic execution that a plan is right, `estimate` in
-`agents.planning.fluid` says how long it should take.
+This module is pure. `check` proves by symbolic execution that a plan is right. `estimate` in
+`agents.planning.fluid` predicts its completion time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Plan:
     blocks: tuple[Block, ...]
 
     def participants(self) -> tuple[str, ...]:
-        """Every site that sends, receives, adds or forwards, in order of name."""
+        """Every site that sends, receives, adds or forwards, sorted by name."""
         sites = {*self.contributors, *self.receivers}
         for block in self.blocks:
             sites.add(block.aggregator)
@@ -84,7 +84,7 @@ class Plan:
         return tuple(sorted(sites))
 
     def aggregators(self) -> tuple[str, ...]:
-        """The sites that hold a block, in order of name."""
+        """The aggregators of all blocks, sorted by name."""
         return tuple(sorted({block.aggregator for block in self.blocks}))
 
     def to_json(self) -> dict[str, Any]:
@@ -125,13 +125,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What a plan builder may know.
+    """The arguments of a plan builder.
 
-    `group` contributes and receives; `sites` are all that may help, the group included.
-    `rates_mbps` and `delays_ms` have one entry per directed link of the overlay. `rng` is the
-    only source of chance. `first_mbps` are the rates that were known when the run began, None if
-    they are the same: what must not move from task to task is chosen by them. `chunk_sizes` are
-    the chunks' if they differ.
+    Attributes:
+        group: the sites that contribute and receive.
+        sites: all sites that may take part, the group included.
+        rates_mbps: the rate of each directed link of the overlay.
+        delays_ms: the one-way delay of each directed link of the overlay.
+        chunk_count: the number of chunks of the model.
+        rng: the only source of randomness.
+        first_mbps: the rates that were known when the run began; None if they are `rates_mbps`.
+            They decide what must not change from task to task, such as the roots of trees.
+        chunk_sizes: the size of each chunk in bytes; None if all are alike.
     """
 
     group: tuple[str, ...]
@@ -144,12 +149,12 @@ class PlanRequest:
     chunk_sizes: tuple[int, ...] | None = None
 
     def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
-        """The chunks by these shares, as `split` has it."""
+        """Share the request's chunks among sites; see the function `split`."""
         return split(shares, self.chunk_count, self.chunk_sizes)
 
     @property
     def lasting_mbps(self) -> Mapping[Directed, float]:
-        """The rates to choose by what must not move."""
+        """The rates that decide what must not change from task to task."""
         return self.rates_mbps if self.first_mbps is None else self.first_mbps
 
 
@@ -160,10 +165,13 @@ class PlanBuilder(Protocol):
 
 
 def check(plan: Plan, links: Collection[Directed]) -> None:
-    """Prove by symbolic execution that the plan does what a plan promises.
+    """Prove by symbolic execution that a plan is right.
 
-    Every receiver must end with every chunk exactly once, holding each contributor exactly once,
-    and every hop must be a link of the overlay. Raises `PlanError` naming the first violation.
+    Every receiver must get every chunk exactly once, and each chunk must hold each contributor
+    exactly once. Every hop must be one of the `links`.
+
+    Raises:
+        PlanError: the plan is wrong; the message names the first violation.
     """
     if not plan.contributors or not plan.receivers:
         raise PlanError("a plan needs at least one contributor and one receiver")
@@ -186,11 +194,16 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
 def split(
     shares: Mapping[str, float], chunk_count: int, sizes: Sequence[int] | None = None
 ) -> dict[str, Chunks]:
-    """Cut `chunk_count` chunks into one contiguous block per site (CREW, Algorithm 1).
+    """Share the chunks among sites, one contiguous block for each (CREW, Algorithm 1).
 
-    `shares` sum to 1 in any positive scale; the cumulated bounds are rounded, so that every chunk
-    lands in exactly one block. Sites whose block is empty are left out. Chunks that differ in
-    `sizes` are shared by size: each bound is that between two chunks which is nearest.
+    Args:
+        shares: the share of each site, in any positive scale.
+        chunk_count: the number of chunks.
+        sizes: the size of each chunk, if they differ. Chunks are then shared by size.
+
+    Returns:
+        The chunks of each site. Sites whose block would be empty are left out. Bounds between
+        blocks are rounded to the nearest chunk, so every chunk is in exactly one block.
     """
     total = sum(shares.values())
     ends: Sequence[int] = range(chunk_count + 1)
@@ -208,7 +221,7 @@ def split(
 
 
 def _find_nearest(ascending: Sequence[int], value: float) -> int:
-    """The index of what is nearest to the value; halfway between two the even one, as `round`."""
+    """The index of the element nearest to the value; of two, the even index, like `round`."""
     above = min(bisect_left(ascending, value), len(ascending) - 1)
     below = max(above - 1, 0)
     down, up = value - ascending[below], ascending[above] - value
@@ -218,7 +231,7 @@ def _find_nearest(ascending: Sequence[int], value: float) -> int:
 def star(
     hub: str, members: Sequence[str], routes: Mapping[Directed, Edge]
 ) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """In-edges and out-edges between a hub and its members, along the given routes."""
+    """The in-edges and the out-edges of a star around a hub, along the given routes."""
     others = [site for site in members if site != hub]
     return (
         tuple(routes[site, hub] for site in others),
@@ -275,7 +288,7 @@ def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
 
 
 def _find_reached(block: Block, where: str) -> set[str]:
-    """The sites that the out-tree reaches; each must have one parent on a path from the root."""
+    """The sites that the out-tree reaches. Raises PlanError if it is not a tree from its root."""
     children: dict[str, list[str]] = {}
     seen = Counter([block.aggregator])
     for edge in block.out_edges:

@@ -1,7 +1,7 @@
-"""The rates that plans go by, and since when (Li et al., NetStorm, Algorithm 2; pure).
+"""The rates that plans are built from (Li et al., NetStorm, Algorithm 2; pure).
 
-A scheduler that measures hears of new rates all the time. Plans only change every UPDATE_TIME, and
-not at all if no rate has changed enough (UPDATE_RATE). Roots and their shares must not move from
+With awareness, measured rates arrive all the time. Plans change only every UPDATE_TIME, and only if
+a rate has changed by UPDATE_RATE or more. The roots of trees and their shares must not change from
 task to task, so plans choose them by the rates that were known first.
 """
 
@@ -15,9 +15,11 @@ from trunkline.agents.planning.plan import Directed
 
 @dataclass(slots=True)
 class PlanRates:
-    """The rates at first and now, in Mbit/s; `version` counts from 1 how often they have changed.
+    """The first and the present rates of each directed link, in Mbit/s.
 
-    `threshold` is UPDATE_RATE, a share of a link's rate; with 0 every refresh takes effect.
+    Attributes:
+        threshold: UPDATE_RATE, as a share of a link's rate; with 0 every refresh takes effect.
+        version: 1 for the first rates, one more with each change.
     """
 
     first_mbps: Mapping[Directed, float]
@@ -29,7 +31,7 @@ class PlanRates:
         self.rates_mbps = self.first_mbps
 
     def refresh(self, latest_mbps: Mapping[Directed, float]) -> bool:
-        """Take over the latest rates; False if none has changed by as much as the threshold."""
+        """Take over the latest rates; returns False if no rate has changed by the threshold."""
         known = self.rates_mbps
         changes = (abs(latest_mbps[link] - rate) / rate for link, rate in known.items())
         if not any(change >= self.threshold for change in changes):

@@ -1,8 +1,8 @@
-"""A split that keeps as much as it can of another one (pure; CREW's paper, Algorithm 2).
+"""A new split that moves as few chunks as it can from an old one (CREW's paper, Algorithm 2; pure).
 
-With a non-blocking scatter, chunks are on their way to the blocks of a default split before the
-task's own split is known. Algorithm 1 would cut anew and move most of them; this moves as few as
-the new sizes allow, and of each block those that are the least likely to be on their way.
+With a non-blocking scatter, chunks are under way by a default split before the task's own split is
+known. Algorithm 1 would move most of them to other blocks. Algorithm 2 moves as few as the new
+sizes allow, and from each block those that are the least likely to be under way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from trunkline.agents.planning.plan import Chunks, Plan, PlanError, PlanRequest
 
 
 def rearrange(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
-    """Blocks of the new sizes, in numbers of chunks, from blocks with the same chunks in all.
+    """Change the sizes of blocks and move as few chunks as possible.
 
-    A block that has too many gives up its largest indexes, because chunks are sent in ascending
-    order; one that has too few takes the smallest of those. A site without a size keeps nothing.
-    Takes O(r log r) for r ranges, however many chunks they have. Raises ValueError if the sizes
-    do not add up to the chunks.
+    A block that is too large gives up its largest indexes, because chunks are sent in ascending
+    order. A block that is too small takes the smallest of those. Takes O(r log r) for r ranges.
+
+    Args:
+        current: the chunks of each site's block.
+        sizes: the new number of chunks of each site; a site without a size keeps nothing.
+
+    Raises:
+        ValueError: the sizes do not add up to the number of chunks.
     """
     total = sum(map(_size, current.values()))
     if sum(sizes.values()) != total:
@@ -39,9 +44,10 @@ def rearrange(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[s
 
 
 def keep_split(default: Plan, fresh: Plan) -> Plan:
-    """The fresh plan with blocks of the same sizes, rearranged from the default plan's blocks.
+    """The fresh plan, with the chunks of its blocks rearranged from the default plan's blocks.
 
-    Raises PlanError unless both plans have one block per aggregator and each chunk in one block.
+    Raises:
+        PlanError: a plan has several blocks at one aggregator, or a chunk in several blocks.
     """
     for plan in (default, fresh):
         apart = sum(block.size for block in plan.blocks) == plan.chunk_count
@@ -56,7 +62,7 @@ def keep_split(default: Plan, fresh: Plan) -> Plan:
 def keep_split_of(
     default: Plan, build: Callable[[PlanRequest], Plan]
 ) -> Callable[[PlanRequest], Plan]:
-    """The same builder, but its plans keep what they can of the default split."""
+    """Wrap a builder, so that its plans keep as much of the default split as they can."""
     return lambda request: keep_split(default, build(request))
 
 
@@ -65,7 +71,7 @@ def _size(chunks: Chunks) -> int:
 
 
 def _cut(chunks: Chunks, size: int) -> tuple[Chunks, Chunks]:
-    """The `size` smallest indexes of ascending ranges, and the others."""
+    """Cut ascending ranges into the `size` smallest indexes and the others."""
     low: list[tuple[int, int]] = []
     high: list[tuple[int, int]] = []
     for start, stop in chunks:

@@ -1,7 +1,7 @@
-"""How a task's plan is mended when a link or a site is lost (pure).
+"""The repair of a task's plan when a link or a site is lost (pure).
 
-A block whose trees are plain stars moves to another aggregator (CREW, Section IV-B, (3)); a member
-that holds the result can give it to the others. Anything else takes a new plan.
+A block whose trees are direct stars moves to another aggregator (CREW, Section IV-B, (3)). A member
+that holds the result can give it to the others. Every other loss needs a new plan.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from trunkline.agents.planning.routes import routes
 
 @dataclass(slots=True)
 class UsableOverlay:
-    """Which links can be used: both sites are present, and neither has lost the other.
+    """The links that can be used: both sites are present, and neither has lost the other.
 
-    `lost` has the neighbours that each site says it lost; `rates` are those that plans go by.
+    Attributes:
+        rates: the rates that plans are built from.
+        present: the sites that the controller can reach.
+        lost: for each site, the neighbours that it has reported as lost.
     """
 
     rates: PlanRates
@@ -28,7 +31,7 @@ class UsableOverlay:
 
     @property
     def rates_mbps(self) -> Mapping[Directed, float]:
-        """The rate of every link of the overlay, whether it can be used or not."""
+        """The rate of every link of the overlay, usable or not."""
         return self.rates.rates_mbps
 
     def usable(self, a: str, b: str) -> bool:
@@ -42,7 +45,7 @@ class UsableOverlay:
         return {link: rate for link, rate in self.rates_mbps.items() if self.usable(*link)}
 
     def reachable_from(self, site: str) -> set[str]:
-        """The site, and all that it reaches over links that can be used."""
+        """The site, and every site that it reaches over usable links."""
         links = self.usable_mbps().keys()
         found, edge = set[str](), {site}
         while edge:
@@ -52,17 +55,17 @@ class UsableOverlay:
 
     @property
     def whole(self) -> bool:
-        """Whether every link can be used."""
+        """Whether every link of the overlay can be used."""
         return all(self.usable(*link) for link in self.rates_mbps)
 
 
 def uses_link(block: Block, a: str, b: str, detours: Iterable[Edge] = ()) -> bool:
-    """Whether any hop of the block's trees, or of a way around, is the link, either way."""
+    """Whether the block's trees or these auxiliary paths use a link, in either direction."""
     return any(crosses(path, a, b) for path in itertools.chain(_edges(block), detours))
 
 
 def uses_site(block: Block, site: str, detours: Iterable[Edge] = ()) -> bool:
-    """Whether the site aggregates the block, or is on any path of it or way around."""
+    """Whether the site aggregates the block, or is on one of its edges or auxiliary paths."""
     paths = itertools.chain(_edges(block), detours)
     return site == block.aggregator or any(site in path for path in paths)
 
@@ -73,7 +76,7 @@ def crosses(path: Edge, a: str, b: str) -> bool:
 
 
 def is_star(block: Block) -> bool:
-    """Whether the aggregator deals with everybody directly, so that another one can do the same."""
+    """Whether both trees are direct stars, so that another aggregator can take the block over."""
     hub = block.aggregator
     return all(len(edge) == 2 and edge[1] == hub for edge in block.in_edges) and all(
         len(edge) == 2 and edge[0] == hub for edge in block.out_edges
@@ -87,11 +90,11 @@ def choose_aggregator(
     candidates: Iterable[str],
     overlay: UsableOverlay,
 ) -> str | None:
-    """The aggregator to take over a block, or None if no candidate reaches the whole group.
+    """Choose the site that takes over a block; None if no candidate reaches the whole group.
 
     CREW, (3): argmin over k of max over i in P of (l[i] + x) / min(b[i,k], b[k,i]), where l[i] is
-    the volume that i is scheduled to reduce and x the block's; a candidate's link to itself does
-    not count. Ties go to the first candidate.
+    the volume that i is scheduled to reduce (`loads_bytes`) and x that of the block. The candidate
+    itself is left out of the maximum. Ties go to the first candidate.
     """
     best: tuple[float, str] | None = None
     for hub in candidates:
@@ -109,9 +112,10 @@ def choose_aggregator(
 
 
 def move_block(plan: Plan, block: Block, hub: str) -> Block:
-    """A star's chunks around another aggregator; what it does not send out, it keeps (all-to-all).
+    """Move a star to another aggregator, with the same chunks and receivers.
 
-    A block that only its own aggregator received is sent to it by the new one.
+    The old aggregator stays a receiver: the new one sends it the result, also where no other site
+    receives the block (all-to-all).
     """
     direct = {(a, b): (a, b) for site in plan.contributors for a, b in _both(hub, site)}
     in_edges, _ = star(hub, plan.contributors, direct)
@@ -127,7 +131,7 @@ def move_block(plan: Plan, block: Block, hub: str) -> Block:
 def plan_gift(
     holder: str, receivers: Collection[str], chunk_count: int, overlay: UsableOverlay
 ) -> Plan:
-    """The holder of a result sends it to others. Raises PlanError if it cannot reach them all."""
+    """A plan by which the holder of a result sends it to others. Raises PlanError if it cannot."""
     usable = overlay.usable_mbps()
     if holder not in overlay.present:
         raise PlanError(f"{holder} holds the result and cannot be reached")

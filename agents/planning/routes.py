@@ -1,4 +1,4 @@
-"""Source routes over an overlay that may lack links (pure)."""
+"""Source routes over an overlay that is not a full mesh (pure)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from trunkline.agents.planning.plan import Directed, Edge, PlanError
 
 
 def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> dict[Directed, Edge]:
-    """For each ordered pair the direct link, or else the path with the least summed 1 / rate.
+    """For each ordered pair of sites, the direct link or, without one, the shortest path.
 
-    That sum is the time to pass one unit of data from hop to hop (NetStorm, Section IV: the
-    weight of an edge is 1 / throughput). Ties go to fewer hops, then to site names, so the
-    answer depends on nothing but the arguments. Raises `PlanError` where there is no path.
+    The length of a path is the sum of 1 / rate over its hops: the time to pass one unit of data
+    from hop to hop (NetStorm, Section IV). Ties go to fewer hops, then to site names, so the result
+    depends on the arguments only.
+
+    Raises:
+        PlanError: a pair has no path.
     """
     trees: dict[str, dict[str, Edge]] = {}
     found: dict[Directed, Edge] = {}
@@ -33,7 +36,7 @@ def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> d
 def route_rates_mbps(
     found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
 ) -> dict[Directed, float]:
-    """The rate of each route alone: that of its slowest hop."""
+    """The rate in Mbit/s that each route has on its own: the rate of its slowest hop."""
     return {
         pair: min(rates_mbps[hop] for hop in itertools.pairwise(route))
         for pair, route in found.items()
@@ -41,7 +44,7 @@ def route_rates_mbps(
 
 
 def shortest_paths(src: str, rates_mbps: Mapping[Directed, float]) -> dict[str, Edge]:
-    """The path to every site that can be reached, by the least summed 1 / rate; ties as above."""
+    """The shortest path to each site that can be reached; lengths and ties are as in `routes`."""
     neighbours: dict[str, list[str]] = {}
     for a, b in rates_mbps:
         neighbours.setdefault(a, []).append(b)

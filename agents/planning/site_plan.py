@@ -1,4 +1,4 @@
-"""One site's part of a plan: what its executor has to add, send on and keep (pure)."""
+"""One site's part of a plan: what its executor adds, sends on and keeps (pure)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import TypeAlias
 from trunkline.agents.planning.plan import Block, Chunks, Edge, Plan
 
 Order: TypeAlias = "tuple[str | Order, ...]"
-"""How a sum is formed: contributors from left to right, a nested sum being formed by itself."""
+"""The order of a sum: contributors are added from left to right; a nested tuple is summed first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPart:
     """What one site does for one block.
 
-    `sources` are added in this order, whatever order they arrive in, so that a sum of floats does
-    not depend on timing; the site itself is among them if it contributes. `originals` are those
-    sources that send their own contribution unweighted: this site applies the weight. The sum
-    goes to `parent`, or, if there is none, this site is the aggregator: it scales the sum, which
-    then goes out along `outs`.
+    Attributes:
+        sources: the sites whose chunks are added, in this order. The order of arrival plays no
+            part, so that a sum of floats does not depend on timing. A site that contributes is one
+            of its own sources.
+        originals: the sources that send their own contribution unweighted; this site weights it.
+        parent: the edge that the sum takes; None at the aggregator, which scales the sum.
+        outs: the edges that the result takes from here.
+        receives: whether the site keeps the result.
     """
 
     block: int
@@ -38,9 +41,9 @@ class BlockPart:
 
 
 def parts_of(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
-    """Every block in which `site` sends, adds or receives; empty for one that only forwards.
+    """The site's part of each block in which it sends, adds or receives.
 
-    The plan's blocks are numbered from `first`.
+    Blocks are numbered from `first`. A site that only forwards has no part.
     """
     parts = (
         _block_part(plan, number, block, site) for number, block in enumerate(plan.blocks, first)
@@ -49,9 +52,9 @@ def parts_of(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:
 
 
 def summation_order(plan: Plan, block: Block) -> Order:
-    """In which order the executors of all sites together form a block's sum.
+    """The order in which the executors of all sites together add up a block's sum.
 
-    With it the float32 result of any weights can be recomputed to the bit.
+    It is what recomputing the float32 result bit by bit takes.
     """
 
     def at(site: str) -> Order:

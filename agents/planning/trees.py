@@ -1,7 +1,7 @@
-"""Spanning trees over an overlay: growing them, weighing them, turning them into blocks (pure).
+"""Spanning trees over an overlay: how to grow them, compare them, and make blocks of them (pure).
 
-The plans that synchronize over trees differ in which trees they choose, and share the rest. A
-tree is a mapping from each site but the root to its parent, the next site towards the root.
+Plans over trees differ in the trees that they choose; they share this module. A tree maps each site
+except the root to its parent, the next site towards the root.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ Parents = Mapping[str, str]
 """A tree: site -> parent, for every site of the tree but its root."""
 
 Cost = tuple[float, ...]
-"""How dear it is to reach a site of a growing tree; compared like any tuple, less is better."""
+"""The cost of reaching a site of a growing tree. Tuples compare in order; less is better."""
 
 Value = TypeVar("Value")
 
 Pull = Literal["reversed", "own"]
-"""The result comes down the tree it went up, or a tree chosen by the rates away from the root."""
+"""`reversed`: the result comes down the tree that the contributions went up; `own`: it comes down
+another tree, chosen by the rates away from the root."""
 
 
 def require_pair(request: PlanRequest) -> None:
-    """Raise `PlanError` for a group of fewer than two, which has nothing to synchronize."""
+    """Raise PlanError for a group of fewer than two sites."""
     if len(request.group) < 2:
         raise PlanError(f"a tree needs at least two sites, got {len(request.group)}")
 
 
 def route_closure(request: PlanRequest) -> tuple[dict[Directed, Edge], dict[Directed, float]]:
-    """Every ordered pair of the group's members: its route, and the rate of that route alone."""
+    """The route of every ordered pair of members, and the rate in Mbit/s of each route."""
     found = routes(itertools.permutations(request.group, 2), request.rates_mbps)
     return found, route_rates_mbps(found, request.rates_mbps)
 
@@ -50,12 +51,19 @@ def route_closure(request: PlanRequest) -> tuple[dict[Directed, Edge], dict[Dire
 def grow(
     root: str, links: Iterable[Directed], cost: Callable[[Cost, Directed], Cost]
 ) -> dict[str, str]:
-    """The tree that starts at the root and always takes in the site that is cheapest to reach.
+    """Grow a tree from its root: always add the site that is cheapest to reach.
 
-    `cost(parent's cost, (child, parent))` says how dear a child is; the root's own is `(0.0,)`.
-    A sum along the path gives shortest paths (Dijkstra), a link's weight alone gives a minimum
-    spanning tree (Prim). Ties go to fewer edges to the root, then to site names. Raises
-    `PlanError` if a site of the links has no path to the root.
+    With a sum along the path as the cost, these are the shortest paths (Dijkstra). With the weight
+    of the last link as the cost, it is a minimum spanning tree (Prim). Ties go to fewer edges to
+    the root, then to site names.
+
+    Args:
+        root: the site at which the tree begins.
+        links: the (child, parent) pairs that the tree may use.
+        cost: (cost of the parent, (child, parent)) -> cost of the child; the root's is `(0.0,)`.
+
+    Raises:
+        PlanError: a site of the links has no path to the root.
     """
     children: dict[str, list[str]] = {}
     for child, parent in links:
@@ -83,21 +91,21 @@ def grow(
 
 
 def grow_shortest(root: str, weights: Mapping[Directed, float]) -> dict[str, str]:
-    """The union of the shortest paths to the root, by the sum of the weights."""
+    """The tree of the shortest paths to the root; the length is the sum of the weights."""
     return grow(root, weights, lambda reached, link: (reached[0] + weights[link],))
 
 
 def compute_delay(tree: Parents, weights: Mapping[Directed, float]) -> float:
     """The largest sum of weights from a site to the root (NetStorm, Theorem 1, equation (2)).
 
-    The weight of a link is the time to transfer one unit of data, and so is the answer; an
-    inner node's wait for its slowest child is part of it.
+    The weight of a link is the time to transfer one unit of data. The result is in the same unit
+    and includes the time that inner nodes wait for their slowest child.
     """
     return max(sum(weights[link] for link in path_to_root(tree, site)) for site in tree)
 
 
 def path_to_root(tree: Parents, site: str) -> list[Directed]:
-    """The tree's links from a site to the root, as (child, parent)."""
+    """The (child, parent) links of the tree from a site to the root."""
     links = []
     while site in tree:
         links.append((site, tree[site]))
@@ -106,21 +114,22 @@ def path_to_root(tree: Parents, site: str) -> list[Directed]:
 
 
 def prune(tree: Parents, keep: Collection[str]) -> dict[str, str]:
-    """The tree without the sites that are on no path from a site in `keep` to the root."""
+    """The part of the tree on the paths from the sites in `keep` to the root."""
     return dict(link for site in keep for link in path_to_root(tree, site))
 
 
 def reverse_links(links: Mapping[Directed, Value]) -> dict[Directed, Value]:
-    """The links seen from their other end: a tree away from a root is one towards it."""
+    """Reverse every link, so that a tree towards a root can be grown by the rates away from it."""
     return {(dst, src): value for (src, dst), value in links.items()}
 
 
 def build_block(
     request: PlanRequest, chunks: Chunks, root: str, inward: Parents, outward: Parents | None = None
 ) -> Block:
-    """Contributions go up one tree and the result down another, or down the same one.
+    """A block whose contributions go up the tree `inward` and whose result comes down `outward`.
 
-    Edges that the overlay lacks are source routes.
+    Without `outward` the result comes down the same tree. Edges that the overlay lacks become
+    source routes.
     """
     up = list(inward.items())
     down = [(parent, child) for child, parent in (inward if outward is None else outward).items()]
@@ -133,7 +142,7 @@ def build_block(
 def build_forest(
     request: PlanRequest, trees: Sequence[tuple[str, Parents]], weights: Sequence[float]
 ) -> Plan:
-    """A plan of (root, tree) pairs that share the chunks in proportion to the weights."""
+    """A plan whose (root, tree) pairs share the chunks in proportion to the weights."""
     shares = {str(number): weight for number, weight in enumerate(weights) if weight > 0}
     blocks = tuple(
         build_block(request, chunks, *trees[int(number)])
@@ -143,11 +152,14 @@ def build_forest(
 
 
 def count_uses(tree: Parents, found: Mapping[Directed, Edge]) -> Counter[Directed]:
-    """How often each link of the overlay carries what goes up and then down the tree."""
+    """How often data that goes up and then down the tree crosses each link of the overlay.
+
+    `found` has the routes of the tree's edges.
+    """
     edges = [edge for link in tree.items() for edge in (link, (link[1], link[0]))]
     return Counter(hop for edge in edges for hop in itertools.pairwise(found[edge]))
 
 
 def pipeline_rate_mbps(load: Counter[Directed], rates_mbps: Mapping[Directed, float]) -> float:
-    """The rate that a pipeline gets alone which uses the links as often as `load` says."""
+    """The rate in Mbit/s of a pipeline that crosses each link `load` times, on its own."""
     return min(rates_mbps[link] / times for link, times in load.items())

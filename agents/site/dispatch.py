@@ -136,7 +136,7 @@ class Dispatch:
         before = message.path[: message.path.index(self.rank)]
         if not before:
             to = self.sites[message.path[-1]]
-            self._queues.done((to, message.task, message.inward, message.block, message.chunk))
+            self._queues.release((to, message.task, message.inward, message.block, message.chunk))
         elif (hop := self.sites[before[-1]]) in self.links:
             self.links[hop].tell(message)
 
@@ -182,7 +182,7 @@ class Dispatch:
                     use[:] = use[0] + header.size, use[1] + 1
             release()
             if path and not header.auxiliary:
-                self._queues.done(_key(path, header))
+                self._queues.release(_key(path, header))
 
         self.links[hop].put(Outgoing(encode_chunk(header), payload, header, flow, sent, release))
 
