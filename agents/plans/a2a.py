@@ -7,7 +7,7 @@ from trunkline.agents.planning.trees import route_closure
 
 
 def build(request: PlanRequest) -> Plan:
-    """P blocks of the whole model, each summed and kept by one member."""
+    """One block of the whole model per member of the group, which sums it and keeps the result."""
     found, _ = route_closure(request)
     blocks = tuple(
         Block(((0, request.chunk_count),), site, star(site, request.group, found)[0], ())

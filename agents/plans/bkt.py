@@ -1,7 +1,7 @@
 """BKT: a static, balanced k-way tree, as in MLNET (NetStorm, Sections II-A and IX-B, baseline).
 
-The sites are filled in by rank, level by level, whatever the network is like: the tree does not
-look at rates. Inner sites aggregate, then forward; the result comes down the same tree.
+The sites fill the tree by rank, level by level; rates play no part. Inner sites aggregate, then
+forward. The result comes down the same tree.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from trunkline.agents.planning.trees import build_block, require_pair
 
 
 def build(request: PlanRequest, *, k: int = 2) -> Plan:
-    """One tree of the group in which every inner site has `k` children, the last one maybe fewer.
+    """One tree of the group. Every inner site has `k` children; the last one may have fewer.
 
-    Edges that the overlay lacks are source routes.
+    Edges that the overlay lacks become source routes.
 
     Options:
         k: children of an inner site.

@@ -1,15 +1,15 @@
 """BLINK: the load split among a few packed spanning trees of the group (Wang et al., MLSys 2020).
 
 Blink packs spanning trees so that the sum of their rates is the largest that the links allow
-(Section 3.1), finds candidates by multiplicative weight updates, and keeps few of them by an
-integer program (Section 3.2). All-reduce goes up each tree and down it again (Section 3.3). CREW's
-paper takes five trees, spanning the group, by a MILP (Section V, baseline):
+(Section 3.1). It finds candidate trees by multiplicative weight updates and selects a few of them
+by an integer program (Section 3.2). All-reduce goes up each tree and down again (Section 3.3).
+CREW's paper takes five trees that span the group, by a MILP (Section V, baseline):
 
     maximise    sum_t w[t]
     subject to  sum_t u[t, e] w[t] <= b[e]     for each link e, which tree t uses u[t, e] times
                 w[t] <= c[t] z[t],  sum_t z[t] <= 5,  z[t] in {0, 1}
 
-with c[t] the rate of tree t alone. Chunks are shared among the trees in proportion to w.
+Here c[t] is the rate of tree t on its own. The trees share the chunks in proportion to w.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ from trunkline.agents.planning.trees import (
 )
 
 ROUNDS = 16
-"""Rounds of the packing, and so the most trees that the integer program chooses from."""
+"""Rounds of the packing. The integer program chooses from at most so many trees."""
 
 STEP = 0.5
-"""How much longer a round makes a link that its tree fills."""
+"""By this share a round lengthens a link that its tree fills completely."""
 
 GAP = 0.05
-"""The integer program may stop this close to the optimum, like Blink's."""
+"""The integer program stops when it is proven to be this close to the optimum, as in Blink."""
 
 MAX_BRANCHES = 1000
-"""After so many branches the integer program stops with the best solution that it has."""
+"""After so many branches the integer program stops with the best solution so far. A limit on time
+instead would make plans depend on the machine."""
 
 
 def build(request: PlanRequest, *, trees: int = 5) -> Plan:
-    """Up to `trees` blocks, each with a spanning tree of the group that it goes up and down.
+    """Up to `trees` blocks, each with one spanning tree of the group for both directions.
 
-    Source routes stand for missing links. All trees have the same root, the member with the
-    largest sum of rates to the others; the load that a tree puts on links does not depend on it.
+    Edges that the overlay lacks become source routes. All trees have the same root: the member with
+    the largest sum of rates to the others. The load of a tree does not depend on its root.
 
     Options:
         trees: the most spanning trees to use.
@@ -68,10 +69,15 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
 def pack_trees(
     root: str, found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
 ) -> list[dict[str, str]]:
-    """Different spanning trees that together use the links well, by multiplicative weight updates.
+    """Find different spanning trees that together use the links well (Section 3.2).
 
-    Each round takes the tree of least length, at the rate that it gets alone, and lengthens its
-    links by the part of their rate that this takes.
+    Each round finds the tree of least length. Then it lengthens the links of that tree, in
+    proportion to the share of their rate that the tree takes at the rate it has on its own.
+
+    Args:
+        root: the root of all trees.
+        found: the route of each ordered pair of members.
+        rates_mbps: the rate of each directed link.
     """
     length = {link: 1.0 / rate for link, rate in rates_mbps.items()}
     trees: list[dict[str, str]] = []
@@ -89,15 +95,21 @@ def pack_trees(
 def split_load(
     loads: Sequence[Counter[Directed]], rates_mbps: Mapping[Directed, float], most: int
 ) -> list[float]:
-    """The trees' rates in Mbit/s by the integer program, at most `most` of them above 0.
+    """Solve the integer program: the rate of each tree in Mbit/s.
 
-    `loads` says for each tree how often it uses which link.
+    Args:
+        loads: for each tree, how often it crosses each link.
+        rates_mbps: the rate of each directed link.
+        most: the most trees whose rate is above 0.
+
+    Raises:
+        PlanError: the integer program has no solution.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # see `plans.crew`
 
     n = len(loads)
     links = sorted({link for load in loads for link in load})
-    # Unknowns: w[0..n-1], z[0..n-1]. Rates are parts of the fastest tree's, for good conditioning.
+    # Unknowns: w[0..n-1], z[0..n-1]. Rates are relative to the fastest tree, for good conditioning.
     alone = np.array([pipeline_rate_mbps(load, rates_mbps) for load in loads])
     scale = alone.max()
     used = np.array([[load[link] for load in loads] for link in links], dtype=float)
@@ -116,6 +128,7 @@ def split_load(
     )
     if solved.x is None:
         raise PlanError(f"the integer program for the trees has no solution: {solved.message}")
+    # The solver meets its constraints only approximately: other trees may have tiny rates.
     kept = sorted(range(n), key=lambda tree: -solved.x[tree])[:most]
     return [float(solved.x[tree] * scale) if tree in kept else 0.0 for tree in range(n)]
 
@@ -123,7 +136,7 @@ def split_load(
 def _grow_least_length(
     root: str, found: Mapping[Directed, Edge], length: Mapping[Directed, float]
 ) -> dict[str, str]:
-    """An edge is as long as both its directions, since what goes up it comes down again."""
+    """The tree of least length. An edge is as long as both of its directions: data uses both."""
     one_way = {
         pair: sum(length[hop] for hop in itertools.pairwise(route)) for pair, route in found.items()
     }

@@ -1,16 +1,16 @@
 """CREW: weighted stars around every site, shares from a linear program (Luo et al., CREW).
 
-Section III-B: all n sites aggregate, not just the group. `x[j]`, the share of site j's block,
-minimises T_scatter + T_multicast (LP (2)):
+Section III-B: all n sites aggregate, not just the group. The shares `x[j]` of the blocks minimise
+T_scatter + T_multicast (LP (2)):
 
     T_scatter   = max_j x[j] / min_{i in P, i != j} b[i, j]
     T_multicast = max_j x[j] / min_{i in P, i != j} b[j, i]
 
-and Algorithm 1 cuts the chunks accordingly. With T the optimum, pipelining takes T/2 to T.
+Algorithm 1 shares the chunks accordingly. With T the optimum, a pipelined task takes T/2 to T. It
+takes T if both phases need the same link, as they do between two members of the group.
 
-It takes T where both phases want the same link, as they do between two members of the group. So
-`split: pipelined`, which is not in the paper, minimises the time of the busiest link, both phases
-together, and is what these stars can reach with many small chunks.
+`split: pipelined` is not in the paper. It minimises the time of the busiest link over both phases
+together. That is the time that these stars can reach with many small chunks.
 """
 
 from __future__ import annotations
@@ -26,31 +26,33 @@ from trunkline.agents.planning.plan import Block, Directed, Plan, PlanError, Pla
 from trunkline.agents.planning.routes import route_rates_mbps, routes
 
 Split = Literal["aware", "even", "pipelined"]
-"""Shares by the LP from the links' rates (the paper's N-A), the same for all (E-D), or such that
-the busiest link is done first."""
+"""`aware`: shares by LP (2), the paper's N-A; `even`: equal shares, its E-D; `pipelined`: shares by
+`solve_pipelined`."""
 
 
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
     """All sites aggregate; see `build_stars` for sites that the group cannot reach directly.
 
     Options:
-        split: `aware` shares by the paper's linear program, `even` alike, `pipelined` by ours, in
-            which scatter and multicast run at once.
+        split: how sites share the model: `aware` by the paper's linear program, `even` equally,
+            `pipelined` by a linear program for scatter and multicast at the same time.
     """
     return build_stars(request, request.sites, split)
 
 
 def default(request: PlanRequest, *, split: Split = "aware") -> Plan:
-    """The plan for P = N, whatever the group: what a site may send by before it knows its group."""
+    """The plan for P = N: the default split of a non-blocking scatter, for every group."""
     return build(replace(request, group=request.sites), split=split)
 
 
 def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) -> Plan:
-    """Stars around the candidates that are linked directly, both ways, with the whole group.
+    """Stars around the candidates that have direct links, both ways, with the whole group.
 
-    Others get no share (the paper's rule for unreachable workers). If the overlay has no such
-    candidate at all, every candidate takes part over source routes, counted at the rate of their
-    slowest hop. Raises `PlanError` for a group of fewer than two.
+    Other candidates get no share (the paper's rule for unreachable workers). If there is no such
+    candidate, all candidates take part over source routes, each with the rate of its slowest hop.
+
+    Raises:
+        PlanError: the group has fewer than two sites.
     """
     if len(request.group) < 2:
         raise PlanError(f"a partial reduce needs at least two sites, got {len(request.group)}")
@@ -72,11 +74,12 @@ def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) ->
 def solve_shares(
     hubs: Sequence[str], group: Sequence[str], rates_mbps: dict[Directed, float]
 ) -> dict[str, float]:
-    """Solve LP (2) with HiGHS: one share per hub, summing to 1."""
+    """Solve LP (2): the share of each hub; shares sum to 1. Raises PlanError without a solution."""
     n = len(hubs)
     inward = [min(rates_mbps[site, hub] for site in group if site != hub) for hub in hubs]
     outward = [min(rates_mbps[hub, site] for site in group if site != hub) for hub in hubs]
-    # Unknowns: x[0..n-1], T_scatter, T_multicast. Rates are scaled to keep the LP well-conditioned.
+    # Unknowns: x[0..n-1], T_scatter, T_multicast. Rates are relative to the fastest, for good
+    # conditioning.
     scale = max(*inward, *outward)
     upper = np.zeros((2 * n, n + 2))
     upper[np.arange(n), np.arange(n)] = scale / np.array(inward)
@@ -90,11 +93,12 @@ def solve_shares(
 def solve_pipelined(
     hubs: Sequence[str], group: Sequence[str], rates_mbps: dict[Directed, float]
 ) -> dict[str, float]:
-    """Minimise T, where every link (i, j) of the stars carries its load in time.
+    """Minimise the time T in which every link (i, j) of the stars carries its load.
 
         (x[j] if i in P) + (x[i] if j in P) <= T b[i, j]
 
-    The first is the scatter of j's block, the second the multicast of i's.
+    The first term is the scatter of j's block, the second one the multicast of i's block. Returns
+    the share of each hub; shares sum to 1. Raises PlanError without a solution.
     """
     n = len(hubs)
     column = {hub: number for number, hub in enumerate(hubs)}
@@ -116,12 +120,18 @@ def _solve(
     upper: NDArray[np.float64],
     total: NDArray[np.float64],
 ) -> dict[str, float]:
-    """The first unknowns, one share per hub: `cost` minimal, `upper` <= 0, `total` = 1."""
-    from scipy.optimize import linprog  # a second of every embedded run, so only where it is used
+    """Minimise `cost` subject to `upper` <= 0 and `total` = 1; the shares are the first unknowns.
+
+    With n hubs and m unknowns the shapes are (m,) for `cost`, (rows, m) for `upper` and (1, m) for
+    `total`.
+    """
+    # Imported here, because the import takes a second in the embedded kernel.
+    from scipy.optimize import linprog
 
     solved = linprog(cost, upper, np.zeros(len(upper)), total, [1.0], method="highs")
     if not solved.success or solved.x is None:
         raise PlanError(f"the linear program for the shares has no solution: {solved.message}")
+    # The solver may return a share slightly below 0.
     return {hub: max(0.0, float(share)) for hub, share in zip(hubs, solved.x, strict=False)}
 
 

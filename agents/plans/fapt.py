@@ -1,19 +1,22 @@
 """FAPT: multi-root fastest aggregation path trees (Li et al., NetStorm, Sections III and IV).
 
-With w(e) = 1 / throughput(e), the time to transfer one unit of data, the fastest aggregation path
-tree of a root is the union of the shortest paths to it (Definition 2); its delay is the largest
-sum of weights from a leaf to the root (Theorem 1). A root's quality is q = 1 / w(FAPT); the roots
-are the sites of the highest quality (Algorithm 1), each has a tree of its own (Algorithm 2), and
-chunks are shared among them in proportion to q (Section IV-C). Sites on the way aggregate, then
-forward. Roots and shares are chosen once, by the rates known first, trees by the rates of now.
+The weight w(e) = 1 / throughput(e) is the time to transfer one unit of data. The fastest
+aggregation path tree (FAPT) of a root is the union of the shortest paths to it (Definition 2). Its
+delay is the largest sum of weights from a leaf to the root (Theorem 1). The quality of a root is
+q = 1 / w(FAPT). The roots are the sites with the highest quality (Algorithm 1). Each root has its
+own tree (Algorithm 2), and the trees share the chunks in proportion to q (Section IV-C). Sites on
+the way aggregate, then forward. Roots and shares are chosen once, by the first rates that were
+known. Trees follow the present rates.
 
-Links are directed here, and a tree is chosen by the rates towards its root, which contributions
-take. The result comes down the same tree, as in the paper (`pull: reversed`), or down the
-shortest paths from the root (`pull: own`). In the paper the group is all sites. Here it may be
-fewer: quality is still that of the tree over all sites, so that the roots do not move from group
-to group, and branches that nobody in the group needs are cut off. Algorithm 2 as printed adds
-only sites that are no roots to a tree, which leaves nothing when all are roots; every site but
-the tree's own root is meant.
+Details that the paper leaves open, or that differ here:
+
+- Links are directed. A tree is chosen by the rates towards its root, the direction of
+  contributions. The result comes down the same tree, as in the paper (`pull: reversed`), or down
+  the shortest paths from the root (`pull: own`).
+- In the paper the group is all sites. A smaller group uses the same roots, chosen by the trees over
+  all sites; branches without a member are cut off.
+- Algorithm 2 as printed adds only sites that are not roots to a tree, so nothing if all sites are
+  roots. We read it as every site except the tree's own root.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from trunkline.agents.planning.trees import (
 
 
 def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "reversed") -> Plan:
-    """A tree for each of the `roots` best sites.
+    """One tree for each of the `roots` best sites.
 
     Options:
-        roots: how many; by default all sites are roots (Table II).
-        pull: whether results go down the `reversed` tree, or down one of their `own`.
+        roots: the number of roots; by default all sites are roots (Table II).
+        pull: whether results come down the same tree (`reversed`) or another one (`own`).
     """
     require_pair(request)
     n = len(request.sites)
@@ -55,9 +58,10 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
 
 
 def rank_roots(request: PlanRequest) -> dict[str, float]:
-    """Each site's quality as a root of all sites, q = 1 / w(FAPT) in Mbit/s, the best site first.
+    """The quality of each site as a root, q = 1 / w(FAPT) in Mbit/s, best site first.
 
-    By the rates known first. Ties stay in the order of the sites.
+    It is computed from the tree over all sites and the first known rates. Ties keep the order of
+    the sites.
     """
     weights = {link: 1.0 / rate for link, rate in request.lasting_mbps.items()}
     found = {

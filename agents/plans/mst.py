@@ -1,10 +1,10 @@
 """MST: the spanning tree of the highest throughput, as in TSEngine (NetStorm, Section IX-B).
 
-From its root the tree always takes in the site with the fastest link into it (Prim), so that
-every site's path has the fastest slowest link there is: TSEngine (Zhou et al., IEEE TNSM 2021)
-prefers the links of the highest throughput. Links are directed: a tree is chosen by the rates
-towards its root. The result comes down the same tree (`pull: reversed`), or down one chosen by
-the rates away from the root (`pull: own`).
+The tree grows from its root and always adds the site with the fastest link into the tree (Prim). So
+the slowest link on the path of each site is as fast as possible. TSEngine (Zhou et al., IEEE TNSM
+2021) prefers the links of the highest throughput. Links are directed: a tree is chosen by the rates
+towards its root. The result comes down the same tree (`pull: reversed`), or down a tree that is
+chosen by the rates away from the root (`pull: own`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trunkline.agents.plans.fapt import rank_roots
 
 
 def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
-    """One tree of the group, rooted at its member of the highest quality (as `fapt` has it).
+    """One tree of the group. Its root is the member of the highest quality, as in `fapt`.
 
-    A source route stands for a missing link, and only where the members' own links do not do.
+    The tree has a source route only where direct links between members do not suffice.
 
     Options:
-        pull: whether results go down the `reversed` tree, or down one of their `own`.
+        pull: whether results come down the same tree (`reversed`) or another one (`own`).
     """
     require_pair(request)
     found, rates = route_closure(request)

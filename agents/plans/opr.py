@@ -1,7 +1,7 @@
 """OPR: the original partial reduce; only the group aggregates (CREW's paper, Section V, baseline).
 
-As CREW, with one block per member of the group; shares from the same linear program (N-A) or
-even (E-D).
+It is CREW with blocks for the members of the group only. The shares come from the same linear
+program (N-A), or are equal (E-D).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from trunkline.agents.plans.crew import Split, build_stars
 
 
 def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
-    """The members of the group aggregate for one another.
+    """Stars around the members of the group.
 
     Options:
-        split: `aware` shares by the paper's linear program, `even` alike, `pipelined` by ours, in
-            which scatter and multicast run at once.
+        split: how sites share the model: `aware` by the paper's linear program, `even` equally,
+            `pipelined` by a linear program for scatter and multicast at the same time.
     """
     return build_stars(request, request.group, split)

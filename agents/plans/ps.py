@@ -1,7 +1,7 @@
-"""PS: a global parameter server; members push to it, it sends the result back.
+"""PS: a global parameter server. Members push to it, and it sends the result back.
 
-CREW's paper, Section V: the worker with the largest direct average rate to all other workers is
-the server; ties go to the smallest average latency.
+CREW's paper, Section V: the server is the worker with the largest average rate over its direct
+links to all other workers. Ties go to the smallest average latency.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def build(request: PlanRequest) -> Plan:
 def choose_server(request: PlanRequest) -> str:
     """The site with the largest average rate to all others; a missing link counts as 0.
 
-    By the rates known first: the parameters are there.
+    The first known rates decide, because a server with the parameters cannot move.
     """
 
     def quality(site: str) -> tuple[float, float]:

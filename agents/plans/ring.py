@@ -1,8 +1,8 @@
 """Ring: all-reduce around a greedy ring of the group (CREW's paper, Section V, baseline).
 
-The ring starts at a random member and goes on to the member with the largest rate from the last.
-Block q (one p-th of the chunks) is summed along the ring up to the q-th member and then passed
-on around it (Baidu, Horovod).
+The ring starts at a random member. Each next member is the one with the largest rate from the last
+member. Block q, one p-th of the chunks, is summed along the ring up to the q-th member. Then the
+result goes around the ring (Baidu, Horovod).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trunkline.agents.planning.trees import route_closure
 
 
 def build(request: PlanRequest) -> Plan:
-    """P blocks whose trees are paths along the ring; missing links are bridged by source routes."""
+    """P blocks whose trees are paths along the ring. Missing links become source routes."""
     if len(request.group) < 2:
         raise PlanError(f"a ring needs at least two sites, got {len(request.group)}")
     found, rates = route_closure(request)

@@ -1,8 +1,8 @@
-"""STAR: one server that everybody talks to, as in MXNET (NetStorm, Section IX-B, baseline).
+"""STAR: one server that every member talks to, as in MXNET (NetStorm, Section IX-B, baseline).
 
-Pushes and pulls follow the overlay's shortest paths; the sites on the way forward and do not
-aggregate. The paper does not say where the server is; by default it is where a single FAPT has
-its root (Section IV-A), so that the two differ in their topology alone.
+Pushes and pulls follow the overlay's shortest paths. The sites on the way forward and do not
+aggregate. The paper does not say where the server is. By default it is the root of a single FAPT
+(Section IV-A), so the two differ in their topology only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def build(request: PlanRequest, *, server: str | None = None) -> Plan:
     """One block, two stars around the server, which need not be in the group.
 
     Options:
-        server: its site; by default where a single FAPT has its root.
+        server: the site of the server; by default the root of a single FAPT.
     """
     require_pair(request)
     if server is not None and server not in request.sites:

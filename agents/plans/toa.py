@@ -1,15 +1,15 @@
 """ToA: trees and load split found by simulated annealing (Luo et al., TopoAdopt, ICENAT 2022).
 
-"Optimizing Communication Topology for Collaborative Learning Across Datacenters": several
-aggregators share the load, each at the root of its own tree, and the trees and the shares are
-optimised together, which is a mixed-integer nonlinear program. CREW's paper (Section V, baseline)
-has it solved by simulated annealing, and extends it to all-reduce: results come down the trees.
+The paper's title is "Optimizing Communication Topology for Collaborative Learning Across
+Datacenters". Several aggregators share the load, each at the root of its own tree. Trees and shares
+are optimised together, a mixed-integer nonlinear program. CREW's paper (Section V, baseline) solves
+it by simulated annealing and extends it to all-reduce: results come down the trees.
 
-The time to minimise is that of the busiest link, per unit of data: the shares of all trees that
-cross it, up and down, over its rate. A step hangs one site elsewhere in one tree, or moves a part
-of one tree's share to another. Worse states are accepted with probability exp(-d / T), d being
-the relative loss and T falling from 0.1 to 0.001 (Kirkpatrick et al., 1983); the best state seen
-is kept.
+The search minimises the time of the busiest link per unit of data: the shares of all trees that
+cross the link, up and down, over its rate. A step moves one site below another parent in one tree,
+or moves a part of one tree's share to another tree. A worse state is accepted with probability
+exp(-d / T), where d is the relative loss and T falls from 0.1 to 0.001 (Kirkpatrick et al., 1983).
+The result is the best state of the search.
 """
 
 from __future__ import annotations
@@ -34,11 +34,17 @@ from trunkline.agents.planning.trees import (
 
 MAX_STEPS = 100_000
 HOTTEST, COLDEST = 0.1, 0.001
+"""The first and the last temperature T."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The trees, how often each uses each link (trees x links), and their shares (sum 1)."""
+    """A state of the search.
+
+    Attributes:
+        used: how often each tree crosses each link, of shape (trees, links).
+        shares: the share of each tree, of shape (trees,); shares sum to 1.
+    """
 
     trees: tuple[Parents, ...]
     used: NDArray[np.float64]
@@ -48,11 +54,12 @@ class State:
 def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 1000) -> Plan:
     """A tree of the group for each of up to `aggregators` random members.
 
-    The search starts from random trees and even shares. Source routes stand for missing links.
+    The search starts from random trees and equal shares. Edges that the overlay lacks become source
+    routes.
 
     Options:
-        aggregators: how many members at most; by default all.
-        steps: of the search.
+        aggregators: the most members that aggregate; by default all.
+        steps: steps of the search.
     """
     require_pair(request)
     if aggregators is not None and aggregators < 1:
@@ -85,7 +92,7 @@ class _Search:
         self._rng = rng
 
     def start(self, roots: Sequence[str]) -> State:
-        """Each root's tree takes in the members in random order, each below a random one."""
+        """Random trees with equal shares: members join in random order, below a random parent."""
         trees = []
         for root in roots:
             inside, outside = [root], [site for site in self._members if site != root]
@@ -99,12 +106,13 @@ class _Search:
         return State(tuple(trees), used, np.full(len(roots), 1.0 / len(roots)))
 
     def anneal(self, state: State, steps: int) -> State:
-        """The best state seen."""
-        best, time, best_time = state, self._time(state), self._time(state)
+        """Search for so many steps, and return the best state."""
+        best, time = state, self._compute_time(state)
+        best_time = time
         for step in range(steps):
             temperature = HOTTEST * (COLDEST / HOTTEST) ** (step / steps)
             other = self._draw_neighbour(state)
-            other_time = self._time(other)
+            other_time = self._compute_time(other)
             loss = other_time / time - 1.0
             if loss <= 0 or self._rng.random() < math.exp(-loss / temperature):
                 state, time = other, other_time
@@ -112,7 +120,7 @@ class _Search:
                     best, best_time = state, time
         return best
 
-    def _time(self, state: State) -> float:
+    def _compute_time(self, state: State) -> float:
         return float(np.max(state.shares @ state.used / self._rates_mbps))
 
     def _draw_neighbour(self, state: State) -> State:
@@ -129,7 +137,7 @@ class _Search:
         return replace(state, shares=shares)
 
     def _rehang_site(self, state: State) -> State:
-        """Hang a random site below a random other one, unless that is below it itself."""
+        """Move a random site below a random parent, unless that would make a cycle."""
         number = self._rng.randrange(len(state.trees))
         tree = state.trees[number]
         site = self._rng.choice(list(tree))

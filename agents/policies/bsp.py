@@ -19,10 +19,10 @@ from trunkline.agents.policies.preduce import PartialReduce
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A round begins when its first site is ready; the others take part as soon as they are.
+    """A round begins when its first site is ready; the others join it as soon as they are ready.
 
-    Its state are the sites that still take part. Who is ready for a round that has begun is no
-    event for a policy.
+    The state is the set of sites that still take part. The policy gets no event for a site that
+    joins a round: the controller adds it to the task.
     """
 
     sites: tuple[str, ...]
@@ -47,10 +47,10 @@ class Open:
 
 
 def create(sites: tuple[str, ...], *, barrier: bool = True) -> PartialReduce | Open:
-    """A partial reduce whose group is everybody.
+    """A partial reduce whose group is all sites.
 
     Options:
-        barrier: whether a site that is ready waits until all are; without it sends at once
-            (NetStorm, Section VII: each worker asks the scheduler before it pushes).
+        barrier: whether a ready site waits until all sites are ready; without a barrier it sends at
+            once (NetStorm, Section VII: each worker asks the scheduler before it pushes).
     """
     return PartialReduce(sites, len(sites)) if barrier else Open(sites)

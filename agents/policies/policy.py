@@ -1,7 +1,7 @@
 """Policies as pure state machines: `(state, event) -> (state, decisions)`.
 
-The controller process is a thin shell around one. So a policy is tested without sockets and
-replayed from an event log.
+The controller process calls one. A policy can be tested without sockets and replayed from an event
+log.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A site synchronizes no more: it has done its rounds."""
+    """A site has done its rounds and synchronizes no more."""
 
     site: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A site cannot be reached; if it was ready it is so no more."""
+    """A site cannot be reached. If it was ready, it no longer is."""
 
     site: str
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A site that was lost can be reached again; it will say when it is ready."""
+    """A lost site can be reached again. A `Ready` follows when it is ready."""
 
     site: str
 
@@ -56,7 +56,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Nobody is left to synchronize this ready site with: it goes on alone."""
+    """A ready site goes on alone: no other site is left to synchronize with."""
 
     site: str
 
@@ -66,7 +66,7 @@ Decision = Start | Release
 
 @runtime_checkable
 class Policy(Protocol):
-    """`initial` is the first state; `step` never changes the state it is given."""
+    """A policy. `initial` is the first state; `step` returns a new state and changes none."""
 
     @property
     def initial(self) -> Any: ...
@@ -75,19 +75,20 @@ class Policy(Protocol):
 
 
 WHOLE_TOTAL = 2**16
-"""Up to this total, weights become whole numbers: sums of whole numbers up to 255 stay exact."""
+"""The largest total of whole weights: float32 is exact up to 2**24, and synthetic elements are at
+most 255."""
 
 
 def average(group: tuple[str, ...]) -> Start:
-    """The plain mean: every weight 1, so that sums of small integers stay exact."""
+    """Start the plain mean of a group. Weights are 1, so that sums of small integers stay exact."""
     return Start(group, dict.fromkeys(group, 1.0), 1.0 / len(group))
 
 
 def weighted(weights: Mapping[str, Fraction]) -> Start:
-    """The mean with these weights, which sum to 1, of the sites that have them.
+    """Start the mean of the sites in `weights`; the weights sum to 1.
 
-    They become whole numbers with one scale where these are small, so that sums of small integers
-    stay exact in any order, and float32 numbers otherwise.
+    If their common denominator is small, the weights become whole numbers with one scale, so that
+    sums of small integers are exact in any order. Otherwise they become floating-point numbers.
     """
     whole = math.lcm(*(weight.denominator for weight in weights.values()))
     if whole > WHOLE_TOTAL:

@@ -1,7 +1,7 @@
 """Partial reduce, first come first served (P-Reduce, Algorithm 2; CREW III-A).
 
-Ready sites queue; as soon as p of them wait, they form a group. Groups run in parallel. Models
-weigh the same (CON), or by how stale they are (DYN, `agents.policies.staleness`).
+Ready sites queue. As soon as p of them wait, they form a group. Groups run in parallel. Models have
+equal weights (CON), or weights by staleness (DYN, `agents.policies.staleness`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,17 @@ Weights = Literal["constant", "dynamic"]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which iteration a site's model is of: `ahead` of those that the site itself has done.
+    """The version of a site's model.
 
-    A group's members go on from the newest model among them. That holds as soon as the site is
-    `after` the iteration that it was in the group with; an abandoned task changes nothing.
+    Members of a group continue from the newest model of the group. So a model may be ahead of the
+    iterations that its site has done.
+
+    Attributes:
+        iteration: the last iteration that the site has done.
+        ahead: by how many iterations the model is ahead of it.
+        after: `ahead` from the next iteration on. Only that iteration shows that the task of the
+            present one was completed: after an abandoned task the site is ready again for the same
+            iteration.
     """
 
     iteration: int
@@ -42,16 +49,16 @@ class Version:
 
     @property
     def number(self) -> int:
-        """The model's iteration."""
+        """The iteration of the model."""
         return self.iteration + self.ahead
 
     def advance(self, iteration: int) -> Version:
-        """The version of the site's model now that it has done so many iterations."""
+        """The version once the site has done this iteration."""
         ahead = self.after if iteration > self.iteration else self.ahead
         return Version(iteration, ahead, ahead)
 
     def join(self, newest: int) -> Version:
-        """The version of a member of a group whose newest model is of that iteration."""
+        """The version in a group whose newest model has the iteration `newest`."""
         return replace(self, after=newest - self.iteration)
 
 
@@ -66,9 +73,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class PartialReduce:
-    """Groups of p; of fewer when fewer than p sites still take part, so that none is stranded.
+    """Groups of p sites. When fewer than p sites still take part, they form a smaller group.
 
-    With a `decay`, members weigh by their staleness.
+    With a `decay`, models have weights by staleness.
     """
 
     sites: tuple[str, ...]
@@ -86,7 +93,7 @@ class PartialReduce:
                 versions = {**state.versions, site: before.advance(event.iteration)}
                 state = replace(state, queue=(*state.queue, site), versions=versions)
             case Joined(site):
-                # its model may be another than before: nothing is known but its iteration
+                # The site may have lost its model, so only its iteration counts from now on.
                 versions = {s: version for s, version in state.versions.items() if s != site}
                 state = replace(state, active=state.active | {site}, versions=versions)
             case Left(site) | Lost(site):
@@ -117,9 +124,9 @@ def create(
     """Groups of `p` of the `sites`.
 
     Options:
-        p: the size of a group, 2 to the number of sites.
-        weights: all alike (`constant`), or by the model's staleness (`dynamic`).
-        decay: with dynamic weights, how much a model that is one iteration older weighs, between 0
+        p: the size of a group, from 2 to the number of sites.
+        weights: equal weights (`constant`), or weights by the staleness of models (`dynamic`).
+        decay: with dynamic weights, the factor for each iteration that a model is older, between 0
             and 1.
     """
     if not 2 <= p <= len(sites):

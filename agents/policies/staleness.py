@@ -1,13 +1,13 @@
 """Weights that favour fresh models in a partial reduce (P-Reduce, "Dynamic", equation (9); pure).
 
-Of a group whose iterations are k_i, the relative iteration is r_i = max k - k_i + 1. An exponential
-moving average over the versions r = 1 .. r_max gives
+In a group whose iterations are k_i, the relative iteration of a site is r_i = max k - k_i + 1. An
+exponential moving average over the versions r = 1 .. r_max gives version r the weight
 
     beta_r = (1 - a) a^(r - 1) / (1 - a^r_max)
 
-to version r; who has the same version shares its weight equally. What a version that nobody holds
-would get goes to the closest one that somebody holds, the newer of two. (The paper's other choice,
-the initial model in its place, is not built.) The paper does not say what `a` is.
+Sites with the same version share its weight equally. The weight of a version that no site has goes
+to the closest version that a site has, the newer one of two. (The paper's alternative, the initial
+model in its place, is not implemented.) The paper gives no value for `a`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from fractions import Fraction
 
 
 def compute_weights(iterations: Mapping[str, int], decay: Fraction) -> dict[str, Fraction]:
-    """Site -> weight, exact and summing to 1, from its iteration; `decay` is a, 0 < a < 1."""
+    """The exact weight of each site, from its iteration; `decay` is a, between 0 and 1.
+
+    Weights sum to 1.
+    """
     newest = max(iterations.values())
     relative = {site: newest - iteration for site, iteration in iterations.items()}
     held = sorted(set(relative.values()))
