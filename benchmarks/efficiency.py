@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from trunkline.agents import registry  # noqa: E402
 from trunkline.agents.plans.crew import solve_pipelined  # noqa: E402
-from trunkline.harness.commands.verbs.compare import count  # noqa: E402
+from trunkline.harness.commands.verbs.compare import parse_count  # noqa: E402
 from trunkline.harness.config.document import ScenarioErrors  # noqa: E402
 from trunkline.harness.network.interface import payload_share  # noqa: E402
 from trunkline.harness.runs import runner  # noqa: E402
@@ -74,9 +74,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[9], choices=sorted(GROUP))
     plans = sorted(registry.plans())
-    parser.add_argument("--sizes", type=count, nargs="+", default=[50], help="of the model, in MB")
+    parser.add_argument(
+        "--sizes", type=parse_count, nargs="+", default=[50], help="of the model, in MB"
+    )
     parser.add_argument("--plans", nargs="+", default=plans, choices=plans)
-    parser.add_argument("--tasks", type=count, default=4)
+    parser.add_argument("--tasks", type=parse_count, default=4)
     parser.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE")
     parser.add_argument("--csv", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
@@ -88,7 +90,7 @@ def main() -> None:
     for sites in arguments.sites:
         for size_mb in arguments.sizes:
             for plan in arguments.plans:
-                row = measured(sites, size_mb, plan, arguments.tasks, arguments.set)
+                row = measure(sites, size_mb, plan, arguments.tasks, arguments.set)
                 rows.append(row)
                 _show(row)
     if arguments.csv:
@@ -98,7 +100,7 @@ def main() -> None:
             writer.writerows(asdict(row) for row in rows)
 
 
-def measured(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]) -> Row:
+def measure(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]) -> Row:
     """Run one plan. Raises RuntimeError if the run does not pass."""
     group = GROUP[sites]
     idle = ", ".join(f"n{rank}: {IDLE_FACTOR}" for rank in range(group + 1, sites + 1))
@@ -120,7 +122,7 @@ def measured(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]
     warm = table[len(table) // 2 :]
     expected_s = table["estimate_s"] + table["latency_s"]
     by_expected = table["duration_s"] / expected_s
-    optimum = _optimum_s(scenario, table["group"][0].split(), size_mb * 1e6)
+    optimum = _compute_optimum_s(scenario, table["group"][0].split(), size_mb * 1e6)
     return Row(
         sites=sites,
         group=group,
@@ -135,7 +137,7 @@ def measured(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]
     )
 
 
-def _optimum_s(scenario: Scenario, group: list[str], model_bytes: float) -> float:
+def _compute_optimum_s(scenario: Scenario, group: list[str], model_bytes: float) -> float:
     """The busiest link's time with `solve_pipelined`'s shares, in seconds."""
     share = payload_share(scenario.network.mtu)
     names = scenario.topology.site_names

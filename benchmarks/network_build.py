@@ -67,17 +67,17 @@ def main() -> None:
     parser.add_argument("--ours-only", action="store_true", help="leave stock Mininet out")
     arguments = parser.parse_args()
     for sites in (n for n in arguments.sites for _ in range(arguments.repeat)):
-        ours = measured(OURS, sites)
-        say("trunkline", sites, ours)
+        ours = measure(OURS, sites)
+        show("trunkline", sites, ours)
         if not arguments.ours_only:
-            stock = measured(STOCK, sites)
-            say("mininet", sites, stock)
+            stock = measure(STOCK, sites)
+            show("mininet", sites, stock)
             up, down = (theirs / mine for theirs, mine in zip(stock, ours, strict=True))
             sys.stdout.write(f"ratio      up {up:.1f}  down {down:.1f}\n")
         sys.stdout.flush()
 
 
-def measured(source: str, sites: int) -> tuple[float, float]:
+def measure(source: str, sites: int) -> tuple[float, float]:
     """Seconds up and down, in a process with namespaces of its own."""
     command = [*PRIVATE, sys.executable, "-c", source, str(sites), str(RATE_MBPS)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -85,7 +85,7 @@ def measured(source: str, sites: int) -> tuple[float, float]:
     return up - start, down - up
 
 
-def say(who: str, sites: int, times_s: tuple[float, float]) -> None:
+def show(who: str, sites: int, times_s: tuple[float, float]) -> None:
     """One line: seconds, and milliseconds per link."""
     links = sites * (sites - 1) // 2
     up_s, down_s = times_s

@@ -85,19 +85,19 @@ def main() -> None:
     arguments = parser.parse_args()
     writer = csv.DictWriter(sys.stdout, [*Row.__dataclass_fields__])
     writer.writeheader()
-    for row in rows(arguments.offloads, arguments.mtus):
+    for row in measure_all(arguments.offloads, arguments.mtus):
         writer.writerow({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()})
         sys.stdout.flush()
 
 
-def rows(all_offloads: list[str], mtus: list[int]) -> Iterator[dict[str, str | int | float]]:
+def measure_all(all_offloads: list[str], mtus: list[int]) -> Iterator[dict[str, str | int | float]]:
     """A row for each choice."""
     for offloads, mtu in product(all_offloads, mtus):
         changes = [f"network.offloads={str(offloads == 'on').lower()}", f"network.mtu={mtu}"]
         with tempfile.TemporaryDirectory() as folder:
-            goodput_error, beyond = links(Path(folder), changes)
-            task_s, carried_gb, cpu_s = synchronized(Path(folder, "clean"), changes)
-            lossy_task_s, _, _ = synchronized(Path(folder, "lossy"), [*changes, LOSS])
+            goodput_error, beyond = measure_links(Path(folder), changes)
+            task_s, carried_gb, cpu_s = measure_sync(Path(folder, "clean"), changes)
+            lossy_task_s, _, _ = measure_sync(Path(folder, "lossy"), [*changes, LOSS])
         yield asdict(
             Row(
                 offloads=offloads,
@@ -112,7 +112,7 @@ def rows(all_offloads: list[str], mtus: list[int]) -> Iterator[dict[str, str | i
         )
 
 
-def links(home: Path, changes: list[str]) -> tuple[float, str]:
+def measure_links(home: Path, changes: list[str]) -> tuple[float, str]:
     """The worst error of the goodput in percent, and which quantities miss their bars."""
     scenario = parse(LINKS, "packets", changes)
     folder = RunFolder(home / "links")
@@ -125,7 +125,7 @@ def links(home: Path, changes: list[str]) -> tuple[float, str]:
     return goodput.error, " ".join(dict.fromkeys(missed))
 
 
-def synchronized(home: Path, changes: list[str]) -> tuple[float, float, float]:
+def measure_sync(home: Path, changes: list[str]) -> tuple[float, float, float]:
     """The mean time of a warm task, the GB that the links carried, and the processor seconds."""
     home.mkdir()
     source = home / "mesh.yaml"

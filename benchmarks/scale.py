@@ -98,7 +98,7 @@ def main() -> None:
     sys.stdout.write(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n")
     rows = []
     for sites in arguments.sites:
-        rows.append(measured(sites, arguments.tasks))
+        rows.append(measure(sites, arguments.tasks))
         values = (f"{value:.4g}" for value in asdict(rows[-1]).values())
         sys.stdout.write(f"| {' | '.join(values)} |\n")
         sys.stdout.flush()
@@ -106,7 +106,7 @@ def main() -> None:
             draw(rows, arguments.plot)
 
 
-def measured(sites: int, tasks: int) -> Row:
+def measure(sites: int, tasks: int) -> Row:
     """Run one size."""
     meter = Meter()
     begun_s = time.monotonic()

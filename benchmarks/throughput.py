@@ -78,22 +78,22 @@ def main() -> None:
     arguments = parser.parse_args()
     match arguments.what:
         case "embedded":
-            embedded(arguments.repeat)
+            measure_embedded(arguments.repeat)
         case "host":
-            host(arguments.repeat)
+            measure_host(arguments.repeat)
         case "agents":
-            _agents(parse(EMBEDDED, "throughput.yaml"), _mark)
+            _run_agents(parse(EMBEDDED, "throughput.yaml"), _mark)
         case "bare":
-            _bare(parse(EMBEDDED, "throughput.yaml"))
+            _run_bare(parse(EMBEDDED, "throughput.yaml"))
 
 
-def embedded(repeat: int) -> None:
+def measure_embedded(repeat: int) -> None:
     """The eight-site mesh: our agents, and the least that has to be done; by turns."""
     build.ensure()
     best = {"agents": 0.0, "bare": 0.0}
     for _ in range(repeat):
         for what in best:
-            cpu_s, virtual_s = _in_guest(what)
+            cpu_s, virtual_s = _measure_in_guest(what)
             rate = 56 * EMBEDDED_BYTES / cpu_s / 1e6
             best[what] = max(best[what], rate)
             _say(f"{what:8} {rate:6.1f} MB per core second; {virtual_s:.4f} s of virtual time")
@@ -102,17 +102,17 @@ def embedded(repeat: int) -> None:
     )
 
 
-def host(repeat: int) -> None:
+def measure_host(repeat: int) -> None:
     """Four sites without limits: our agents, and iperf3 from every site to every other."""
     scenario = parse(HOST, "throughput.yaml")
     for _ in range(repeat):
-        spans = _agents(scenario, lambda _: None)[1:]
+        spans = _run_agents(scenario, lambda _: None)[1:]
         ours = 12 * HOST_BYTES * len(spans) / sum(spans)
-        theirs = _iperf(scenario)
+        theirs = _run_iperf(scenario)
         _say(f"agents {ours / 1e6:7.0f} MB/s, iperf3 {theirs / 1e6:7.0f} MB/s, {ours / theirs:.2f}")
 
 
-def _in_guest(what: str) -> tuple[float, float]:
+def _measure_in_guest(what: str) -> tuple[float, float]:
     """Processor seconds of the guest, and seconds of its clock, between its two marks."""
     marks: list[tuple[float, float]] = []
     rest = b""
@@ -122,7 +122,7 @@ def _in_guest(what: str) -> tuple[float, float]:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             if line.startswith(b"mark "):
-                marks.append((_children_cpu_s(), int(line.split()[1]) / 1e9))
+                marks.append((_read_children_cpu_s(), int(line.split()[1]) / 1e9))
 
     if code := boot.run([sys.executable, __file__, what], cwd=ROOT, seed=1, on_output=hear):
         raise SystemExit(f"the measurement ended with code {code}: {rest.decode()}")
@@ -130,9 +130,9 @@ def _in_guest(what: str) -> tuple[float, float]:
     return end_cpu_s - cpu_s, end_s - now_s
 
 
-def _children_cpu_s() -> float:
+def _read_children_cpu_s() -> float:
     """Processor time of our children's sessions so far, those already ended included."""
-    stats = list(_stats())
+    stats = list(_read_stats())
     sessions = {fields[3] for fields in stats if int(fields[1]) == os.getpid()}
     ticks = 0
     for fields in stats:
@@ -143,7 +143,7 @@ def _children_cpu_s() -> float:
     return ticks / CLOCK_TICKS_PER_S
 
 
-def _stats() -> Iterator[list[str]]:
+def _read_stats() -> Iterator[list[str]]:
     """/proc/PID/stat, from the state on, of every process."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -151,7 +151,7 @@ def _stats() -> Iterator[list[str]]:
             yield stat[stat.rindex(")") + 2 :].split()
 
 
-def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
+def _run_agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
     """Let the agents synchronize; `mark` hears when the first task starts and the last one ends.
 
     Returns how long each task took, in seconds.
@@ -160,7 +160,7 @@ def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
     spans: list[float] = []
     started_ns = 0
     with (
-        _running(scenario) as network,
+        _run_network(scenario) as network,
         tempfile.TemporaryDirectory() as logs,
         Supervisor(
             scenario, AgentChildren(scenario, network, "throughput", Path(logs))
@@ -182,9 +182,9 @@ def _agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
     return spans
 
 
-def _bare(scenario: Scenario) -> None:
+def _run_bare(scenario: Scenario) -> None:
     """A process for each site, each sending to and receiving from all others."""
-    with _running(scenario) as network:
+    with _run_network(scenario) as network:
         sites = scenario.topology.site_names
         ready, report = os.pipe()
         wait, go = os.pipe()
@@ -257,15 +257,17 @@ def _exchange(network: MininetNetwork, me: str, report: int, wait: int) -> None:
                 poll.unregister(fd)  # its peer may close it now
 
 
-def _iperf(scenario: Scenario) -> float:
+def _run_iperf(scenario: Scenario) -> float:
     """Bytes per second of iperf3 from every site to every other at once, together."""
-    with _running(scenario) as network, contextlib.ExitStack() as stack:
+    with _run_network(scenario) as network, contextlib.ExitStack() as stack:
         sites = scenario.topology.site_names
         flows = [(src, dst) for src in sites for dst in sites if src != dst]
         servers = []
         for number, (_, dst) in enumerate(flows):
             port = str(IPERF_PORT + number)
-            server = _at(network, dst, ["iperf3", "-s", "-1", "--forceflush", "-p", port], stack)
+            server = _start_program(
+                network, dst, ["iperf3", "-s", "-1", "--forceflush", "-p", port], stack
+            )
             servers.append(server)
         for server in servers:
             while b"listening" not in server.stdout.readline():
@@ -274,13 +276,13 @@ def _iperf(scenario: Scenario) -> float:
         for number, (src, dst) in enumerate(flows):
             where = ["-c", network.address(dst), "-p", str(IPERF_PORT + number)]
             command = ["iperf3", "-J", "-t", str(IPERF_S), *where]
-            clients.append(_at(network, src, command, stack))
+            clients.append(_start_program(network, src, command, stack))
         reports = [json.loads(client.communicate()[0]) for client in clients]
     bits = (report["end"]["sum_received"]["bits_per_second"] for report in reports)
     return float(sum(bits) / 8)
 
 
-def _at(
+def _start_program(
     network: MininetNetwork, site: str, command: Sequence[str], stack: contextlib.ExitStack
 ) -> Any:
     """A program at a site, ended with the stack."""
@@ -292,7 +294,7 @@ def _at(
 
 
 @contextlib.contextmanager
-def _running(scenario: Scenario) -> Iterator[MininetNetwork]:
+def _run_network(scenario: Scenario) -> Iterator[MininetNetwork]:
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
     network.start()
     try:

@@ -284,7 +284,7 @@ class Wan:
             ),
             self.task_s,
             expected_digest=self._expected,
-            patience_s=FAILOVER.patience_s,
+            detection_s=FAILOVER.patience_s,
             has_backup="backup" in self.names,
         )
         return Verdict.of(Check.of(name, CHECKS[name](history, rules)) for name in JUDGED)

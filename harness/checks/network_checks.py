@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from trunkline.agents.events.run_events import Late, RunFinished, TimersLate
 from trunkline.agents.planning.plan import Directed, Edge, Plan
-from trunkline.harness.checks.task_outcomes import Fates
-from trunkline.harness.checks.verdict import Finding, Rules, failed, seen, unsure
+from trunkline.harness.checks.task_outcomes import TaskOutcomes
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, note
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
 from trunkline.harness.record.link_history import Conditions
 
@@ -50,14 +50,18 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     its task arrives beside what the plan says, if before the task is over, and is discarded.
     """
     total = 0
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     for task in history.completed:
-        planned, sent, received = _planned_bytes(task), Counter[Directed](), _arrived_bytes(task)
+        planned, sent, received = (
+            _count_planned_bytes(task),
+            Counter[Directed](),
+            _count_arrived_bytes(task),
+        )
         for out in task.sent:
             sent[out.site, out.dst] += out.bytes
         early = any(out.phase == "early" for out in task.sent)
-        silent = _silent(task, fates, rules.topology.site_names)
-        disturbed = fates.is_disturbed(task)
+        silent = _find_silent_sites(task, outcomes, rules.topology.site_names)
+        disturbed = outcomes.is_disturbed(task)
         for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
             counts = planned[src, dst], sent[src, dst], received[src, dst]
             unknown = {src, dst} & silent
@@ -68,19 +72,19 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
             else:
                 wrong = len(set(counts)) > 1
             if wrong:
-                yield failed(
+                yield fail(
                     f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
                     f" {counts[1]} sent, {counts[2]} received"
                 )
         if task.routed and not (disturbed or silent):
-            yield from _unrouted(task)
+            yield from _check_paths(task)
         extra = received.total() - planned.total()
         discarded = sum(event.bytes for event in task.discarded)
-        counted = early and not (disturbed or silent or _relayed(task))
+        counted = early and not (disturbed or silent or _has_relays(task))
         if counted and extra != discarded:
-            yield failed(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
+            yield fail(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
         total += planned.total()
-    yield seen(f"{total} bytes planned, sent and received")
+    yield note(f"{total} bytes planned, sent and received")
 
 
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
@@ -89,27 +93,27 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     What is lost is handed to a link and never on it, so tasks that losses may have hit
     do not count.
     """
-    fates = Fates(history, rules.patience_s)
-    whole = [task for task in history.tasks if not fates.is_disturbed(task)]
+    outcomes = TaskOutcomes(history, rules.detection_s)
+    whole = [task for task in history.tasks if not outcomes.is_disturbed(task)]
     conditions = Conditions.of(history, rules.topology)
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
     for transfer in transfers(whole, conditions.least_delays_ms()):
         by_link[transfer.src, transfer.dst].append(transfer)
     for ends, moved in sorted(by_link.items()):
         if ends not in conditions.spells:
-            yield failed(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
+            yield fail(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
             continue
         spans = [(t.bytes, t.start_ns, t.end_ns) for t in moved]
-        spans += _stretches(moved)
-        fast = [span for span in spans if _too_fast(history, rules, conditions, ends, *span)]
+        spans += _merge_overlaps(moved)
+        fast = [span for span in spans if _is_too_fast(history, rules, conditions, ends, *span)]
         if fast:
             size, start_ns, end_ns = max(fast)
             mean_mbps = _mean_mbps(conditions, ends, start_ns, end_ns)
-            yield unsure(
+            yield doubt(
                 f"{' -> '.join(ends)}: {size} bytes from {start_ns / 1e9:.3f} s to"
                 f" {end_ns / 1e9:.3f} s are more than {mean_mbps:g} Mbit/s"
             )
-    yield seen(f"{len(by_link)} links in use, none faster than set")
+    yield note(f"{len(by_link)} links in use, none faster than set")
 
 
 def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
@@ -117,10 +121,10 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
     Tasks that losses may have hit do not count: who was killed does not say what it sent first.
     """
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     quickest_s: dict[Directed, float] = {}
     for task in history.tasks:
-        if fates.is_disturbed(task):
+        if outcomes.is_disturbed(task):
             continue
         starts = {(sent.site, sent.dst, sent.phase): sent.start_ns for sent in task.sent}
         for got in task.received:
@@ -133,11 +137,11 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
         quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
         least_s = (quickest.delay_ms - quickest.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
         if took_s < least_s - DELAY_TOLERANCE_S:
-            yield unsure(
+            yield doubt(
                 f"{src} -> {dst}: a first byte took {took_s * 1e3:.3f} ms,"
                 f" set to {quickest.delay_ms:g} ms"
             )
-    yield seen(f"{len(quickest_s)} links in use, none shorter than set")
+    yield note(f"{len(quickest_s)} links in use, none shorter than set")
 
 
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
@@ -145,12 +149,12 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
     What was lost may never have got that far.
     """
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = Counter[Directed]()
     for task in history.completed:
-        if fates.is_disturbed(task):
-            payload.update(_arrived_bytes(task))
+        if outcomes.is_disturbed(task):
+            payload.update(_count_arrived_bytes(task))
             continue
         for sent in task.sent:
             payload[sent.site, sent.dst] += sent.bytes
@@ -158,18 +162,18 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     for ends in conditions.spells:
         arrow = " -> ".join(ends)
         if ends not in counted:
-            yield failed(f"{arrow}: no interface counters")
+            yield fail(f"{arrow}: no interface counters")
             continue
         size = counted[ends].bytes
         if size < payload[ends]:
-            yield failed(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
-        if _too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
+            yield fail(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
+        if _is_too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
             mean_mbps = _mean_mbps(conditions, ends, 0, history.end_ns)
-            yield unsure(
+            yield doubt(
                 f"{arrow}: {size} bytes in {history.end_ns / 1e9:.3f} s are more than"
                 f" {mean_mbps:g} Mbit/s"
             )
-    yield seen(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+    yield note(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
@@ -189,21 +193,21 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
             share = event.seconds / event.of_s
             slow.append(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
     if slow:
-        yield unsure(TOO_SLOW)
-        yield from map(unsure, slow)
+        yield doubt(TOO_SLOW)
+        yield from map(doubt, slow)
     for run in history.all(RunFinished):
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)
-            yield unsure(f"TCP met the limit of its memory at {sites}: raise net.ipv4.tcp_mem")
-    yield seen(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
+            yield doubt(f"TCP met the limit of its memory at {sites}: raise net.ipv4.tcp_mem")
+    yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 
-def _planned_bytes(task: Task) -> Counter[Directed]:
+def _count_planned_bytes(task: Task) -> Counter[Directed]:
     """What the task's plan puts on each link: a block's bytes on every hop of both its trees.
 
     With auxiliary paths it is what the sites chose.
     """
-    ways = _edges(task)
+    ways = _list_edges(task)
     if task.routed:
         ways = ((event.path, event.bytes) for event in task.routed)
     planned = Counter[Directed]()
@@ -213,7 +217,7 @@ def _planned_bytes(task: Task) -> Counter[Directed]:
     return planned
 
 
-def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
+def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
     """Every edge of the task's plan, with the bytes that take it."""
     for block in Plan.from_json(task.started.forest).blocks:
         moved = task.cut.size_of(block.chunks)
@@ -221,10 +225,10 @@ def _edges(task: Task) -> Iterator[tuple[Edge, int]]:
             yield edge, moved
 
 
-def _unrouted(task: Task) -> Iterator[Finding]:
+def _check_paths(task: Task) -> Iterator[Finding]:
     """Where the ways that were taken do not make up an edge of the plan."""
     wanted, taken = Counter[Directed](), Counter[Directed]()
-    for edge, size in _edges(task):
+    for edge, size in _list_edges(task):
         wanted[edge[0], edge[-1]] += size
     for event in task.routed:
         taken[event.path[0], event.path[-1]] += event.bytes
@@ -232,10 +236,10 @@ def _unrouted(task: Task) -> Iterator[Finding]:
         sizes = wanted[src, dst], taken[src, dst]
         if len(set(sizes)) > 1:
             text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
-            yield failed(f"task {task.number} from {src} to {dst}: {text}")
+            yield fail(f"task {task.number} from {src} to {dst}: {text}")
 
 
-def _silent(task: Task, fates: Fates, sites: tuple[str, ...]) -> set[str]:
+def _find_silent_sites(task: Task, outcomes: TaskOutcomes, sites: tuple[str, ...]) -> set[str]:
     """Sites that do not know, or did not live to say, all that they sent and received.
 
     Who hears of the task after a member has finished it may have forgotten what was early, and who
@@ -243,28 +247,28 @@ def _silent(task: Task, fates: Fates, sites: tuple[str, ...]) -> set[str]:
     """
     said = {event.site for event in (*task.sent, *task.received)}
     start_ns = task.started.t_ns
-    end_ns = (task.end_ns or start_ns) + round(fates.patience_s * 1e9)
+    end_ns = (task.end_ns or start_ns) + round(outcomes.detection_s * 1e9)
     lost = {
         site
         for site in sites
-        if fates.was_killed(site, start_ns) or fates.was_lost(site, start_ns, end_ns)
+        if outcomes.was_killed(site, start_ns) or outcomes.was_lost(site, start_ns, end_ns)
     }
     done_ns = min((event.t_ns for event in task.finished), default=math.inf)
     return lost - said | {event.site for event in task.joined if event.t_ns > done_ns}
 
 
-def _relayed(task: Task) -> bool:
+def _has_relays(task: Task) -> bool:
     return any(out.phase == "relay" for out in task.sent)
 
 
-def _arrived_bytes(task: Task) -> Counter[Directed]:
+def _count_arrived_bytes(task: Task) -> Counter[Directed]:
     arrived = Counter[Directed]()
     for into in task.received:
         arrived[into.src, into.site] += into.bytes
     return arrived
 
 
-def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
+def _merge_overlaps(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
     """(bytes, start_ns, end_ns) of every maximal time in which transfers overlap."""
     ordered = sorted(moved, key=lambda transfer: transfer.start_ns)
     size, start_ns, end_ns = 0, 0, -1
@@ -278,7 +282,7 @@ def _stretches(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
         yield size, start_ns, end_ns
 
 
-def _too_fast(
+def _is_too_fast(
     history: History,
     rules: Rules,
     conditions: Conditions,

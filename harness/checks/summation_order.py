@@ -13,7 +13,7 @@ Ranges = tuple[tuple[int, int], ...]
 """Ranges of elements."""
 
 
-def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
+def find_orders(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
     """Ranges of elements and the order in which their contributions, `terms` by site, were added.
 
     Empty where that is not known: where a chunk was given to another block while the task ran, and
@@ -35,8 +35,8 @@ def parts(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ra
         span = task.cut.span(chunk)
         ends = (span.start // ELEMENT_BYTES, span.stop // ELEMENT_BYTES)
         ranges.setdefault(order, []).append(ends)
-    return [(tuple(spans), _in_terms(order, terms)) for order, spans in ranges.items()]
+    return [(tuple(spans), _replace_sites(order, terms)) for order, spans in ranges.items()]
 
 
-def _in_terms(order: site_plan.Order, terms: Mapping[str, Term]) -> Order:
-    return tuple(terms[e] if isinstance(e, str) else _in_terms(e, terms) for e in order)
+def _replace_sites(order: site_plan.Order, terms: Mapping[str, Term]) -> Order:
+    return tuple(terms[e] if isinstance(e, str) else _replace_sites(e, terms) for e in order)

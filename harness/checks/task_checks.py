@@ -25,16 +25,16 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import AgentExited, AgentFailed, RunFinished
 from trunkline.agents.events.task_events import Contributed, Evaluated, TaskDropped, TaskFinished
 from trunkline.harness.checks import network_checks
-from trunkline.harness.checks.task_outcomes import Fates, settled
+from trunkline.harness.checks.task_outcomes import TaskOutcomes, group_endings
 from trunkline.harness.checks.verdict import (
     Check,
     Checker,
     Finding,
     Rules,
     Verdict,
-    failed,
-    seen,
-    unsure,
+    doubt,
+    fail,
+    note,
 )
 from trunkline.harness.record.history import History, Task
 
@@ -59,17 +59,19 @@ def judge(history: History, rules: Rules) -> Verdict:
 def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     """The run started as the scenario says, ended, and completed at least one task."""
     if history.run is None:
-        yield failed("the log does not say run_started")
+        yield fail("the log does not say run_started")
     elif set(history.run.sites) != set(rules.topology.site_names):
-        yield failed(f"the run's sites are {', '.join(history.run.sites)}, not the scenario's")
+        yield fail(f"the run's sites are {', '.join(history.run.sites)}, not the scenario's")
     if not history.all(RunFinished):
-        yield failed("the log does not say run_finished")
+        yield fail("the log does not say run_finished")
     for event in history.strays:
-        yield failed(f"{event.site} at {_at(event.t_ns)}: {event} is of no task or starts it again")
+        yield fail(
+            f"{event.site} at {_format_time(event.t_ns)}: {event} is of no task or starts it again"
+        )
     if not history.completed and rules.programs is None:
-        yield unsure("no task was completed, so nothing is shown to work")
+        yield doubt("no task was completed, so nothing is shown to work")
     tasks = len(history.tasks) + len(history.syncs)
-    yield seen(f"{len(history.events)} events, {tasks} tasks")
+    yield note(f"{len(history.events)} events, {tasks} tasks")
 
 
 def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -81,20 +83,20 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
     exits = Counter(event.who for event in history.all(AgentExited))
     starts = Counter(event.who for event in history.all(AgentChanged) if event.do == "restart")
     for failure in history.all(AgentFailed):
-        yield failed(f"{failure.site} gave up: {failure.reason}")
+        yield fail(f"{failure.site} gave up: {failure.reason}")
     for who in agents:
         if not exits[who]:
-            yield failed(f"{who} had to be ended with the run")
+            yield fail(f"{who} had to be ended with the run")
         elif exits[who] != 1 + starts[who]:
-            yield failed(f"{who} exited {exits[who]} times")
+            yield fail(f"{who} exited {exits[who]} times")
     for event in history.all(AgentExited):
         if event.fault is not None:
             continue
         if event.signal:
-            yield failed(f"{event.who} was ended by signal {event.signal}")
+            yield fail(f"{event.who} was ended by signal {event.signal}")
         elif event.code != 0:
-            yield failed(f"{event.who} exited with code {event.code}")
-    yield seen(f"{len(agents)} agents, each with code 0")
+            yield fail(f"{event.who} exited with code {event.code}")
+    yield note(f"{len(agents)} agents, each with code 0")
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -103,16 +105,16 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     exits = Counter(event.who for event in history.all(AgentExited))
     for site in programs:
         if exits[site] != 1:
-            yield failed(f"the program of {site} exited {exits[site]} times")
+            yield fail(f"the program of {site} exited {exits[site]} times")
     for event in history.all(AgentExited):
         if event.signal and not event.asked:
-            yield failed(f"the program of {event.who} was ended by signal {event.signal}")
+            yield fail(f"the program of {event.who} was ended by signal {event.signal}")
         elif event.code and not event.asked:
-            yield failed(f"the program of {event.who} exited with code {event.code}")
+            yield fail(f"the program of {event.who} exited with code {event.code}")
     for failure in history.all(AgentFailed):
-        yield failed(f"{failure.site}: {failure.reason}")
+        yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in history.all(AgentExited))
-    yield seen(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
+    yield note(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
@@ -128,11 +130,11 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
     for task, site in sorted(begun.keys() | ended.keys()):
         counts = begun[task, site], ended[task, site]
         if counts != (1, 1) and not (counts == (1, 0) and site in asked):
-            yield failed(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
+            yield fail(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
     for task, meanings in meant.items():
         if len(meanings) > 1:
-            yield failed(f"task {task}: sites disagree about it: {sorted(meanings)}")
-    yield seen(f"{len(meant)} tasks reported")
+            yield fail(f"task {task}: sites disagree about it: {sorted(meanings)}")
+    yield note(f"{len(meant)} tasks reported")
 
 
 def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
@@ -141,23 +143,21 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
     Where a member or a controller was lost, another controller may have ended it again, or nobody
     may be left who knows of it.
     """
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     again = 0
     for task in history.tasks:
         completed, abandoned = len(task.completed), len(task.abandoned)
         if completed + abandoned == 1:
             continue
-        if fates.is_excused(task):
+        if outcomes.is_excused(task):
             again += 1
         elif completed + abandoned == 0:
-            yield failed(f"{_named(task)} was neither completed nor abandoned")
+            yield fail(f"{_name(task)} was neither completed nor abandoned")
         else:
-            yield failed(
-                f"{_named(task)} was completed {completed} and abandoned {abandoned} times"
-            )
+            yield fail(f"{_name(task)} was completed {completed} and abandoned {abandoned} times")
     counts = Counter(task.outcome for task in history.tasks)
     more = f", {again} by no controller or by several" if again else ""
-    yield seen(f"{counts['completed']} completed, {counts['abandoned']} abandoned{more}")
+    yield note(f"{counts['completed']} completed, {counts['abandoned']} abandoned{more}")
 
 
 def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
@@ -166,35 +166,35 @@ def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
     Some may do one and some the other only where a member or a controller was lost meanwhile, or
     where its budget was spent before those who had the result reached the others.
     """
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     split = 0
     for task in history.tasks:
-        ended = settled(task)
+        ended = group_endings(task)
         for site in sorted(ended.keys() - set(task.started.group)):
-            yield failed(f"{_named(task)}: {site} is no member and ended it")
+            yield fail(f"{_name(task)}: {site} is no member and ended it")
         for site in task.started.group:
-            yield from _one_fate(fates, task, site, len(ended.get(site, ())))
+            yield from _check_member(outcomes, task, site, len(ended.get(site, ())))
         late = (task.duration_s or 0.0) > rules.task_s
-        if fates.split(task) and (late or fates.is_excused(task)):
+        if outcomes.is_split(task) and (late or outcomes.is_excused(task)):
             split += 1
-        elif fates.split(task):
-            done, gave_up = _sites(task.finished), _sites(task.dropped)
-            yield failed(f"{_named(task)}: finished by {done}, given up by {gave_up}")
+        elif outcomes.is_split(task):
+            done, gave_up = _join_sites(task.finished), _join_sites(task.dropped)
+            yield fail(f"{_name(task)}: finished by {done}, given up by {gave_up}")
         elif task.outcome == "completed" and not task.finished:
-            yield failed(f"{_named(task)} is completed, but nobody has its result")
-    yield seen(f"{len(history.tasks)} tasks, {split} split where somebody was lost or late")
+            yield fail(f"{_name(task)} is completed, but nobody has its result")
+    yield note(f"{len(history.tasks)} tasks, {split} split where somebody was lost or late")
 
 
-def _one_fate(fates: Fates, task: Task, site: str, times: int) -> Iterator[Finding]:
+def _check_member(outcomes: TaskOutcomes, task: Task, site: str, times: int) -> Iterator[Finding]:
     """A member that contributed finishes or gives up, once, unless it is killed."""
     taken = any(event.site == site for event in task.contributed)
     start_ns = task.started.t_ns
     if times > 1:
-        yield failed(f"{_named(task)}: {site} ended it {times} times")
+        yield fail(f"{_name(task)}: {site} ended it {times} times")
     elif times and not taken:
-        yield failed(f"{_named(task)}: {site} ended it and did not take part")
-    elif taken and not times and not fates.was_killed(site, start_ns):
-        yield failed(f"{_named(task)}: {site} never heard how it ended")
+        yield fail(f"{_name(task)}: {site} ended it and did not take part")
+    elif taken and not times and not outcomes.was_killed(site, start_ns):
+        yield fail(f"{_name(task)}: {site} never heard how it ended")
 
 
 def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
@@ -203,8 +203,8 @@ def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
     for task in results:
         digests = {event.digest for event in task.finished}
         if len(digests) > 1:
-            yield failed(f"{_named(task)}: members hold {len(digests)} different results")
-    yield seen(f"{len(results)} results, byte-identical at all members")
+            yield fail(f"{_name(task)}: members hold {len(digests)} different results")
+    yield note(f"{len(results)} results, byte-identical at all members")
 
 
 def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
@@ -212,15 +212,15 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
     results = [task for task in history.tasks if task.finished]
     for task in results:
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
-            yield failed(f"{_named(task)}: the sum cannot be recomputed from its contributions")
+            yield fail(f"{_name(task)}: the sum cannot be recomputed from its contributions")
             continue
-        yield from _sum_findings(task)
+        yield from _check_sum(task)
         if rules.expected_digest is not None:
             expected = rules.expected_digest(task)
             if expected and any(event.digest != expected for event in task.finished):
-                yield failed(f"{_named(task)}: the result is not the exact sum, {expected}")
+                yield fail(f"{_name(task)}: the result is not the exact sum, {expected}")
     how = "by fingerprint" if rules.expected_digest is None else "to the byte"
-    yield seen(f"{len(results)} results recomputed {how}")
+    yield note(f"{len(results)} results recomputed {how}")
 
 
 def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
@@ -231,8 +231,8 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
         for event in task.dropped:
             dropped += 1
             if event.digest != given.get(event.site):
-                yield failed(f"{_named(task)}: the model of {event.site} changed")
-    yield seen(f"{dropped} times given up")
+                yield fail(f"{_name(task)}: the model of {event.site} changed")
+    yield note(f"{dropped} times given up")
 
 
 def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
@@ -248,21 +248,21 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
         weights = task.started.weights
         gave_up = {event.site for event in task.dropped}
         sites = Counter(event.site for event in task.inputs)
-        yield from _once_each(task, "contributed", sites, Counter(list(weights)))
+        yield from _check_once_each(task, "contributed", sites, Counter(list(weights)))
         for event in task.inputs:
             if event.site not in gave_up:
                 uses[event.site, event.iteration].append(task.number)
             asked = weights.get(event.site, event.weight)
             if event.weight != asked:
-                yield failed(f"{_named(task)}: {event.site} weighs {event.weight}, not {asked}")
+                yield fail(f"{_name(task)}: {event.site} weighs {event.weight}, not {asked}")
             if (event.site, event.iteration) not in computed:
                 what = f"{event.site} contributed iteration {event.iteration}"
-                yield failed(f"{what}, which it did not compute")
+                yield fail(f"{what}, which it did not compute")
     for (site, iteration), tasks in uses.items():
         if len(tasks) > 1:
             where = ", ".join(map(str, tasks))
-            yield failed(f"iteration {iteration} of {site} is in tasks {where}")
-    yield seen(f"{sum(map(len, uses.values()))} contributions in results")
+            yield fail(f"iteration {iteration} of {site} is in tasks {where}")
+    yield note(f"{sum(map(len, uses.values()))} contributions in results")
 
 
 def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
@@ -274,15 +274,15 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
                 before = waiting.get(event.site)
                 joined = isinstance(before, Ready) and isinstance(event, Contributed)
                 if before is not None and not joined:
-                    yield failed(f"{_waits(before)} in vain, then again")
+                    yield fail(f"{_describe_wait(before)} in vain, then again")
                 waiting[event.site] = event
             case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished() | RoundAlone():
                 waiting.pop(event.site, None)
             case AgentChanged(who=who, do="kill"):
                 waiting.pop(who, None)
     for left in waiting.values():
-        yield failed(f"{_waits(left)} to the end of the log")
-    yield seen(f"{len(history.all(Ready))} times ready, each answered")
+        yield fail(f"{_describe_wait(left)} to the end of the log")
+    yield note(f"{len(history.all(Ready))} times ready, each answered")
 
 
 def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
@@ -291,22 +291,22 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
     A task that a member has finished may take as long again to reach the others. Time in which
     any agent was stopped or dead does not count, and losses take time to be noticed.
     """
-    fates = Fates(history, rules.patience_s)
+    outcomes = TaskOutcomes(history, rules.detection_s)
     for task in history.tasks:
         ends = [event.t_ns for event in (*task.finished, *task.dropped)]
         end_ns = max([*ends, *(event.t_ns for event in task.abandoned)], default=None)
-        if end_ns is None and not fates.is_excused(task):
+        if end_ns is None and not outcomes.is_excused(task):
             end_ns = history.end_ns
         start_ns = task.started.t_ns
         took_s = ((end_ns or start_ns) - start_ns) / 1e9
         allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
         if took_s > allowed_s:
-            took_s -= fates.paused_s(start_ns, end_ns or start_ns)
-            allowed_s += rules.patience_s * fates.is_excused(task)
+            took_s -= outcomes.paused_s(start_ns, end_ns or start_ns)
+            allowed_s += rules.detection_s * outcomes.is_excused(task)
             allowed_s += rules.task_s * bool(task.halted and task.finished)
         if took_s > allowed_s:
-            yield failed(f"{_named(task)} took {took_s:.3f} s of {rules.task_s:g} s")
-    yield seen(f"{len(history.tasks)} tasks, each within {rules.task_s:g} s")
+            yield fail(f"{_name(task)} took {took_s:.3f} s of {rules.task_s:g} s")
+    yield note(f"{len(history.tasks)} tasks, each within {rules.task_s:g} s")
 
 
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
@@ -314,13 +314,13 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     asked = rules.accuracy_percent
     best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
     if asked is None:
-        yield seen("not asked for")
+        yield note("not asked for")
     elif best is None:
-        yield failed(f"{asked:g} % asked for, nothing was evaluated")
+        yield fail(f"{asked:g} % asked for, nothing was evaluated")
     elif best < asked:
-        yield failed(f"{asked:g} % asked for, the best was {best:.2f} %")
+        yield fail(f"{asked:g} % asked for, the best was {best:.2f} %")
     else:
-        yield seen(f"{asked:g} % asked for, the best was {best:.2f} %")
+        yield note(f"{asked:g} % asked for, the best was {best:.2f} %")
 
 
 CHECKS: Mapping[str, Checker] = {
@@ -354,7 +354,7 @@ PROGRAM_CHECKS: Mapping[str, Checker] = {
 """The same for programs: of what they do only what they report is known."""
 
 
-def _sum_findings(task: Task) -> Iterator[Finding]:
+def _check_sum(task: Task) -> Iterator[Finding]:
     """Compare fingerprints: linear, so the result's is the weighted sum of the inputs'."""
     started = task.started
     terms = [
@@ -364,41 +364,41 @@ def _sum_findings(task: Task) -> Iterator[Finding]:
     expected = [math.fsum(bucket) for bucket in zip(*terms, strict=False)]
     sizes = [math.fsum(map(abs, bucket)) for bucket in zip(*terms, strict=False)]
     if not all(map(math.isfinite, sizes)):
-        yield unsure(f"{_named(task)}: the contributions are not finite numbers")
+        yield doubt(f"{_name(task)}: the contributions are not finite numbers")
         return
     allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
     for event in task.finished:
         if len(event.fingerprint) != len(expected):
-            yield failed(f"{_named(task)}: fingerprints differ in length")
+            yield fail(f"{_name(task)}: fingerprints differ in length")
             continue
         errors = [abs(got - right) for got, right in zip(event.fingerprint, expected, strict=True)]
         if not all(error <= allowed for error in errors):
-            yield failed(
-                f"{_named(task)}: the fingerprint at {event.site} is off by {max(errors):.3g},"
+            yield fail(
+                f"{_name(task)}: the fingerprint at {event.site} is off by {max(errors):.3g},"
                 f" rounding explains {allowed:.3g}"
             )
 
 
-def _once_each(
+def _check_once_each(
     task: Task, what: str, sites: Counter[str], wanted: Counter[str]
 ) -> Iterator[Finding]:
     for site in sorted((sites | wanted).keys()):
         if sites[site] != wanted[site]:
-            yield failed(f"{_named(task)}: {site} {what} {sites[site]} times, not {wanted[site]}")
+            yield fail(f"{_name(task)}: {site} {what} {sites[site]} times, not {wanted[site]}")
 
 
-def _sites(events: Iterable[Event]) -> str:
+def _join_sites(events: Iterable[Event]) -> str:
     return ", ".join(sorted({event.site for event in events}))
 
 
-def _waits(event: Ready | Contributed) -> str:
+def _describe_wait(event: Ready | Contributed) -> str:
     what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
-    return f"{event.site} waited, {what} iteration {event.iteration} at {_at(event.t_ns)},"
+    return f"{event.site} waited, {what} iteration {event.iteration} at {_format_time(event.t_ns)},"
 
 
-def _named(task: Task) -> str:
+def _name(task: Task) -> str:
     return f"task {task.number}"
 
 
-def _at(t_ns: int) -> str:
+def _format_time(t_ns: int) -> str:
     return f"{t_ns / 1e9:.3f} s"

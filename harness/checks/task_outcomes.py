@@ -20,13 +20,13 @@ from trunkline.harness.record.history import History, Interval, Task
 
 
 @dataclass(frozen=True)
-class Fates:
-    """The troubles of a run: `patience_s` may pass until both ends of a loss have noticed it."""
+class TaskOutcomes:
+    """The troubles of a run: `detection_s` may pass until both ends of a loss have noticed it."""
 
     history: History
-    patience_s: float
+    detection_s: float
 
-    def split(self, task: Task) -> bool:
+    def is_split(self, task: Task) -> bool:
         """Whether some members installed the result and others gave the task up."""
         return bool(task.finished and task.dropped)
 
@@ -34,7 +34,7 @@ class Fates:
         """Whether a member, or a controller, was lost while the task ran or soon after."""
         start_ns = task.started.t_ns
         ends = [event.t_ns for event in (*task.finished, *task.dropped)]
-        end_ns = max([*ends, task.end_ns or start_ns]) + round(self.patience_s * 1e9)
+        end_ns = max([*ends, task.end_ns or start_ns]) + round(self.detection_s * 1e9)
         names = {*task.started.group, *self._controllers}
         return any(self.was_lost(name, start_ns, end_ns) for name in names)
 
@@ -43,13 +43,13 @@ class Fates:
         if task.rearranged or task.halted or task.replanned:
             return True
         start_ns = task.started.t_ns
-        end_ns = (task.end_ns or start_ns) + round(self.patience_s * 1e9)
+        end_ns = (task.end_ns or start_ns) + round(self.detection_s * 1e9)
         first = bisect_left(self._losses_ns, start_ns)
         return first < len(self._losses_ns) and self._losses_ns[first] <= end_ns
 
     def was_lost(self, name: str, start_ns: int, end_ns: int) -> bool:
         """Whether an agent was dead, or without a controller, at some time from start to end."""
-        spans = self._alone.get(name, ())
+        spans = self._without_controller.get(name, ())
         first = bisect_right(spans, start_ns, key=lambda span: span[1])
         return first < len(spans) and spans[first][0] <= end_ns
 
@@ -59,7 +59,7 @@ class Fates:
 
     def paused_s(self, start_ns: int, end_ns: int) -> float:
         """How long any agents were stopped or dead from start to end, all told, in seconds."""
-        spans = [span for found in self._still.values() for span in found]
+        spans = [span for found in self._stopped.values() for span in found]
         overlaps = (min(end_ns, end) - max(start_ns, start) for start, end in spans)
         return sum(max(0, overlap) for overlap in overlaps) / 1e9
 
@@ -86,16 +86,18 @@ class Fates:
         return kills
 
     @cached_property
-    def _alone(self) -> Mapping[str, list[Interval]]:
+    def _without_controller(self) -> Mapping[str, list[Interval]]:
         """When each agent was dead or without a controller; a loss lasts until it is mended."""
-        return _spells(self.history, ("kill",), ("restart",), ControllerLost, ControllerFound)
+        return _find_intervals(
+            self.history, ("kill",), ("restart",), ControllerLost, ControllerFound
+        )
 
     @cached_property
-    def _still(self) -> Mapping[str, list[Interval]]:
-        return _spells(self.history, ("kill", "pause"), ("restart", "resume"))
+    def _stopped(self) -> Mapping[str, list[Interval]]:
+        return _find_intervals(self.history, ("kill", "pause"), ("restart", "resume"))
 
 
-def _spells(
+def _find_intervals(
     history: History,
     begin: tuple[str, ...],
     end: tuple[str, ...],
@@ -120,7 +122,7 @@ def _spells(
     return dict(spells)
 
 
-def settled(task: Task) -> dict[str, list[TaskFinished | TaskDropped]]:
+def group_endings(task: Task) -> dict[str, list[TaskFinished | TaskDropped]]:
     """How the task ended at each site that said so."""
     ended: defaultdict[str, list[TaskFinished | TaskDropped]] = defaultdict(list)
     for done in task.finished:

@@ -20,7 +20,7 @@ Result = Literal["pass", "unknown", "fail"]
 class Rules:
     """What the scenario promised.
 
-    `task_s` is a task's budget, `patience_s` how long a loss may go unnoticed. `expected_digest`
+    `task_s` is a task's budget, `detection_s` how long a loss may go unnoticed. `expected_digest`
     gives the digest that a completed task's result must have, where the workload's inputs have a
     closed form; without it, and where it gives None, only fingerprints are compared. `programs` are
     the sites that run the scenario's own; None where agents run.
@@ -31,7 +31,7 @@ class Rules:
     accuracy_percent: float | None = None
     expected_digest: Callable[[Task], str | None] | None = None
     programs: tuple[str, ...] | None = None
-    patience_s: float = 0.0
+    detection_s: float = 0.0
     has_backup: bool = False
 
 
@@ -105,17 +105,17 @@ class Verdict:
         return {"verdict": self.outcome, "checks": rows}
 
 
-def seen(text: str) -> Finding:
+def note(text: str) -> Finding:
     """What a check looked at."""
     return Finding("pass", text)
 
 
-def failed(text: str) -> Finding:
+def fail(text: str) -> Finding:
     """A broken promise."""
     return Finding("fail", text)
 
 
-def unsure(text: str) -> Finding:
+def doubt(text: str) -> Finding:
     """Why the run proves nothing."""
     return Finding("unknown", text)
 

@@ -25,7 +25,7 @@ from trunkline.harness.commands.terminal import (
     UsageError,
     print_error,
 )
-from trunkline.harness.commands.verbs import commands
+from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.scenario import extensions
 
 EXAMPLES = """\
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, _terminate)
     try:
-        arguments = parser().parse_args(argv)
+        arguments = make_parser().parse_args(argv)
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version, bad usage
@@ -85,7 +85,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_USAGE)
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Every command with its arguments."""
     made = _Parser(
         prog="trunkline",
@@ -94,9 +94,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="version", version=f"trunkline {_version()}")
+    made.add_argument("--version", action="version", version=f"trunkline {_read_version()}")
     verbs = made.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in commands().items():
+    for name, module in find_verbs().items():
         text = extensions.summarize(module)
         command = verbs.add_parser(
             name,
@@ -154,7 +154,7 @@ def _terminate(number: int, _: object) -> NoReturn:
     raise Terminated(number)
 
 
-def _version() -> str:
+def _read_version() -> str:
     try:
         return metadata.version("trunkline")
     except metadata.PackageNotFoundError:

@@ -44,20 +44,20 @@ def describe_scenario(scenario: Scenario) -> Table:
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
-        "workload": _component(scenario.workload),
-        **({} if scenario.runs_programs else _scheme(scenario)),
-        "network": _pairs(render(scenario.network, None)),
-        "stop": _pairs(render(scenario.stop, None)),
-        "failover": _pairs(render(scenario.failover, None)),
-        "limits": _pairs(render(scenario.limits, None)),
-        "timeline": "\n".join(map(_timed, scenario.timeline)) or "nothing",
+        "workload": _format_component(scenario.workload),
+        **({} if scenario.runs_programs else _describe_scheme(scenario)),
+        "network": _format_pairs(render(scenario.network, None)),
+        "stop": _format_pairs(render(scenario.stop, None)),
+        "failover": _format_pairs(render(scenario.failover, None)),
+        "limits": _format_pairs(render(scenario.limits, None)),
+        "timeline": "\n".join(map(_format_entry, scenario.timeline)) or "nothing",
     }
     for name, text in rows.items():
         table.add_row(name, text.replace("[", r"\["))
     return table
 
 
-def _scheme(scenario: Scenario) -> dict[str, str]:
+def _describe_scheme(scenario: Scenario) -> dict[str, str]:
     """What the agents do."""
     scheme = scenario.scheme
     tensors = scenario.tensor_bytes
@@ -65,12 +65,12 @@ def _scheme(scenario: Scenario) -> dict[str, str]:
         "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {scenario.cut.count} chunks "
         f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
         f"{f', {len(tensors)} tensors' if tensors else ''}",
-        "policy": _component(scheme.policy),
-        "plan": _component(scheme.plan),
+        "policy": _format_component(scheme.policy),
+        "plan": _format_component(scheme.plan),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
         f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
-        "awareness": _pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
-        "auxiliary": _pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
+        "awareness": _format_pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
+        "auxiliary": _format_pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
         "controller": f"at {scenario.controller_site}",
     }
 
@@ -99,11 +99,11 @@ def list_links(topology: Topology) -> Table:
     table = Table(*columns, title=f"{topology.name}: links")
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
-            table.add_row(*_link(link, topology.link(link.dst, link.src)))
+            table.add_row(*_format_link(link, topology.link(link.dst, link.src)))
     return table
 
 
-def _timed(entry: Entry) -> str:
+def _format_entry(entry: Entry) -> str:
     text = write(entry.fault)
     cut = text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 3]}..."
     return f"{short(entry.at_s, TIME_S)}: {cut}"
@@ -118,7 +118,7 @@ def list_extensions(kind: str) -> Iterator[Line]:
 def list_schemes() -> Iterator[Line]:
     """The schemes by name, and what each stands for."""
     for name, values in SCHEMES.items():
-        yield name, _pairs(dict(values))
+        yield name, _format_pairs(dict(values))
 
 
 def list_faults() -> Iterator[Line]:
@@ -140,7 +140,7 @@ def list_runs(folder: Path) -> Iterator[Line]:
     """Every run in the folder of all runs, oldest first, with its verdict."""
     found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
-        yield str(path), _verdict(path)
+        yield str(path), _read_verdict(path)
 
 
 def is_running(run_dir: Path) -> bool:
@@ -149,7 +149,7 @@ def is_running(run_dir: Path) -> bool:
     return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
 
 
-def _verdict(run_dir: Path) -> str:
+def _read_verdict(run_dir: Path) -> str:
     try:
         text = (run_dir / "verdict.json").read_text(encoding="utf-8")
         return str(json.loads(text)["verdict"])
@@ -157,21 +157,21 @@ def _verdict(run_dir: Path) -> str:
         return "running" if is_running(run_dir) else "not finished"
 
 
-def _component(component: Component) -> str:
+def _format_component(component: Component) -> str:
     options = {}
     for name, value in component.options.items():
         key, dimension = split_name(name)
         options[key] = render(value, dimension)
-    return f"{component.kind}  {_pairs(options)}".rstrip()
+    return f"{component.kind}  {_format_pairs(options)}".rstrip()
 
 
-def _pairs(values: dict[str, object]) -> str:
+def _format_pairs(values: dict[str, object]) -> str:
     """Key and value of everything that is set."""
     shown = (f"{k}: {document.show(v)}" for k, v in values.items() if v is not None)
     return ", ".join(shown)
 
 
-def _link(link: Link, back: Link) -> list[str]:
+def _format_link(link: Link, back: Link) -> list[str]:
     def both(there: float, here: float, dimension: Dimension) -> str:
         texts = [short(value, dimension) for value in (there, here)]
         return texts[0] if texts[0] == texts[1] else " / ".join(texts)

@@ -36,27 +36,35 @@ SECTIONS = {
 
 def write_keys(known: Extensions) -> str:
     """`docs/reference/scenario.md`."""
-    parts = [_KEYS_HEAD, *_table(("kind", "units", "such as"), _units())]
-    parts += ["## The file", "", *_top()]
+    parts = [_KEYS_HEAD, *_write_table(("kind", "units", "such as"), _list_units())]
+    parts += ["## The file", "", *_write_top()]
     parts += ["## topology", "", _TOPOLOGY, ""]
-    parts += _extensions(known.topologies, "build", "### Builder `{}`")
-    parts += ["### Links", "", "Each of `links` of the builder `explicit`:", "", *_options(Link)]
-    parts += ["Each of `overrides`:", "", *_options(LinkOverride)]
+    parts += _write_extensions(known.topologies, "build", "### Builder `{}`")
+    parts += [
+        "### Links",
+        "",
+        "Each of `links` of the builder `explicit`:",
+        "",
+        *_write_options(Link),
+    ]
+    parts += ["Each of `overrides`:", "", *_write_options(LinkOverride)]
     parts += ["## workload", "", _WORKLOAD, ""]
-    parts += _extensions(known.workloads, "build", "### Kind `{}`")
-    parts += ["## scheme", "", _SCHEME, "", *_rows(SCHEME)]
+    parts += _write_extensions(known.workloads, "build", "### Kind `{}`")
+    parts += ["## scheme", "", _SCHEME, "", *_write_rows(SCHEME)]
     parts += ["Names of schemes, and what each stands for:", ""]
-    said = ((_code(name), _code(_flat(values))) for name, values in SCHEMES.items())
-    parts += _table(("name", "stands for"), said)
-    parts += ["### scheme.awareness", "", *_options(Awareness)]
-    parts += ["### scheme.auxiliary", "", *_options(Auxiliary)]
-    parts += _extensions(known.policies, "create", "### Policy `{}`")
-    parts += _extensions(known.plans, "build", "### Plan `{}`")
-    parts += ["## timeline", "", _TIMELINE, "", *_options(TimelineEntry)]
-    parts += ["## clocks", "", "For each site:", "", *_options(SiteClock)]
+    said = (
+        (_format_code(name), _format_code(_format_flat(values))) for name, values in SCHEMES.items()
+    )
+    parts += _write_table(("name", "stands for"), said)
+    parts += ["### scheme.awareness", "", *_write_options(Awareness)]
+    parts += ["### scheme.auxiliary", "", *_write_options(Auxiliary)]
+    parts += _write_extensions(known.policies, "create", "### Policy `{}`")
+    parts += _write_extensions(known.plans, "build", "### Plan `{}`")
+    parts += ["## timeline", "", _TIMELINE, "", *_write_options(TimelineEntry)]
+    parts += ["## clocks", "", "For each site:", "", *_write_options(SiteClock)]
     for option in read_options(Basics):
         if dataclasses.is_dataclass(option.annotation):
-            parts += [f"## {option.key}", "", *_options(option.annotation)]
+            parts += [f"## {option.key}", "", *_write_options(option.annotation)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -67,67 +75,69 @@ def write_commands(parser: argparse.ArgumentParser) -> str:
     for name, command in dict(verbs.choices or {}).items():
         parts += [f"## trunkline {name}", "", str(command.description), ""]
         arguments = [each for each in command._actions if each.dest != "help"]
-        rows = ((_argument(each), _cell(each.help or "")) for each in arguments)
-        parts += _table(("argument", "meaning"), rows) if arguments else []
+        rows = ((_format_argument(each), _format_cell(each.help or "")) for each in arguments)
+        parts += _write_table(("argument", "meaning"), rows) if arguments else []
         parts += ["```text", str(command.epilog).rstrip(), "```", ""] if command.epilog else []
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _argument(action: argparse.Action) -> str:
+def _format_argument(action: argparse.Action) -> str:
     """How it is written, with what it takes."""
     choices = "|".join(map(str, action.choices or ()))
     takes = choices or str(action.metavar or action.dest.upper())
     if not action.option_strings:
         more = " ..." if action.nargs in ("+", "*") else ""
-        return _code(f"[{takes}]{more}" if action.nargs in ("?", "*") else f"{takes}{more}")
+        return _format_code(f"[{takes}]{more}" if action.nargs in ("?", "*") else f"{takes}{more}")
     name = ", ".join(action.option_strings)
-    return _code(name if action.nargs == 0 else f"{name} {takes}")
+    return _format_code(name if action.nargs == 0 else f"{name} {takes}")
 
 
-def _top() -> Iterator[str]:
+def _write_top() -> Iterator[str]:
     """A row for each key at the top of a file."""
     options = {option.key: option for option in read_options(Basics)}
-    rows = [(_code(key), f"[see there](#{key})", text) for key, text in SECTIONS.items()]
+    rows = [(_format_code(key), f"[see there](#{key})", text) for key, text in SECTIONS.items()]
     for option in options.values():
         nested = dataclasses.is_dataclass(option.annotation)
         what = describe_type(option.annotation, option.dimension)
-        known = "; ".join(filter(None, (what, _default(option))))
+        known = "; ".join(filter(None, (what, _describe_default(option))))
         value = f"[see there](#{option.key})" if nested else known
-        rows.append((_code(option.key), value, option.meaning))
-    yield from _table(("key", "value; default", "meaning"), rows)
+        rows.append((_format_code(option.key), value, option.meaning))
+    yield from _write_table(("key", "value; default", "meaning"), rows)
 
 
-def _extensions(modules: Mapping[str, Any], entry: str, heading: str) -> Iterator[str]:
+def _write_extensions(modules: Mapping[str, Any], entry: str, heading: str) -> Iterator[str]:
     for name, module in modules.items():
-        yield from (heading.format(name), "", f"{_cell(summarize(module))}.", "")
-        yield from _options(getattr(module, entry))
+        yield from (heading.format(name), "", f"{_format_cell(summarize(module))}.", "")
+        yield from _write_options(getattr(module, entry))
 
 
-def _options(function: Any) -> Iterator[str]:
+def _write_options(function: Any) -> Iterator[str]:
     options = read_options(function)
-    yield from _rows(options) if options else ("No options.", "")
+    yield from _write_rows(options) if options else ("No options.", "")
 
 
-def _rows(options: Sequence[Option]) -> Iterator[str]:
+def _write_rows(options: Sequence[Option]) -> Iterator[str]:
     rows = (
         (
-            _code(option.key),
+            _format_code(option.key),
             describe_type(option.annotation, option.dimension),
-            _default(option),
-            _cell(option.meaning),
+            _describe_default(option),
+            _format_cell(option.meaning),
         )
         for option in options
     )
-    yield from _table(("key", "value", "default", "meaning"), rows)
+    yield from _write_table(("key", "value", "default", "meaning"), rows)
 
 
 def describe_type(annotation: Any, dimension: Dimension | None) -> str:
     """What a file may say for a type, in words."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return describe_type(arguments[0], dimension) + "".join(_bounds(arguments[1:], dimension))
+        return describe_type(arguments[0], dimension) + "".join(
+            _describe_bounds(arguments[1:], dimension)
+        )
     if origin is Literal:
-        return ", ".join(map(_code, arguments))
+        return ", ".join(map(_format_code, arguments))
     if origin in (Union, types.UnionType):
         members = (each for each in arguments if each is not types.NoneType)
         return ", or ".join(dict.fromkeys(describe_type(each, dimension) for each in members))
@@ -144,14 +154,14 @@ def describe_type(annotation: Any, dimension: Dimension | None) -> str:
     inner = describe_type(arguments[-1 if origin is not tuple else 0], dimension)
     if issubclass(origin, Mapping):
         return f"a mapping of names to {inner.removeprefix('a mapping of names to ')}"
-    return f"a list of {_plural(inner)}"
+    return f"a list of {_pluralize(inner)}"
 
 
-def _plural(text: str) -> str:
+def _pluralize(text: str) -> str:
     return {"a mapping": "mappings", "text": "texts"}.get(text, text)
 
 
-def _bounds(metadata: Iterable[Any], dimension: Dimension | None) -> Iterator[str]:
+def _describe_bounds(metadata: Iterable[Any], dimension: Dimension | None) -> Iterator[str]:
     """The limits of a number."""
 
     def shown(limit: Any) -> str:
@@ -170,36 +180,40 @@ def _bounds(metadata: Iterable[Any], dimension: Dimension | None) -> Iterator[st
                     yield f", below {shown(high)}"
 
 
-def _default(option: Option) -> str:
+def _describe_default(option: Option) -> str:
     if option.default is REQUIRED:
         return "required"
     value = render(option.default, option.dimension)
     if value in (None, "", {}, [], ()) or dataclasses.is_dataclass(option.default):
         return "" if value is None or value in ("", [], ()) else "see there"
-    return _code(document.show(value))
+    return _format_code(document.show(value))
 
 
-def _units() -> Iterator[tuple[str, ...]]:
+def _list_units() -> Iterator[tuple[str, ...]]:
     for dimension in {each.name: each for each in DIMENSIONS}.values():
-        yield dimension.name, ", ".join(map(_code, dimension.units)), _code(dimension.example)
+        yield (
+            dimension.name,
+            ", ".join(map(_format_code, dimension.units)),
+            _format_code(dimension.example),
+        )
 
 
-def _flat(values: Mapping[str, Any]) -> str:
+def _format_flat(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}: {document.show(value)}" for key, value in values.items())
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _write_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"| {' | '.join('---' for _ in heads)} |"
     yield from (f"| {' | '.join(row)} |" for row in rows)
     yield ""
 
 
-def _code(text: object) -> str:
+def _format_code(text: object) -> str:
     return "`" + str(text).replace("|", r"\|") + "`"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     """Text for a cell of a table, which a bar would end."""
     return " ".join(text.split()).replace("|", r"\|").replace("%%", "%")
 
@@ -224,7 +238,7 @@ _WORKLOAD = """\
 the scenario ([own.md](../own.md))."""
 
 _SCHEME = f"""\
-By default `{_flat(DEFAULT_SCHEME)}`. Policies ([own.md](../own.md)) and plans
+By default `{_format_flat(DEFAULT_SCHEME)}`. Policies ([own.md](../own.md)) and plans
 ([tutorial](../tutorial.md)) may be files of your own, as topologies may. Every scheme takes:"""
 
 _TIMELINE = "Each entry; [timeline.md](../timeline.md) has the words."

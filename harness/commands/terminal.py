@@ -77,7 +77,7 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def remote_host(address: str, arguments: argparse.Namespace) -> Host:
+def make_host(address: str, arguments: argparse.Namespace) -> Host:
     """The machine that the command line names."""
     from trunkline.harness.runs.remote.client import Host
 
@@ -92,7 +92,7 @@ def follow(
     from trunkline.harness.live import progress
 
     done = 0.0
-    screen = console(stderr=True, quiet=quiet)
+    screen = make_console(stderr=True, quiet=quiet)
     with progress.live(screen) as show:
 
         def on_progress(scenario: Scenario, now: Progress) -> None:
@@ -105,7 +105,7 @@ def follow(
         yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
 
 
-def console(stderr: bool = False, quiet: bool = False) -> Console:
+def make_console(stderr: bool = False, quiet: bool = False) -> Console:
     """Where tables and progress go; wide enough for any table where there is no terminal."""
     from rich.console import Console
 
@@ -127,7 +127,7 @@ def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
     if quiet:
         print(f"{verdict.outcome}  {run_dir}")
     else:
-        console().print(progress.summary(run_dir, verdict.outcome, verdict.problems))
+        make_console().print(progress.summary(run_dir, verdict.outcome, verdict.problems))
     return EXIT_CODES[verdict.outcome]
 
 

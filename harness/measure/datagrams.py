@@ -67,7 +67,7 @@ class Sender:
         self._packets = np.zeros((BATCH, size), np.uint8)
         self._headers = self._packets[:, : HEADER.size].view(_HEADER_FIELDS)[:, 0]
         self._headers["train"] = train
-        self._messages = _messages(self._packets)
+        self._messages = _make_messages(self._packets)
 
     def send(self, first: int, count: int) -> int:
         """Sends packets `first` to `first + count - 1`; returns the last one's stamp.
@@ -102,7 +102,7 @@ class Receiver:
         self._socket.bind(address)
         self._packets = np.zeros((BATCH, HEADER.size), np.uint8)
         self._ancillary = np.zeros((BATCH, _ANCILLARY_BYTES), np.uint8)
-        self._unused = _messages(self._packets, self._ancillary)
+        self._unused = _make_messages(self._packets, self._ancillary)
 
     def drain(self) -> NDArray[np.int64]:
         """What has arrived and was not drained yet, in order.
@@ -110,14 +110,14 @@ class Receiver:
         Returns:
             A row for each packet: its train, its number, when it was sent, when it arrived (ns).
         """
-        found = list(self._batches())
+        found = list(self._read_batches())
         return np.concatenate(found) if found else np.zeros((0, 4), np.int64)
 
     def close(self) -> None:
         """Frees the socket."""
         self._socket.close()
 
-    def _batches(self) -> Iterator[NDArray[np.int64]]:
+    def _read_batches(self) -> Iterator[NDArray[np.int64]]:
         while True:
             messages = (_Message * BATCH).from_buffer_copy(self._unused)
             count = _call("recvmmsg", self._socket.fileno(), messages, BATCH)
@@ -130,7 +130,7 @@ class Receiver:
             yield np.stack([column.astype(np.int64) for column in columns], axis=1)
 
 
-def _messages(packets: NDArray[np.uint8], ancillary: NDArray[np.uint8] | None = None) -> Any:
+def _make_messages(packets: NDArray[np.uint8], ancillary: NDArray[np.uint8] | None = None) -> Any:
     """The kernel's description of a row of `packets` (and of `ancillary`) for each message."""
     messages = (_Message * len(packets))()
     vectors = (_Vector * len(packets))()

@@ -37,7 +37,7 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
                 points = [row for row in rows if row.outcome == outcome]
                 axes.plot(
                     [topology.link(row.src, row.dst).rate_mbps for row in points],
-                    [_share(row) for row in points],
+                    [_compute_share(row) for row in points],
                     MARKERS[outcome],
                     color=COLOURS[outcome],
                     ms=4,
@@ -60,7 +60,7 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
     return figure
 
 
-def _share(row: Reading) -> float:
+def _compute_share(row: Reading) -> float:
     assert row.error is not None
     assert row.bar is not None
     if not row.error:

@@ -35,7 +35,7 @@ def find_missing() -> tuple[str, ...]:
     return tuple(program for program in ("ping", "iperf3") if shutil.which(program) is None)
 
 
-def ping(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def run_ping(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with ping's round trip, if it is installed; the links have to be idle.
 
     Raises:
@@ -44,18 +44,18 @@ def ping(network: Network, plan: PairPlan, observed: Observation) -> Observation
     if "ping" in find_missing():
         return observed
     address = network.address(observed.dst)
-    rate_mbps = min(network.topology.link(*ends).rate_mbps for ends in _both(observed))
+    rate_mbps = min(network.topology.link(*ends).rate_mbps for ends in _list_directions(observed))
     # Never two on their way through a slow link.
     period_s = max(PING_PERIOD_S, 2 * (PING_PAYLOAD_BYTES + PING_HEADER_BYTES) * 8e-6 / rate_mbps)
     wait_s = math.ceil(1 + plan.idle_s + period_s)
     with Remote(network, observed.src, lambda _: _ping(address, period_s, wait_s)) as client:
-        ping_ms, pings = client.hear()
+        ping_ms, pings = client.receive()
     if not pings:
         raise NetworkError(f"none of {PINGS} pings was answered")
     return replace(observed, ping_ms=ping_ms, pings=pings)
 
 
-def fill(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def run_iperf3(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with iperf3's goodput, if it is installed and the plan wants it.
 
     iperf3 runs in reverse, its server sending: as a sender, its client spins while the end of a
@@ -69,13 +69,15 @@ def fill(network: Network, plan: PairPlan, observed: Observation) -> Observation
     times = plan.iperf3.get((src, dst))
     if times is None or "iperf3" in find_missing():
         return observed
-    with Remote(network, src, lambda line: _serve(network.address(src), times, line)) as server:
-        server.hear()
-        with Remote(network, dst, lambda _: _ask(network.address(src), times)) as client:
-            return replace(observed, iperf3_mbps=client.hear())
+    with Remote(
+        network, src, lambda line: _run_server(network.address(src), times, line)
+    ) as server:
+        server.receive()
+        with Remote(network, dst, lambda _: _run_client(network.address(src), times)) as client:
+            return replace(observed, iperf3_mbps=client.receive())
 
 
-def _both(observed: Observation) -> tuple[Directed, Directed]:
+def _list_directions(observed: Observation) -> tuple[Directed, Directed]:
     return (observed.src, observed.dst), (observed.dst, observed.src)
 
 
@@ -89,7 +91,7 @@ def _ping(address: str, period_s: float, wait_s: int) -> tuple[float | None, int
     return (float(times[1]) if times else None), (int(count[1]) if count else 0)
 
 
-def _serve(address: str, times: Iperf3, line: Line) -> None:
+def _run_server(address: str, times: Iperf3, line: Line) -> None:
     """Says when it listens, and serves one client."""
     command = [*_DIE_WITH_US, "iperf3", "--server", "--one-off", "--bind", address]
     listening = f":{_IPERF3_PORT:04X} 00000000:0000 0A"
@@ -98,18 +100,18 @@ def _serve(address: str, times: Iperf3, line: Line) -> None:
             if server.poll() is not None:
                 raise NetworkError("iperf3's server ended before it listened")
             time.sleep(_LOOK_S)
-        line.tell("ready")
-        server.wait(times.patience_s)
+        line.send("ready")
+        server.wait(times.timeout_s)
 
 
-def _ask(address: str, times: Iperf3) -> float:
+def _run_client(address: str, times: Iperf3) -> float:
     """What arrived in the median period of the last two thirds, in Mbit/s.
 
     Where a packet was lost, a period shows too little, and the one that mends it too much.
     """
     how = ["--reverse", "--congestion", "reno", "--json", "--time", str(times.duration_s)]
     how += ["--interval", f"{times.period_s:.1f}"]
-    answer = _run(["iperf3", "--client", address, *how], times.patience_s)
+    answer = _run(["iperf3", "--client", address, *how], times.timeout_s)
     said: dict[str, Any] = json.loads(answer or "{}")
     rates: list[float] = [at["sum"]["bits_per_second"] / 1e6 for at in said.get("intervals", ())]
     counted = rates[len(rates) // 3 : -1]

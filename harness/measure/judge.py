@@ -85,14 +85,14 @@ def judge(
     readings: list[Reading] = []
     for seen in observations:
         plan = by_ends[seen.src, seen.dst]
-        readings += _Judge(topology, options, plan, seen, BARS[clock], sigmas).readings()
+        readings += _Judge(topology, options, plan, seen, BARS[clock], sigmas).judge_link()
     return tuple(readings)
 
 
-def verdict(readings: Sequence[Reading]) -> Verdict:
+def make_verdict(readings: Sequence[Reading]) -> Verdict:
     """One check for each quantity, with the worst link in words."""
     return Verdict.of(
-        Check.of(name, _findings(rows))
+        Check.of(name, _list_findings(rows))
         for name in QUANTITIES
         if (rows := [row for row in readings if row.quantity == name and row.outcome])
     )
@@ -112,10 +112,10 @@ def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
 def find_worst(readings: Iterable[Reading]) -> Reading | None:
     """The reading whose error is largest against its bar."""
     judged = [row for row in readings if row.error is not None and row.bar is not None]
-    return max(judged, key=lambda row: _share(row), default=None)
+    return max(judged, key=lambda row: _compute_share(row), default=None)
 
 
-def _findings(rows: Sequence[Reading]) -> Iterable[Finding]:
+def _list_findings(rows: Sequence[Reading]) -> Iterable[Finding]:
     farthest = find_worst(rows)
     if farthest:
         yield Finding("pass", f"{len(rows)} links, the worst {describe(farthest)}")
@@ -134,7 +134,7 @@ def describe(row: Reading) -> str:
     return f"{where}: {what}, off by {row.error:.2g} of {row.bar:.2g} {row.error_unit}{note}"
 
 
-def _share(row: Reading) -> float:
+def _compute_share(row: Reading) -> float:
     assert row.error is not None and row.bar is not None  # noqa: PT018
     return abs(row.error) / row.bar if row.bar else math.inf if row.error else 0.0
 
@@ -148,7 +148,7 @@ class _Judge:
     bars: Bars
     sigmas: float
 
-    def readings(self) -> list[Reading]:
+    def judge_link(self) -> list[Reading]:
         trains = {stage.name: stage.trains.get(self.ends) for stage in self.plan.stages}
         reasons = {
             name: why for (ends, name), why in self.plan.skipped.items() if ends == self.ends
@@ -156,21 +156,21 @@ class _Judge:
         reasons |= self.seen.failed
         if not self.seen.pings and "ping" not in reasons:  # foreign programs were not asked
             reasons.pop("iperf3", None)
-        found = [self._reading(name, note=reason) for name, reason in reasons.items()]
+        found = [self._make_reading(name, note=reason) for name, reason in reasons.items()]
         if "goodput" not in reasons:
-            found.append(self._goodput())
+            found.append(self._judge_goodput())
         for stage, name, judged in (
-            ("load", "rate", self._rate),
-            ("delay", "delay", self._delay),
-            ("delay", "jitter", self._jitter),
-            ("loss", "loss", self._loss),
-            ("queue", "queue", self._queue),
+            ("load", "rate", self._judge_rate),
+            ("delay", "delay", self._judge_delay),
+            ("delay", "jitter", self._judge_jitter),
+            ("loss", "loss", self._judge_loss),
+            ("queue", "queue", self._judge_queue),
         ):
             if name not in reasons and (train := trains.get(stage)):
                 found.append(judged(train, self.seen.trains[stage]))
-        found.append(self._order())
-        found += [self._ping()] if self.seen.pings else []
-        found += [self._iperf3()] if self.seen.iperf3_mbps is not None else []
+        found.append(self._judge_order())
+        found += [self._judge_ping()] if self.seen.pings else []
+        found += [self._judge_iperf3()] if self.seen.iperf3_mbps is not None else []
         return sorted(found, key=lambda row: QUANTITIES.index(row.quantity))
 
     @property
@@ -181,7 +181,7 @@ class _Judge:
     def link(self) -> Link:
         return self.topology.link(*self.ends)
 
-    def _reading(
+    def _make_reading(
         self,
         quantity: str,
         expected: float | None = None,
@@ -193,7 +193,7 @@ class _Judge:
     ) -> Reading:
         outcome: Result | None = None
         if error is not None and bar is not None:
-            outcome = self._outcome(holds=abs(error) <= bar)
+            outcome = self._decide(holds=abs(error) <= bar)
             if outcome == "unknown":
                 note = f"timers were late for {self.seen.late:.0%} of the time"
         unit = UNITS[QUANTITIES.index(quantity)]
@@ -203,52 +203,54 @@ class _Judge:
             src, dst, quantity, unit, expected, measured, error, bar, unit_of, outcome, note
         )
 
-    def _nothing(self, quantity: str) -> Reading:
+    def _report_no_packets(self, quantity: str) -> Reading:
         """No packet arrived: as wrong as can be, on a punctual clock."""
         note = "no packet arrived"
         unit = UNITS[QUANTITIES.index(quantity)]
         src, dst = self.ends
-        outcome = self._outcome(holds=False)
+        outcome = self._decide(holds=False)
         return Reading(src, dst, quantity, unit, None, None, None, None, unit, outcome, note)
 
-    def _outcome(self, holds: bool) -> Result:
+    def _decide(self, holds: bool) -> Result:
         """With punctual timers, whether the bar holds."""
         if self.seen.late > (LATE_TOLERANCE if holds else LATE_BLAME):
             return "unknown"
         return "pass" if holds else "fail"
 
-    def _relative(self, quantity: str, expected: float, measured: float, bar: float) -> Reading:
+    def _judge_relative(
+        self, quantity: str, expected: float, measured: float, bar: float
+    ) -> Reading:
         error = 100 * (measured / expected - 1)
-        return self._reading(quantity, expected, measured, error, 100 * bar, "%")
+        return self._make_reading(quantity, expected, measured, error, 100 * bar, "%")
 
-    def _goodput(self) -> Reading:
+    def _judge_goodput(self) -> Reading:
         expected = self.link.rate_mbps * payload_share(self.options.mtu)
         moved = self.seen.flow
         if moved is None or not moved.seconds:
-            return self._reading("goodput", expected)
+            return self._make_reading("goodput", expected)
         measured = moved.bytes * 8e-6 / moved.seconds
         # The first and the last packet that count may each have drawn any delay.
         bar = self.bars.goodput + 2e-3 * self.link.jitter_ms / moved.seconds
-        return self._relative("goodput", expected, measured, bar)
+        return self._judge_relative("goodput", expected, measured, bar)
 
-    def _rate(self, train: Train, came: Arrivals) -> Reading:
+    def _judge_rate(self, train: Train, came: Arrivals) -> Reading:
         """Packets behind the middle one, each of which took the time of its bytes."""
         if not came.counted_ns:
-            return self._nothing("rate")
+            return self._report_no_packets("rate")
         measured = came.counted * train.wire_bytes * 8e3 / came.counted_ns
         jitter_ns = 2e6 * self.link.jitter_ms
         bar = self.bars.goodput + jitter_ns / came.counted_ns
-        return self._relative("rate", self.link.rate_mbps, measured, bar)
+        return self._judge_relative("rate", self.link.rate_mbps, measured, bar)
 
-    def _delays_ms(self, train: Train, came: Arrivals) -> list[float]:
+    def _propagation_ms(self, train: Train, came: Arrivals) -> list[float]:
         """Propagation delays: without the time of transmission."""
         sending_ms = train.wire_bytes * 8e-3 / self.link.rate_mbps
         return [delay_ns / 1e6 - sending_ms for delay_ns in came.delays_ns]
 
-    def _delay(self, train: Train, came: Arrivals) -> Reading:
-        delays_ms = self._delays_ms(train, came)
+    def _judge_delay(self, train: Train, came: Arrivals) -> Reading:
+        delays_ms = self._propagation_ms(train, came)
         if not delays_ms:
-            return self._nothing("delay")
+            return self._report_no_packets("delay")
         expected, jitter_ms = self.link.delay_ms, self.link.jitter_ms
         if jitter_ms:
             measured = statistics.fmean(delays_ms)
@@ -257,13 +259,13 @@ class _Judge:
             measured = max(delays_ms, key=lambda ms: abs(ms - expected))
             chance_ms = 0.0
         bar = self.bars.delay_ms + chance_ms
-        return self._reading("delay", expected, measured, measured - expected, bar)
+        return self._make_reading("delay", expected, measured, measured - expected, bar)
 
-    def _jitter(self, train: Train, came: Arrivals) -> Reading:
+    def _judge_jitter(self, train: Train, came: Arrivals) -> Reading:
         """The standard deviation; that of a uniform delay is jitter / sqrt(3)."""
-        delays_ms = self._delays_ms(train, came)
+        delays_ms = self._propagation_ms(train, came)
         if len(delays_ms) < 2:
-            return self._nothing("jitter")
+            return self._report_no_packets("jitter")
         expected = self.link.jitter_ms / math.sqrt(3)
         measured = statistics.pstdev(delays_ms)
         # The fourth moment of a uniform distribution is 1.8 times its squared variance.
@@ -272,55 +274,59 @@ class _Judge:
         outside_ms = max(abs(ms - self.link.delay_ms) for ms in delays_ms) - self.link.jitter_ms
         error = measured - expected
         if outside_ms > max(self.bars.delay_ms, abs(error)):
-            return self._reading("jitter", expected, measured, outside_ms, bar, note="out of range")
-        return self._reading("jitter", expected, measured, error, bar)
+            return self._make_reading(
+                "jitter", expected, measured, outside_ms, bar, note="out of range"
+            )
+        return self._make_reading("jitter", expected, measured, error, bar)
 
-    def _order(self) -> Reading:
+    def _judge_order(self) -> Reading:
         count = float(sum(train.disordered for train in self.seen.trains.values()))
-        return self._reading("order", 0.0, count, count, 0.0)
+        return self._make_reading("order", 0.0, count, count, 0.0)
 
-    def _loss(self, train: Train, came: Arrivals) -> Reading:
+    def _judge_loss(self, train: Train, came: Arrivals) -> Reading:
         lost, share = came.sent - came.arrived, self.link.loss_percent / 100
         expected, measured = self.link.loss_percent, 100 * lost / came.sent
         if not share:
-            return self._reading("loss", 0.0, measured, float(lost), 0.0, "packets")
+            return self._make_reading("loss", 0.0, measured, float(lost), 0.0, "packets")
         below, above = binom.cdf(lost, came.sent, share), binom.sf(lost - 1, came.sent, share)
         chance = min(0.5, float(min(below, above)))
         sign = 1.0 if lost > share * came.sent else -1.0
         error = sign * max(0.0, float(norm.isf(max(chance, 1e-300))))
         note = f"{lost} of {came.sent}"
-        return self._reading("loss", expected, measured, error, self.sigmas, "sigma", note)
+        return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
 
-    def _queue(self, train: Train, came: Arrivals) -> Reading:
+    def _judge_queue(self, train: Train, came: Arrivals) -> Reading:
         """What a burst left in the queue, less what the link sent while the burst came."""
         wire_bytes, expected = train.wire_bytes, self.topology.queue_bytes(self.link)
         share = self.link.loss_percent / 100
         passed_bytes = self.link.rate_mbps * 125_000 * came.sent_ns / 1e9
         measured = came.arrived / (1 - share) * wire_bytes - passed_bytes
         sent = round((expected + passed_bytes) / wire_bytes)
-        chance = self._lost_by_chance(sent, share) / (1 - share) * wire_bytes
+        chance = self._compute_loss_spread(sent, share) / (1 - share) * wire_bytes
         slack_bytes = self.link.rate_mbps * 125_000 * self.bars.slack_s
         bar = max(wire_bytes, self.bars.queue * expected, slack_bytes) + chance
-        return self._reading("queue", expected, measured, measured - expected, bar)
+        return self._make_reading("queue", expected, measured, measured - expected, bar)
 
-    def _lost_by_chance(self, packets: int, share: float) -> float:
+    def _compute_loss_spread(self, packets: int, share: float) -> float:
         """By how many the losses among so many packets may differ from their mean."""
         unlikely = norm.sf(self.sigmas)
         few, many = (float(binom.ppf(at, packets, share)) for at in (unlikely, 1 - unlikely))
         return max(many - packets * share, packets * share - few)
 
-    def _ping(self) -> Reading:
+    def _judge_ping(self) -> Reading:
         """Both ways together."""
         both = (self.link, self.topology.link(self.link.dst, self.link.src))
         size = PING_PAYLOAD_BYTES + PING_HEADER_BYTES
         expected = sum(at.delay_ms + size * 8e-3 / at.rate_mbps for at in both)
         if self.seen.ping_ms is None:
-            return self._nothing("ping")
+            return self._report_no_packets("ping")
         spread_ms = math.sqrt(sum(at.jitter_ms**2 for at in both) / (3 * self.seen.pings))
         bar = 2 * self.bars.delay_ms + SIGMAS * spread_ms
-        return self._reading("ping", expected, self.seen.ping_ms, self.seen.ping_ms - expected, bar)
+        return self._make_reading(
+            "ping", expected, self.seen.ping_ms, self.seen.ping_ms - expected, bar
+        )
 
-    def _iperf3(self) -> Reading:
+    def _judge_iperf3(self) -> Reading:
         assert self.seen.iperf3_mbps is not None
         expected = self.link.rate_mbps * payload_share(self.options.mtu)
-        return self._relative("iperf3", expected, self.seen.iperf3_mbps, self.bars.iperf3)
+        return self._judge_relative("iperf3", expected, self.seen.iperf3_mbps, self.bars.iperf3)

@@ -21,7 +21,7 @@ from trunkline.harness.scenario.loading import load
 
 def main(folder: Path, with_foreign: bool) -> int:
     """Measure the folder's network; 0 when that could be done."""
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _interrupt)
     scenario = load(folder / "resolved.yaml")
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
@@ -46,7 +46,7 @@ def main(folder: Path, with_foreign: bool) -> int:
     return 0
 
 
-def _terminated(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

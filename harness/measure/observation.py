@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """Single delays and lost numbers are told of trains up to this long."""
 
 
@@ -48,8 +48,8 @@ class Arrivals:
             disordered=int((numbers < np.maximum.accumulate(numbers)).sum()),
             counted=max(0, len(packets) - 1 - middle),
             counted_ns=int(came_ns[-1] - came_ns[middle]) if len(packets) else 0,
-            delays_ns=_short((came_ns - left_ns).tolist()),
-            missing=_short(missing.tolist()),
+            delays_ns=_list_if_short((came_ns - left_ns).tolist()),
+            missing=_list_if_short(missing.tolist()),
         )
 
 
@@ -99,6 +99,6 @@ class Observation:
 _LISTS = ("delays_ns", "missing")
 
 
-def _short(values: Iterable[int]) -> tuple[int, ...]:
+def _list_if_short(values: Iterable[int]) -> tuple[int, ...]:
     listed = tuple(values)
-    return listed if len(listed) <= MOST_LISTED else ()
+    return listed if len(listed) <= MAX_LISTED else ()

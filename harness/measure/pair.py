@@ -47,35 +47,37 @@ def measure(
         def at(site: str | None, function: Any) -> Remote:
             return stack.enter_context(Remote(network, site, function))
 
-        watch = at(None, _watch) if real_clock else None
+        watch = at(None, _watch_timers) if real_clock else None
         ends = {
-            here: at(here, lambda line, h=here, t=there: _end(network, plan, h, t, line))
+            here: at(here, lambda line, h=here, t=there: _run_end(network, plan, h, t, line))
             for here, there in ((plan.a, plan.b), (plan.b, plan.a))
         }
         for end in ends.values():
-            end.hear()
-        epoch_ns = _next_start_ns(time.time_ns() + round(LEAD_S * 1e9))
+            end.receive()
+        epoch_ns = _align_start_ns(time.time_ns() + round(LEAD_S * 1e9))
         for end in ends.values():
-            end.tell(epoch_ns)
-        said = {site: end.hear() for site, end in ends.items()}
+            end.send(epoch_ns)
+        said = {site: end.receive() for site, end in ends.items()}
         seen = [
-            _observation((src, dst), said[src], said[dst])
+            _combine_ends((src, dst), said[src], said[dst])
             for src, dst in ((plan.a, plan.b), (plan.b, plan.a))
         ]
-        seen = [_or_why_not("goodput", _read_flow, network, plan, observed) for observed in seen]
+        seen = [
+            _try_measure("goodput", _measure_flow, network, plan, observed) for observed in seen
+        ]
         if with_foreign:
             time.sleep(plan.idle_s)  # until the last acknowledgements have arrived
-            for name, asked in (("ping", foreign.ping), ("iperf3", foreign.fill)):
-                seen = [_or_why_not(name, asked, network, plan, observed) for observed in seen]
+            for name, asked in (("ping", foreign.run_ping), ("iperf3", foreign.run_iperf3)):
+                seen = [_try_measure(name, asked, network, plan, observed) for observed in seen]
         if watch is not None:
-            watch.tell("stop")
-            late = watch.hear()
+            watch.send("stop")
+            late = watch.receive()
             seen = [replace(observed, late=late) for observed in seen]
     there, back = seen
     return there, back
 
 
-def _or_why_not(
+def _try_measure(
     quantity: str,
     measured: Callable[[Network, PairPlan, Observation], Observation],
     network: Network,
@@ -89,12 +91,12 @@ def _or_why_not(
         return replace(observed, failed={**observed.failed, quantity: str(error)})
 
 
-def _next_start_ns(earliest_ns: int) -> int:
+def _align_start_ns(earliest_ns: int) -> int:
     """The first time from then on at the phase where runs start (`alarm.wait_for_start`)."""
     return -(-(earliest_ns - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS + START_PHASE_NS
 
 
-def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) -> dict[str, Any]:
+def _run_end(network: Network, plan: PairPlan, here: str, there: str, line: Line) -> dict[str, Any]:
     """One end of the pair: sends its trains and collects what arrives."""
     receiver = Receiver((network.address(here), PORT))
     address, device = (network.address(there), PORT), network.device(here, there)
@@ -103,8 +105,8 @@ def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) ->
         Sender(address, device, number, train.payload_bytes) if train else None
         for number, train in enumerate(ours)
     ]
-    line.tell("ready")
-    start_ns = line.hear()["value"]
+    line.send("ready")
+    start_ns = line.receive()["value"]
     sent_ns: dict[str, int] = {}
     came: list[NDArray[np.int64]] = []
     for stage, train, sender in zip(plan.stages, ours, senders, strict=True):
@@ -117,11 +119,11 @@ def _end(network: Network, plan: PairPlan, here: str, there: str, line: Line) ->
         start_ns = end_ns
     return {
         "sent_ns": sent_ns,
-        "arrived": sorted_arrivals(plan, (there, here), np.concatenate(came)),
+        "arrived": sort_arrivals(plan, (there, here), np.concatenate(came)),
     }
 
 
-def sorted_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> dict[str, Any]:
+def sort_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> dict[str, Any]:
     """What became of each train: the first packets of one may arrive before its stage begins."""
     return {
         stage.name: asdict(Arrivals.of(came[came[:, 0] == number, 1:], train.packets, 0))
@@ -130,7 +132,7 @@ def sorted_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> 
     }
 
 
-def _observation(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
+def _combine_ends(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
     """What the two ends say about one direction."""
     trains = {
         name: {**train, "sent_ns": at_src["sent_ns"][name]}
@@ -160,7 +162,7 @@ def _drain(receiver: Receiver, start_ns: int, end_ns: int, packets: int) -> NDAr
     return np.concatenate(came)
 
 
-def _read_flow(network: Network, plan: PairPlan, observed: Observation) -> Observation:
+def _measure_flow(network: Network, plan: PairPlan, observed: Observation) -> Observation:
     """The observation with TCP's goodput, where the plan wants it."""
     src, dst = observed.src, observed.dst
     flow = plan.flows.get((src, dst))
@@ -168,13 +170,13 @@ def _read_flow(network: Network, plan: PairPlan, observed: Observation) -> Obser
         return observed
     address, device = (network.address(dst), PORT), network.device(src, dst)
     with (
-        Remote(network, dst, lambda line: _swallow(address, flow, line)) as server,
-        Remote(network, src, lambda line: _pour(address, device, flow, line)) as client,
+        Remote(network, dst, lambda line: _receive_flow(address, flow, line)) as server,
+        Remote(network, src, lambda line: _send_flow(address, device, flow, line)) as client,
     ):
-        server.hear()
-        client.tell("go")
-        client.hear()
-        return replace(observed, flow=Moved(**server.hear()))
+        server.receive()
+        client.send("go")
+        client.receive()
+        return replace(observed, flow=Moved(**server.receive()))
 
 
 def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
@@ -182,21 +184,21 @@ def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     server.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
-    _raise_timeouts(server, flow)
+    _set_timeouts(server, flow)
     server.bind(address)
     server.listen()
     return server
 
 
-def _pour(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None:
+def _send_flow(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None:
     """Sends all of the flow. The first part leaves just below the rate, so as to fit any queue."""
-    line.hear()
-    with socket.socket() as client, _timeout_s(flow):
+    line.receive()
+    with socket.socket() as client, _report_stall(flow):
         # Its slow start ends at the window, and not, as CUBIC's, when the round trip grows.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         pace(client, flow.warm_rate)
-        _raise_timeouts(client, flow)
+        _set_timeouts(client, flow)
         client.connect(address)
         piece = memoryview(bytes(_PIECE_BYTES))
         left_bytes, counted = flow.warm_bytes + flow.counted_bytes, False
@@ -207,12 +209,12 @@ def _pour(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None
                 counted = True
 
 
-def _swallow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str, Any]:
+def _receive_flow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str, Any]:
     """Takes all of the flow; counts from when its first part is over until its end."""
-    with _listen(address, flow) as server, _timeout_s(flow):
-        line.tell("ready")
+    with _listen(address, flow) as server, _report_stall(flow):
+        line.send("ready")
         connection, _ = server.accept()
-    with connection, _timeout_s(flow):
+    with connection, _report_stall(flow):
         # The kernel forgets the limit when it sees how much room real packets take.
         total = len(connection.recv(1))
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
@@ -233,22 +235,22 @@ def pace(connection: socket.socket, bytes_per_s: int) -> None:
     connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
 
 
-def _raise_timeouts(connection: socket.socket, flow: Flow) -> None:
+def _set_timeouts(connection: socket.socket, flow: Flow) -> None:
     """Lets calls that wait fail at last; unlike a timeout of Python's, it is free."""
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-        connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", flow.patience_s, 0))
+        connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", flow.stall_s, 0))
 
 
 @contextlib.contextmanager
-def _timeout_s(flow: Flow) -> Iterator[None]:
+def _report_stall(flow: Flow) -> Iterator[None]:
     """Says in words that a connection has stood still for too long."""
     try:
         yield
     except BlockingIOError:
-        raise NetworkError(f"TCP stood still for {flow.patience_s} s") from None
+        raise NetworkError(f"TCP stood still for {flow.stall_s} s") from None
 
 
-def _watch(line: Line) -> float:
+def _watch_timers(line: Line) -> float:
     """The share of the time by which timers were late, until told to stop."""
     late_s, start_s = 0.0, time.monotonic()
     while not select.select([line.connection], [], [], 0)[0]:

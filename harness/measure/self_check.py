@@ -17,7 +17,7 @@ from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.lines import Lines, Message, decode
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import plots
-from trunkline.harness.runs.runner import carry, environment_of
+from trunkline.harness.runs.runner import describe_environment, run_command
 from trunkline.harness.scenario.loading import Scenario, resolve
 
 
@@ -40,7 +40,7 @@ def check(
     Raises StoreError, KernelError, NetworkError.
     """
     folder.write_text("resolved.yaml", resolve(scenario))
-    folder.write_json("environment.json", environment_of(scenario))
+    folder.write_json("environment.json", describe_environment(scenario))
     heard = _Heard(on_progress)
     programs = "foreign" if with_foreign else "own"
     command = [
@@ -50,7 +50,7 @@ def check(
         str(folder.path),
         programs,
     ]
-    code = carry(scenario, command, folder, heard.hear)
+    code = run_command(scenario, command, folder, heard.read_output)
     if heard.refused or code:
         what = heard.refused or f"the measurements ended with code {code}"
         said = "\n".join(heard.others[-20:])
@@ -59,14 +59,14 @@ def check(
     readings = judge.judge(
         scenario.topology, scenario.network, plans, heard.observations, scenario.clock
     )
-    verdict = judge.verdict(readings)
-    folder.write_table("fidelity", table(scenario, readings))
+    verdict = judge.make_verdict(readings)
+    folder.write_table("fidelity", tabulate(scenario, readings))
     folder.write_json("verdict.json", verdict.to_json())
     plots.write(folder, "fidelity", figure.draw(scenario.topology, readings))
     return Fidelity(readings, verdict)
 
 
-def table(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:
+def tabulate(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:
     """A row for each quantity of each link, with what was set for the link."""
     rows = []
     for reading in readings:
@@ -94,14 +94,14 @@ class _Heard:
         self._on_progress = on_progress
         self._lines = Lines()
 
-    def hear(self, data: bytes) -> None:
+    def read_output(self, data: bytes) -> None:
         for line in self._lines.split(data):
             if (said := decode(line)) is None:
                 self.others.append(line.decode(errors="replace"))
             else:
-                self._take(said)
+                self._handle_message(said)
 
-    def _take(self, said: Message) -> None:
+    def _handle_message(self, said: Message) -> None:
         if "progress" in said:
             done, of = said["progress"]
             self._on_progress(done / of, f"{done} of {of} pairs of links")

@@ -51,17 +51,17 @@ class Remote:
         self._line.close()
         self._process.end()
 
-    def tell(self, value: object) -> None:
+    def send(self, value: object) -> None:
         """Says something to the function."""
-        self._line.tell(value)
+        self._line.send(value)
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """The next thing that the function says or, at its end, returns.
 
         Raises:
             NetworkError: it failed, or was killed.
         """
-        said = self._line.hear()
+        said = self._line.receive()
         if "error" in said:
             raise NetworkError(f"a measurement failed: {said['error']}", f"site {self._site}")
         return said["value"]
@@ -74,16 +74,16 @@ class Line:
         self.connection = connection
         self._file = connection.makefile("rwb")
 
-    def tell(self, value: object) -> None:
+    def send(self, value: object) -> None:
         """Says a value."""
-        self.send({"value": value})
+        self.send_message({"value": value})
 
-    def send(self, message: dict[str, object]) -> None:
+    def send_message(self, message: dict[str, object]) -> None:
         """Sends a whole message."""
         self._file.write(json.dumps(message).encode() + b"\n")
         self._file.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """The next message; an error where there will be none."""
         said = self._file.readline()
         return dict(json.loads(said)) if said else {"error": "its process was ended"}
@@ -101,7 +101,7 @@ def _run(network: Network, site: str | None, function: Callable[[Line], object],
         _libc.prctl(_PR_SET_TIMERSLACK, 1)
         if site is not None:
             network.enter(site)
-        line.tell(function(line))
+        line.send(function(line))
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):

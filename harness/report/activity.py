@@ -22,7 +22,7 @@ KINDS = (
 """What a bar shows, in the order of drawing."""
 
 
-def bars(
+def list_bars(
     history: History, rows: Mapping[str, int], window_s: tuple[float, float]
 ) -> dict[str, list[Bar]]:
     """The bars of each of KINDS, each in its site's row.
@@ -45,7 +45,7 @@ def bars(
             add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
     helped: defaultdict[str, list[Interval]] = defaultdict(list)
     for task in history.tasks:
-        for (site, flow), span in _task_spans(task).items():
+        for (site, flow), span in _find_task_spans(task).items():
             if site not in task.started.group:
                 helped[site].append(span)
             elif flow == "in":
@@ -57,7 +57,7 @@ def bars(
     return found
 
 
-def _task_spans(task: Task) -> dict[tuple[str, str], Interval]:
+def _find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:
     """(site, phase) -> from the first byte that the site sent or received to the last."""
     spans: dict[tuple[str, str], Interval] = {}
     moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)

@@ -19,7 +19,7 @@ WIDE_IN = 8.5
 """How wide the figure is if nothing else is asked for."""
 
 
-def estimates(
+def draw_estimates(
     probes: pd.DataFrame, conditions: Conditions, end_s: float, width_in: float = WIDE_IN
 ) -> Figure:
     """Every measurement over time, a panel per link, and the rate that the link was set to."""
@@ -33,7 +33,7 @@ def estimates(
         grid = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
         for axes, link in zip(grid, links, strict=False):
             found = probes[(probes["src"] == link[0]) & (probes["dst"] == link[1])]
-            _panel(axes, found, conditions, link, end_s)
+            _draw_panel(axes, found, conditions, link, end_s)
         for axes in grid[len(links) :]:
             axes.set_visible(False)
         first = figure.axes[0]
@@ -45,7 +45,7 @@ def estimates(
     return figure
 
 
-def _panel(
+def _draw_panel(
     axes: Axes, found: pd.DataFrame, conditions: Conditions, link: tuple[str, str], end_s: float
 ) -> None:
     spells = conditions.spells[link]

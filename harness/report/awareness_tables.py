@@ -14,12 +14,15 @@ from trunkline.harness.scenario import awareness_section
 from trunkline.harness.scenario.loading import Scenario
 
 
-def tables(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:
+def tabulate_awareness(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:
     """All of them by name."""
-    return {"probes": probes(history, scenario), "clocks": clocks(history, scenario)}
+    return {
+        "probes": tabulate_probes(history, scenario),
+        "clocks": tabulate_clocks(history, scenario),
+    }
 
 
-def probes(history: History, scenario: Scenario) -> pd.DataFrame:
+def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
     """One row per measurement, in order of time.
 
     `rate_mbps` is what the link was set to then. `formula_mbps` is what the estimator would have
@@ -55,7 +58,7 @@ def probes(history: History, scenario: Scenario) -> pd.DataFrame:
     return columns.PROBES.frame(rows)
 
 
-def clocks(history: History, scenario: Scenario) -> pd.DataFrame:
+def tabulate_clocks(history: History, scenario: Scenario) -> pd.DataFrame:
     """One row whenever a site was told the time, in order of time.
 
     Its clock was `ahead_ms` of that of the site of the controller whose time it was told; with its

@@ -216,7 +216,7 @@ UNITS: Mapping[str, str] = {
 """The end of a name -> the unit."""
 
 
-def unit(column: str) -> str:
+def find_unit(column: str) -> str:
     """The unit of a column by its name, empty for a count or a text."""
     if column.startswith("bytes"):
         return UNITS["bytes"]
@@ -230,7 +230,7 @@ def write_page() -> str:
     for table in TABLES:
         parts.append(f"## tables/{table.name}.csv\n\n{table.row}\n")
         rows = [
-            f"| `{column}` | {unit(column) or _kind(kind)} | {meaning} |"
+            f"| `{column}` | {find_unit(column) or _describe_type(kind)} | {meaning} |"
             for column, (kind, meaning) in table.columns.items()
         ]
         parts.append("\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows, ""]))
@@ -256,7 +256,7 @@ This page is made by `trunkline schema --tables`.
 """
 
 
-def _kind(kind: str) -> str:
+def _describe_type(kind: str) -> str:
     """What a column without a unit holds."""
     if kind == "bool":
         return "True or False"

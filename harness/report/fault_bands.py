@@ -28,7 +28,7 @@ BEHIND = 0.10
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
 
-def below_a_strip(
+def create_axes(
     size_in: tuple[float, float], faults: Sequence[Disturbance], window_s: tuple[float, float]
 ) -> tuple[Figure, Axes]:
     """A chart of this width and height, with a strip above it if there are any faults."""
@@ -40,11 +40,11 @@ def below_a_strip(
     strip_in = LANE_IN * (2 + max(lane.number for lane in shown))
     figure = Figure(figsize=(width_in, height_in + strip_in), layout="constrained")
     strip, axes = figure.subplots(2, sharex=True, height_ratios=(strip_in, height_in))
-    _fill(strip, shown)
+    _draw_strip(strip, shown)
     return figure, axes
 
 
-def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
+def draw_bands(axes: Axes, faults: Sequence[Disturbance]) -> None:
     """A band over the whole height for every fault with a target; x is seconds."""
     for fault in faults:
         if fault.started.targets:
@@ -53,7 +53,7 @@ def behind(axes: Axes, faults: Sequence[Disturbance]) -> None:
             )
 
 
-def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
+def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
     """A band for every task that ran while a fault with a target went on; x is the row.
 
     The first one has a label for a legend.
@@ -69,19 +69,19 @@ def behind_tasks(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame)
             label = "_"  # in no legend
 
 
-def in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
+def draw_in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
     """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
     for fault in faults:
         start_s, end_s = clip_s(fault, axes.get_xlim())
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
         for site in sorted(names & rows.keys()):
             if hatch := HATCHES.get(fault.started.verb):
-                _hatched(axes, start_s, end_s, rows[site], hatch)
+                _draw_hatching(axes, start_s, end_s, rows[site], hatch)
             else:
                 axes.hlines(rows[site] - 0.39, start_s, end_s, color=COLOUR, lw=1.6)
 
 
-def _fill(axes: Axes, shown: Sequence[Lane]) -> None:
+def _draw_strip(axes: Axes, shown: Sequence[Lane]) -> None:
     """One bar per fault, with its text."""
     for lane in shown:
         size = (lane.end_s - lane.start_s, 0.84)
@@ -96,6 +96,6 @@ def _fill(axes: Axes, shown: Sequence[Lane]) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _hatched(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
+def _draw_hatching(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
     corner, size = (start_s, row - 0.4), (end_s - start_s, 0.84)
     axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))

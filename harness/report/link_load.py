@@ -36,7 +36,7 @@ class Loads:
         return len(self.share)
 
 
-def loads(history: History, topology: Topology, steps: int) -> Loads:
+def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
     """The loads of a run's links, in the topology's order."""
     conditions = Conditions.of(history, topology)
     links = tuple((link.src, link.dst) for link in topology.links)
@@ -56,15 +56,15 @@ def loads(history: History, topology: Topology, steps: int) -> Loads:
     for number, ends in enumerate(links):
         spells = conditions.spells[ends]
         rates = [spell.link.rate_mbps / 8e3 for spell in spells]  # bytes per nanosecond
-        room[:, number] = _per_step(spells, rates, edges_ns)
+        room[:, number] = _integrate_steps(spells, rates, edges_ns)
         if any(spell.is_cut for spell in spells):
             cuts = [float(spell.is_cut) for spell in spells]
-            cut[:, number] = _per_step(spells, cuts, edges_ns) > 0
+            cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
     share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
     return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
 
 
-def _per_step(
+def _integrate_steps(
     spells: Sequence[Spell], values: Sequence[float], edges_ns: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The integral over each step of what has one value per spell."""

@@ -29,14 +29,17 @@ def describe_end(history: History) -> str:
     """Why the run ended, in the words of its log."""
     finished = history.all(RunFinished)
     if not finished:
-        return f"the log breaks off at {_s(history.end_ns)}"
+        return f"the log breaks off at {_format_s(history.end_ns)}"
     return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "nothing is said"
 
 
 def list_actions(history: History) -> tuple[str, ...]:
     """What was done to the run by hand, in order of time; the last may be that it was ended."""
-    end_ns = _end_ns(history)
-    return (*_describe_each(history), *([] if end_ns is None else [f"ended at {_s(end_ns)}"]))
+    end_ns = _find_end_ns(history)
+    return (
+        *_describe_each(history),
+        *([] if end_ns is None else [f"ended at {_format_s(end_ns)}"]),
+    )
 
 
 def describe_actions(history: History) -> str:
@@ -62,10 +65,10 @@ def _describe_each(history: History) -> Iterator[str]:
     deeds = [(fault.t_ns, fault.text) for fault in faults]
     deeds += [(command.t_ns, command.line) for command in history.all(CommandTyped)]
     for t_ns, text in sorted(deeds):
-        yield f"{textwrap.shorten(text, LETTERS, placeholder='…')} at {_s(t_ns)}"
+        yield f"{textwrap.shorten(text, LETTERS, placeholder='…')} at {_format_s(t_ns)}"
 
 
-def _end_ns(history: History) -> int | None:
+def _find_end_ns(history: History) -> int | None:
     """When somebody ended the run; None where nobody did."""
     asked = (event.t_ns for event in history.all(Stopping) if event.reason == ASKED)
     finished = history.all(RunFinished)
@@ -73,5 +76,5 @@ def _end_ns(history: History) -> int | None:
     return min((*asked, *cut), default=None)
 
 
-def _s(time_ns: int) -> str:
+def _format_s(time_ns: int) -> str:
     return f"{time_ns / 1e9:.3f} s"

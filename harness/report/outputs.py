@@ -32,7 +32,7 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.pages import comparison_page
-from trunkline.harness.report.pages.run_page import Story, page
+from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.loading import Scenario, load
@@ -49,17 +49,17 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
     inches wide, or as wide as they usually are. Raises what `read` does.
     """
     folder = RunFolder(run_dir)
-    story = read(run_dir)
-    for name, table in story.tables.items():
+    data = read(run_dir)
+    for name, table in data.tables.items():
         folder.write_table(name, table)
-    if story.scenario.outputs.plots or width_in is not None:
-        _draw(folder, story, {} if width_in is None else {"width_in": width_in})
-    folder.write_json("verdict.json", story.verdict.to_json())
-    folder.write_text("report.html", page(story, _files(run_dir)))
-    return story.verdict
+    if data.scenario.outputs.plots or width_in is not None:
+        _draw(folder, data, {} if width_in is None else {"width_in": width_in})
+    folder.write_json("verdict.json", data.verdict.to_json())
+    folder.write_text("report.html", write_page(data, _list_files(run_dir)))
+    return data.verdict
 
 
-def read(run_dir: Path) -> Story:
+def read(run_dir: Path) -> RunData:
     """What a run folder says of its run; nothing is written.
 
     A log with a line that is no event makes the verdict `fail`, and the run ends there.
@@ -69,16 +69,16 @@ def read(run_dir: Path) -> Story:
     text = folder.read_text("events.jsonl")
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
-    history, unreadable = _history(text)
+    history, unreadable = _read_history(text)
     if unreadable is None:
-        verdict = task_checks.judge(history, rules(scenario))
+        verdict = task_checks.judge(history, make_rules(scenario))
     else:
         verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable))])
-    return Story(
+    return RunData(
         scenario=scenario,
         verdict=verdict,
         history=history,
-        tables=_tables(scenario, history),
+        tables=_make_tables(scenario, history),
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
@@ -94,24 +94,24 @@ def compare(
     the page cannot be written.
     """
     folders = [each.resolve() for each in run_dirs]
-    text = comparison_page.page(folders, list(map(read, run_dirs)), cells)
+    text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells)
     RunFolder(page_file.parent).write_text(page_file.name, text)
 
 
-def rules(scenario: Scenario) -> Rules:
+def make_rules(scenario: Scenario) -> Rules:
     """What the scenario promises, as the checks want it."""
     return Rules(
         topology=scenario.topology,
         task_s=scenario.limits.task_s,
         accuracy_percent=scenario.stop.accuracy_percent,
-        expected_digest=_expected_digest(scenario),
-        programs=_programs(scenario),
-        patience_s=make_failover(scenario).patience_s,
+        expected_digest=_make_expected_digest(scenario),
+        programs=_list_program_sites(scenario),
+        detection_s=make_failover(scenario).patience_s,
         has_backup=scenario.failover.backup is not None,
     )
 
 
-def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
+def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     """What a task should take on the scenario's overlay, by its plan; equal plans are one job.
 
     Estimate and bound count payload, so links have the rate that TCP's payload can get.
@@ -147,7 +147,7 @@ def forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     return forecast
 
 
-def sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
+def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     """What no all-reduce of a program's could beat, in seconds; None for other operations."""
     share = payload_share(scenario.network.mtu)
     rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
@@ -165,7 +165,7 @@ def sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     return of_sync
 
 
-def _history(text: str) -> tuple[History, EventError | None]:
+def _read_history(text: str) -> tuple[History, EventError | None]:
     """What a log tells up to the first line that is wrong, and what is wrong with it."""
     finished = '"run_finished"' in text  # before that nobody has put the lines in order
     events: list[Event] = []
@@ -178,7 +178,7 @@ def _history(text: str) -> tuple[History, EventError | None]:
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
 
 
-def _programs(scenario: Scenario) -> tuple[str, ...] | None:
+def _list_program_sites(scenario: Scenario) -> tuple[str, ...] | None:
     """The sites that run the scenario's own programs, None where agents run."""
     if not scenario.runs_programs:
         return None
@@ -186,7 +186,7 @@ def _programs(scenario: Scenario) -> tuple[str, ...] | None:
     return tuple(kind.place_programs(scenario.topology.site_names, scenario.workload.options))
 
 
-def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
+def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     """For a workload whose contributions have a closed form (`expected`), its exact results."""
     kind = scenario.workload.module
     if not hasattr(kind, "expected"):
@@ -207,7 +207,7 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
             (((0, elements),), tuple(terms.values()))
         ]
         if not kind.is_exact(started.weights.values()):
-            parts = summation_order.parts(task, terms, elements)
+            parts = summation_order.find_orders(task, terms, elements)
         return (
             digest(kind.expected(scenario.seed, parts, started.scale, elements)) if parts else None
         )
@@ -215,23 +215,27 @@ def _expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
     return of_task
 
 
-def _tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
+def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
     sites = scenario.topology.site_names
-    tasks = tables.tasks(history, forecaster(scenario), sync_bound(scenario))
-    paths = {"paths": tables.paths(history)} if scenario.scheme.auxiliary else {}
+    tasks = tables.tabulate_tasks(history, make_forecaster(scenario), make_sync_bound(scenario))
+    paths = {"paths": tables.tabulate_paths(history)} if scenario.scheme.auxiliary else {}
     return {
         "tasks": tasks,
-        "workers": tables.workers(history, sites),
-        "links": tables.links(history, scenario.topology),
-        "accuracy": tables.accuracy(history),
-        "run": tables.run(history, tasks, sites),
-        "faults": tables.faults(history),
+        "workers": tables.tabulate_workers(history, sites),
+        "links": tables.tabulate_links(history, scenario.topology),
+        "accuracy": tables.tabulate_accuracy(history),
+        "run": tables.tabulate_run(history, tasks, sites),
+        "faults": tables.tabulate_faults(history),
         **paths,
-        **(awareness_tables.tables(history, scenario) if scenario.scheme.awareness else {}),
+        **(
+            awareness_tables.tabulate_awareness(history, scenario)
+            if scenario.scheme.awareness
+            else {}
+        ),
     }
 
 
-def _files(run_dir: Path) -> list[str]:
+def _list_files(run_dir: Path) -> list[str]:
     """The tables and figures of a run folder."""
     folders = (run_dir / "tables", run_dir / "plots")
     return sorted(
@@ -239,25 +243,27 @@ def _files(run_dir: Path) -> list[str]:
     )
 
 
-def _draw(folder: RunFolder, story: Story, width: Mapping[str, Any]) -> None:
+def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     from trunkline.harness.report import awareness_plots, plots  # matplotlib takes a second to load
 
-    scenario, history = story.scenario, story.history
+    scenario, history = data.scenario, data.history
     sites = scenario.topology.site_names
-    tasks, accuracy = story.tables["tasks"], story.tables["accuracy"]
-    plots.write(folder, "gantt", plots.gantt(history, sites, **width))
+    tasks, accuracy = data.tables["tasks"], data.tables["accuracy"]
+    plots.write(folder, "gantt", plots.draw_gantt(history, sites, **width))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
-        plots.write(folder, "gantt-start", plots.gantt(history, sites, (0.0, until_s), **width))
-    plots.write(folder, "tasks", plots.task_times(tasks, history.faults, **width))
-    figure = plots.link_utilisation(story.links, sites, scenario.runs_programs, **width)
+        plots.write(
+            folder, "gantt-start", plots.draw_gantt(history, sites, (0.0, until_s), **width)
+        )
+    plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
+    figure = plots.draw_links(data.links, sites, scenario.runs_programs, **width)
     plots.write(folder, "links", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
-        figure = plots.accuracy(accuracy, target, scenario.clock, history.faults, **width)
+        figure = plots.draw_accuracy(accuracy, target, scenario.clock, history.faults, **width)
         plots.write(folder, "accuracy", figure)
-    probes = story.tables.get("probes")
+    probes = data.tables.get("probes")
     if probes is not None and len(probes):
         conditions = Conditions.of(history, scenario.topology)
-        figure = awareness_plots.estimates(probes, conditions, history.end_ns / 1e9, **width)
+        figure = awareness_plots.draw_estimates(probes, conditions, history.end_ns / 1e9, **width)
         plots.write(folder, "probes", figure)

@@ -53,7 +53,7 @@ VECTORS = 4000
 FEW_SITES = 20
 """Up to so many rows of a Gantt chart are tall."""
 
-MOST_NAMES = 30
+MAX_NAMES = 30
 """Names beside a matrix; of more sites every second or third has one."""
 
 CELLS_WITH_NUMBERS = 12
@@ -70,7 +70,7 @@ STEMS = 100
 """Tasks up to which each has a line from its bound to its measured time."""
 
 
-def gantt(
+def draw_gantt(
     history: History,
     sites: Sequence[str],
     window_s: tuple[float, float] | None = None,
@@ -81,35 +81,37 @@ def gantt(
     See `activity.bars` for what the bars are. Faults have a strip above.
     """
     window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
-    bars = activity.bars(history, {site: row for row, site in enumerate(sites)}, window_s)
+    bars = activity.list_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
         height_in = 1.1 + row_in * len(sites)
-        figure, axes = fault_bands.below_a_strip((width_in, height_in), history.faults, window_s)
+        figure, axes = fault_bands.create_axes((width_in, height_in), history.faults, window_s)
         raster = sum(map(len, bars.values())) > VECTORS
         for name, colour in _GANTT.items():
             corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
             axes.add_collection(
                 PolyCollection(corners, facecolors=colour, label=name, rasterized=raster, lw=0)
             )
-        axes.set(xlim=window_s, ylim=(len(sites) - 0.45, -0.55), xlabel=_time_label(history))
+        axes.set(xlim=window_s, ylim=(len(sites) - 0.45, -0.55), xlabel=_label_time(history))
         axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        fault_bands.behind(axes, history.faults)
-        fault_bands.in_rows(axes, history.faults, {site: row for row, site in enumerate(sites)})
-        _task_numbers(axes, history, sites, window_s, width_in)
+        fault_bands.draw_bands(axes, history.faults)
+        fault_bands.draw_in_rows(
+            axes, history.faults, {site: row for row, site in enumerate(sites)}
+        )
+        _draw_task_numbers(axes, history, sites, window_s, width_in)
         used = [name for name in _GANTT if bars[name]]
         figure.legend(
             handles=[Patch(color=_GANTT[name], label=name) for name in used],
             loc="outside upper left",
-            ncols=min(len(used), _entries(width_in, 1.15)),
+            ncols=min(len(used), _count_columns(width_in, 1.15)),
             handlelength=1.2,
         )
     return figure
 
 
-def task_times(
+def draw_task_times(
     tasks: pd.DataFrame, faults: Sequence[Disturbance] = (), width_in: float = WIDTH_IN
 ) -> Figure:
     """Each task's measured time against its estimate and bound, and their ratio below.
@@ -144,19 +146,19 @@ def task_times(
         upper.set(ylabel="task time (s)")
         upper.set_ylim(bottom=0)
         upper.grid(axis="y")
-        _ratios(lower, tasks, 0.7 * size, width_in)
+        _draw_ratios(lower, tasks, 0.7 * size, width_in)
         for axes in (upper, lower):
-            fault_bands.behind_tasks(axes, faults, tasks)
+            fault_bands.draw_task_bands(axes, faults, tasks)
         figure.legend(
             *upper.get_legend_handles_labels(),
             loc="outside upper left",
-            ncols=_entries(width_in, 1.6),
+            ncols=_count_columns(width_in, 1.6),
             markerscale=6 / size,
         )
     return figure
 
 
-def link_utilisation(
+def draw_links(
     links: pd.DataFrame, sites: Sequence[str], counted: bool = False, width_in: float = WIDTH_IN
 ) -> Figure:
     """Goodput over rate while busy, and payload, per directed link.
@@ -168,11 +170,11 @@ def link_utilisation(
     with mpl.rc_context(STYLE):
         if len(links) < pairs and len(links) <= BARS:
             what = "rate during tasks" if counted else "goodput while busy"
-            return _link_bars(links, what, width_in)
-        return _link_matrices(links, sites, counted, width_in)
+            return _draw_link_bars(links, what, width_in)
+        return _draw_link_matrices(links, sites, counted, width_in)
 
 
-def accuracy(
+def draw_accuracy(
     table: pd.DataFrame,
     target_percent: float | None = None,
     clock: str = "",
@@ -198,14 +200,14 @@ def accuracy(
                 label=f"target {target_percent:g} %{when}",
             )
         entries = upper.get_legend_handles_labels()
-        figure.legend(*entries, loc="outside upper left", ncols=_entries(width_in, 2.2))
+        figure.legend(*entries, loc="outside upper left", ncols=_count_columns(width_in, 2.2))
         upper.grid()
         lower.plot(times, table["loss"], "o", color=ORANGE, ms=3, mew=0)
         lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
         lower.set_xlim(left=0)
         lower.grid()
         for axes in (upper, lower):
-            fault_bands.behind(axes, faults)
+            fault_bands.draw_bands(axes, faults)
     return figure
 
 
@@ -230,7 +232,7 @@ _GANTT: Mapping[str, str] = dict(
 """What a bar shows and its colour, in the order of drawing."""
 
 
-def _task_numbers(
+def _draw_task_numbers(
     axes: Axes,
     history: History,
     sites: Sequence[str],
@@ -262,17 +264,17 @@ def _task_numbers(
         )
 
 
-def _entries(width_in: float, each_in: float) -> int:
+def _count_columns(width_in: float, each_in: float) -> int:
     """How many entries of a legend stand beside each other."""
     return max(1, int(width_in / each_in))
 
 
-def _time_label(history: History) -> str:
+def _label_time(history: History) -> str:
     clock = "" if history.run is None else history.run.clock
     return f"{clock} time (s)".strip()
 
 
-def _ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
+def _draw_ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
     """Measured over expected time of completed tasks, in a band of what needs no explanation."""
     done = (tasks["outcome"] == "completed").to_numpy()
     ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
@@ -296,7 +298,7 @@ def _ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> No
         axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 
-def _link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
+def _draw_link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
     figure = Figure(figsize=(width_in, 1.0 + 0.2 * len(links)), layout="constrained")
     axes = figure.add_subplot()
     y = np.arange(len(links))
@@ -305,7 +307,7 @@ def _link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
     most = links["rate_mbps"].max()
     columns = (links["rate_mbps"], links["utilisation_percent"], links["bytes"])
     for row, (rate, percent, size) in enumerate(zip(*columns, strict=True)):
-        text = f"{percent:.0f} %, {_short(size / 1e6)} MB" if size else "not used"
+        text = f"{percent:.0f} %, {_format(size / 1e6)} MB" if size else "not used"
         axes.text(rate + 0.01 * most, row, text, va="center", size=7)
     names = [f"{src} → {dst}" for src, dst in zip(links["src"], links["dst"], strict=True)]
     axes.set_yticks(y, names)
@@ -320,7 +322,7 @@ def _link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
     return figure
 
 
-def _link_matrices(
+def _draw_link_matrices(
     links: pd.DataFrame, sites: Sequence[str], counted: bool, width_in: float
 ) -> Figure:
     """Two of them, below each other where the figure is narrow."""
@@ -346,14 +348,14 @@ def _link_matrices(
         image = axes.imshow(cells, cmap="viridis", vmin=0, vmax=top)
         figure.colorbar(image, ax=axes, shrink=0.8)
         unused = "" if links["bytes"].all() else "; grey: not used"
-        _matrix_axes(axes, sites, title + unused)
+        _label_matrix(axes, sites, title + unused)
         if len(sites) <= CELLS_WITH_NUMBERS:
-            _matrix_numbers(axes, cells, image.get_clim()[1])
+            _draw_matrix_numbers(axes, cells, image.get_clim()[1])
     return figure
 
 
-def _matrix_axes(axes: Axes, sites: Sequence[str], title: str) -> None:
-    step = -(-len(sites) // MOST_NAMES)
+def _label_matrix(axes: Axes, sites: Sequence[str], title: str) -> None:
+    step = -(-len(sites) // MAX_NAMES)
     ticks, names = range(0, len(sites), step), sites[::step]
     size = 7 if len(sites) <= CELLS_WITH_NUMBERS else 5
     axes.set_xticks(ticks, names, rotation=90, size=size)
@@ -363,11 +365,11 @@ def _matrix_axes(axes: Axes, sites: Sequence[str], title: str) -> None:
     axes.tick_params(length=0)
 
 
-def _matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
+def _draw_matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
     for (row, column), value in np.ndenumerate(cells):
         if not np.isnan(value):
             colour = "white" if value < 0.55 * top else BLACK
-            text = _short(value)
+            text = _format(value)
             axes.text(
                 column,
                 row,
@@ -379,5 +381,5 @@ def _matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> None:
             )
 
 
-def _short(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"

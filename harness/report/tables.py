@@ -35,7 +35,7 @@ class Forecast:
     latency_s: float
 
 
-def tasks(
+def tabulate_tasks(
     history: History,
     forecast: Callable[[TaskStarted], Forecast],
     bound_s: Callable[[Sync], float | None] = lambda sync: None,
@@ -47,12 +47,12 @@ def tasks(
     its last member has installed the result, or when it is abandoned. What programs report of
     theirs has the operation's name for a plan, and a bound where there is one.
     """
-    rows = [_task_row(task, forecast(task.started)) for task in history.tasks]
-    rows += [_sync_row(sync, bound_s(sync)) for sync in history.syncs]
+    rows = [_make_task_row(task, forecast(task.started)) for task in history.tasks]
+    rows += [_make_sync_row(sync, bound_s(sync)) for sync in history.syncs]
     return columns.TASKS.frame(rows)
 
 
-def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
+def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
     A worker computes, waits (ready until it contributes or goes on) and synchronizes (contributed
@@ -86,7 +86,7 @@ def workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     )
 
 
-def links(history: History, topology: Topology) -> pd.DataFrame:
+def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
     """One row per directed link, in the topology's order.
 
     `rate_mbps` is the mean over the run of a rate that changes, and `delay_ms` the smallest delay.
@@ -139,7 +139,7 @@ def use_interface_counters(links: pd.DataFrame, history: History) -> pd.DataFram
     return table.assign(utilisation_percent=100 * table["goodput_mbps"] / table["rate_mbps"])
 
 
-def accuracy(history: History) -> pd.DataFrame:
+def tabulate_accuracy(history: History) -> pd.DataFrame:
     """One row per evaluation, in order of time."""
     return columns.ACCURACY.frame(
         (
@@ -156,7 +156,7 @@ def accuracy(history: History) -> pd.DataFrame:
     )
 
 
-def paths(history: History) -> pd.DataFrame:
+def tabulate_paths(history: History) -> pd.DataFrame:
     """One row per path that sites chose where they had auxiliary ones; else no rows.
 
     An auxiliary path is no edge of its task's plan. The share is that of all bytes from its first
@@ -165,7 +165,7 @@ def paths(history: History) -> pd.DataFrame:
     used: defaultdict[tuple[Edge, bool], list[Routed]] = defaultdict(list)
     moved = Counter[Directed]()
     for task in history.tasks:
-        edges = _edges(task) if task.routed else set()
+        edges = _collect_edges(task) if task.routed else set()
         for event in task.routed:
             used[event.path, event.path not in edges].append(event)
             moved[event.path[0], event.path[-1]] += event.bytes
@@ -181,12 +181,12 @@ def paths(history: History) -> pd.DataFrame:
                 "chunks": sum(event.chunks for event in events),
                 "share_percent": 100 * size / moved[path[0], path[-1]],
             }
-            for (path, auxiliary), events in sorted(used.items(), key=_by_ends)
+            for (path, auxiliary), events in sorted(used.items(), key=_sort_by_ends)
         ),
     )
 
 
-def faults(history: History) -> pd.DataFrame:
+def tabulate_faults(history: History) -> pd.DataFrame:
     """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
     return columns.FAULTS.frame(
         (
@@ -204,7 +204,7 @@ def faults(history: History) -> pd.DataFrame:
     )
 
 
-def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
+def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
     """The whole run in one row; `tasks` is the table of that name.
 
     Task times, estimate, latency and bound are means over the completed tasks. `task_warm_s` and
@@ -239,13 +239,13 @@ def run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataF
     return columns.RUN.frame([row])
 
 
-def _by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
+def _sort_by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
     """First site, last site, and the plan's own edges before the ways around them."""
     (path, auxiliary), _ = item
     return path[0], path[-1], auxiliary, path
 
 
-def _edges(task: Task) -> set[Edge]:
+def _collect_edges(task: Task) -> set[Edge]:
     """Every edge that the task's plan ever had."""
     forests = [task.started.forest, *(event.forest for event in task.rearranged)]
     forests += [event.forest for event in task.replanned]
@@ -253,7 +253,7 @@ def _edges(task: Task) -> set[Edge]:
     return {edge for block in blocks for edge in (*block.in_edges, *block.out_edges)}
 
 
-def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
+def _make_task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
     started = task.started
     return {
         "task": started.task,
@@ -273,7 +273,7 @@ def _task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
     }
 
 
-def _sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
+def _make_sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
     return {
         "task": sync.number,
         "plan": sync.operation,

@@ -57,7 +57,7 @@ class Process:
         except ProcessLookupError:
             return
         try:
-            if _owner_of_process(self.pid) == self.owner:
+            if _read_owner(self.pid) == self.owner:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         except ProcessLookupError:
             pass
@@ -94,7 +94,7 @@ class Site:
     def remove(self) -> None:
         """See `Leftover`."""
         gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
-        with gone, _channel(self.pid) as channel:
+        with gone, _open_channel(self.pid) as channel:
             if Owner.of_tag(wiring.read_tag(channel)) != self.owner:
                 return
             try:
@@ -106,35 +106,35 @@ class Site:
 
 def find(folders: Iterable[Path]) -> list[Leftover]:
     """All leftovers on this machine; scratch folders are looked for in `folders`."""
-    found: list[Leftover] = [*_processes(), *_folders(folders)]
+    found: list[Leftover] = [*_find_processes(), *_find_folders(folders)]
     going = {left.pid for left in found if isinstance(left, Process)}
-    return [*found, *_sites(going)]
+    return [*found, *_find_sites(going)]
 
 
-def unfinished(runs_dir: Path) -> Iterator[Leftover]:
+def find_unfinished(runs_dir: Path) -> Iterator[Leftover]:
     """The folders of runs that were killed or stopped before they came to a verdict."""
     for path in sorted(runs_dir.glob("*/*")):
         owner = Owner.of_run(path)
         if owner and not (path / "verdict.json").exists() and not path.is_symlink():
-            yield from _if_left(path, owner)
+            yield from _check_folder(path, owner)
 
 
-def _processes() -> Iterator[Process]:
-    for pid in _my_processes():
-        owner = _owner_of_process(pid)
+def _find_processes() -> Iterator[Process]:
+    for pid in _list_my_processes():
+        owner = _read_owner(pid)
         if owner and owner.alive() is False and pid != os.getpid():
             words = (_read(pid, "cmdline") or b"").replace(b"\0", b" ").strip()
             yield Process(owner, pid, words.decode(errors="replace")[:_COMMAND_LETTERS])
 
 
-def _folders(folders: Iterable[Path]) -> Iterator[Folder]:
+def _find_folders(folders: Iterable[Path]) -> Iterator[Folder]:
     for folder in dict.fromkeys(folders):
         for path in sorted(folder.glob(f"{FOLDER_PREFIX}*")):
             if owner := Owner.of_tag(path.name):
-                yield from _if_left(path, owner)
+                yield from _check_folder(path, owner)
 
 
-def _if_left(path: Path, owner: Owner) -> Iterator[Folder]:
+def _check_folder(path: Path, owner: Owner) -> Iterator[Folder]:
     """The folder, if it is ours and its owner dead."""
     with contextlib.suppress(FileNotFoundError):
         about = path.lstat()
@@ -143,28 +143,28 @@ def _if_left(path: Path, owner: Owner) -> Iterator[Folder]:
             yield Folder(owner, path)
 
 
-def _sites(going: set[int]) -> Iterator[Site]:
+def _find_sites(going: set[int]) -> Iterator[Site]:
     """Sites that live on in a process that does not itself go, one for each namespace."""
-    seen = {_namespace(os.getpid())}
-    for pid in _my_processes():
-        where = _namespace(pid)
+    seen = {_read_namespace(os.getpid())}
+    for pid in _list_my_processes():
+        where = _read_namespace(pid)
         if where is None or where in seen or pid in going:
             continue
         seen.add(where)
-        with contextlib.suppress(OSError, NetworkError), _channel(pid) as channel:
+        with contextlib.suppress(OSError, NetworkError), _open_channel(pid) as channel:
             owner = Owner.of_tag(wiring.read_tag(channel))
             if owner and owner.alive() is False:
                 yield Site(owner, pid)
 
 
-def _my_processes() -> Iterator[int]:
+def _list_my_processes() -> Iterator[int]:
     for process in Path("/proc").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if process.name.isdigit() and process.stat().st_uid == os.geteuid():
                 yield int(process.name)
 
 
-def _owner_of_process(pid: int) -> Owner | None:
+def _read_owner(pid: int) -> Owner | None:
     for variable in (_read(pid, "environ") or b"").split(b"\0"):
         if variable.startswith(_VARIABLE):
             return Owner.of_tag(variable.decode(errors="replace"))
@@ -179,7 +179,7 @@ def _read(pid: int, what: str) -> bytes | None:
         return None
 
 
-def _namespace(pid: int) -> str | None:
+def _read_namespace(pid: int) -> str | None:
     try:
         return str(Path(f"/proc/{pid}/ns/net").readlink())
     except OSError:
@@ -187,7 +187,7 @@ def _namespace(pid: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _channel(pid: int) -> Iterator[Channel]:
+def _open_channel(pid: int) -> Iterator[Channel]:
     with namespace.inside_of(pid):
         channel = Channel()
     try:

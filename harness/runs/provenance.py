@@ -56,7 +56,7 @@ def identify_run(scenario: Scenario) -> str:
 def list_entries(scenario: Scenario) -> tuple[str, ...]:
     """The modules that a run starts from; of a user's own file, what it imports."""
     scheme = scenario.scheme
-    needed = (name for text in scenario.code.values() for name in _imports(text))
+    needed = (name for text in scenario.code.values() for name in _list_imports(text))
     chosen = (
         f"trunkline.agents.plans.{scheme.plan.kind}",
         f"trunkline.agents.policies.{scheme.policy.kind}",
@@ -68,7 +68,7 @@ def list_entries(scenario: Scenario) -> tuple[str, ...]:
 def hash_code(entries: tuple[str, ...]) -> str:
     """A hash of what any scenario may choose and of all of ours that these modules import."""
     alone = [PACKAGE / folder for folder in CHOSEN_ALONE]
-    named = {file for package in CHOSEN_BY_NAME for file in _files(PACKAGE / package)}
+    named = {file for package in CHOSEN_BY_NAME for file in _list_files(PACKAGE / package)}
     files = {file for file in named if file.parent not in alone} | find_imports(entries)
     return _hash(
         part
@@ -81,10 +81,10 @@ def find_imports(entries: Iterable[str]) -> set[Path]:
     """The files of these modules and of all of ours that they import, directly or not."""
     waiting, found = list(entries), set()
     while waiting:
-        file = _file(waiting.pop())
+        file = _find_file(waiting.pop())
         if file is not None and file not in found:
             found.add(file)
-            waiting += _imports(file.read_text())
+            waiting += _list_imports(file.read_text())
     return found
 
 
@@ -93,7 +93,7 @@ def _describe_machinery() -> str:
     return " ".join([str(build.path()), platform.python_version(), *packages])
 
 
-def _imports(source: str) -> Iterator[str]:
+def _list_imports(source: str) -> Iterator[str]:
     """Every name that a program imports, wherever it does: a module, or something in one."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -103,7 +103,7 @@ def _imports(source: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _file(module: str) -> Path | None:
+def _find_file(module: str) -> Path | None:
     """The file of a module of ours; None for anything else."""
     parts = module.split(".")
     if parts[0] != PACKAGE.name:
@@ -113,7 +113,7 @@ def _file(module: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     return (p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
 
 

@@ -81,14 +81,14 @@ def run(
                     running.append(child)
                     selector.register(child.output, selectors.EVENT_READ, child)
                 for key, _ in selector.select(POLL_S):
-                    if not key.data.hear():
+                    if not key.data.read_output():
                         selector.unregister(key.fd)
                         running.remove(key.data)
                         done += 1
-                        on_finished(key.data.result())
+                        on_finished(key.data.wait_for_result())
                 on_progress(done + sum(child.share for child in running))
     finally:
-        _end(running)
+        _end_all(running)
 
 
 @dataclass(slots=True, eq=False)
@@ -125,14 +125,14 @@ class _Child:
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def hear(self) -> bool:
+    def read_output(self) -> bool:
         """Take in what it says; False when it has said all."""
         data = os.read(self.output, 1 << 16)
         for line in self.lines.split(data):
-            self._line(line)
+            self._handle_line(line)
         return bool(data)
 
-    def result(self) -> Finished:
+    def wait_for_result(self) -> Finished:
         code = self.close()
         if self.finished is not None:
             return self.finished
@@ -145,7 +145,7 @@ class _Child:
         self.process.stdout.close()
         return self.process.wait()
 
-    def _line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         said = decode(line) or {}
         if "share" in said:
             self.share = said["share"]
@@ -158,7 +158,7 @@ class _Child:
             self.other.append(line.decode(errors="replace"))
 
 
-def _end(children: list[_Child]) -> None:
+def _end_all(children: list[_Child]) -> None:
     """End what still runs: first politely, then surely."""
     for child in children:
         child.process.terminate()

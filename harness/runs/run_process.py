@@ -34,21 +34,21 @@ SAY_PERIOD_S = 0.5
 
 def main() -> int:
     """Carry out the run on standard input; 0 unless there is nothing to judge."""
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
         if provenance.identify_run(scenario) != job["identity"]:
-            _say(refused="Trunkline's code has changed since this began: start it again")
+            _print_json(refused="Trunkline's code has changed since this began: start it again")
             return 1
         _run(scenario, job)
     except (CannotRunError, KernelError, StoreError) as error:
-        _say(refused=str(error))
+        _print_json(refused=str(error))
         return 1
     return 0
 
 
-def record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
+def make_record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
     """The content of `run.json`; `log` is its `log_digest`."""
     return {
         "identity": identity,
@@ -58,13 +58,13 @@ def record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
     }
 
 
-def log_digest(run_dir: Path) -> str:
+def hash_log(run_dir: Path) -> str:
     """What the log of a run is, to know whether anything has become of it since."""
     with (run_dir / "events.jsonl").open("rb") as log:
         return hashlib.file_digest(log, "sha256").hexdigest()
 
 
-def outcome(verdict: str, error: str | None) -> str:
+def combine_outcome(verdict: str, error: str | None) -> str:
     """A session that failed is no `pass`, whatever its log says."""
     return "fail" if error and verdict == "pass" else verdict
 
@@ -79,20 +79,20 @@ def _run(scenario: Scenario, job: dict[str, Any]) -> None:
         nonlocal said_s
         if time.monotonic() > said_s + SAY_PERIOD_S:
             said_s = time.monotonic()
-            _say(share=progress.fraction(now, scenario.stop, sites))
+            _print_json(share=progress.fraction(now, scenario.stop, sites))
 
     result = runner.run(named, Path(job["file"]), Path(job["runs_dir"]), on_progress)
     folder = RunFolder(result.run_dir)
-    folder.write_json(RECORD, record(job["identity"], log_digest(result.run_dir), result.error))
-    verdict = outcome(result.verdict.outcome, result.error)
-    _say(run_dir=str(result.run_dir), outcome=verdict, error=result.error)
+    folder.write_json(RECORD, make_record(job["identity"], hash_log(result.run_dir), result.error))
+    verdict = combine_outcome(result.verdict.outcome, result.error)
+    _print_json(run_dir=str(result.run_dir), outcome=verdict, error=result.error)
 
 
-def _terminated(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say(**words: Any) -> None:
+def _print_json(**words: Any) -> None:
     print_message(words)
 
 

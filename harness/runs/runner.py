@@ -67,7 +67,7 @@ def run(
     on_folder(folder.path)
     folder.write_bytes("scenario.yaml", source.read_bytes())
     folder.write_text("resolved.yaml", resolve(scenario))
-    folder.write_json("environment.json", environment_of(scenario))
+    folder.write_json("environment.json", describe_environment(scenario))
     holds = front is not None and scenario.clock == "virtual"
     command = [
         sys.executable,
@@ -78,7 +78,7 @@ def run(
     ]
     with ControlSocket(folder.path, front) as control:
         session = _Session(folder, on_progress, control.relay)
-        code = carry(scenario, command, folder, session.read_output, control)
+        code = run_command(scenario, command, folder, session.read_output, control)
     if session.refused:
         raise CannotRunError(session.refused)
     error = session.error
@@ -91,7 +91,7 @@ def run(
     return RunResult(verdict, folder.path, error)
 
 
-def carry(
+def run_command(
     scenario: Scenario,
     command: Sequence[str],
     folder: RunFolder,
@@ -103,7 +103,7 @@ def carry(
     `on_output` gets what it prints, the companion talks to it. Raises KernelError.
     """
     if scenario.backend != "embedded":
-        return _on_host(command, on_output, companion)
+        return _run_on_host(command, on_output, companion)
     return boot.run(
         command,
         clock=scenario.clock,
@@ -130,9 +130,9 @@ class _Session:
 
     def read_output(self, data: bytes) -> None:
         for line in self.lines.split(data):
-            self._line(line)
+            self._handle_line(line)
 
-    def _line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         said = decode(line)
         if said is None:
             with (self.folder.log / "session.log").open("ab") as log:
@@ -150,7 +150,7 @@ class _Session:
             self.on_answer(said)
 
 
-def environment_of(scenario: Scenario) -> dict[str, object]:
+def describe_environment(scenario: Scenario) -> dict[str, object]:
     """What a run of the scenario depends on besides it, and that it is this process's."""
     guest = build.status().version if scenario.backend == "embedded" else None
     return environment(
@@ -177,7 +177,7 @@ class _OnHost:
         """Nothing."""
 
 
-def _on_host(
+def _run_on_host(
     command: Sequence[str], on_output: Callable[[bytes], None], companion: Companion | None
 ) -> int:
     """Run the session as a child of this process; it is ended whatever happens to us."""

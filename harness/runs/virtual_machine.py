@@ -21,14 +21,14 @@ MACHINE = "trunkline"
 SSH_CONFIG = FOLDER / ".vagrant" / "ssh-config"
 
 
-def carry_out(*words: str) -> None:
+def run_vagrant(*words: str) -> None:
     """A command of Vagrant, which talks to the user itself. Raises RemoteError."""
     code = _run(["vagrant", *words])
     if code:
         raise RemoteError(f"`vagrant {' '.join(words)}` ended with {code}")
 
 
-def host(scenario: Scenario | None = None) -> Host:
+def find_host(scenario: Scenario | None = None) -> Host:
     """How to reach the machine, and Trunkline on it for a scenario. Raises RemoteError.
 
     The host backend needs root there.
@@ -46,9 +46,9 @@ def host(scenario: Scenario | None = None) -> Host:
     return Host(MACHINE, "sudo -n trunkline" if as_root else "trunkline", SSH_CONFIG)
 
 
-def talk(words: Sequence[str]) -> int:
+def open_terminal(words: Sequence[str]) -> int:
     """A command on the machine at this terminal, a login shell if it is none; its exit code."""
-    config = host().config_file
+    config = find_host().config_file
     return _run(["ssh", "-t", "-F", str(config), MACHINE, *words])
 
 

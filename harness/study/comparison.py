@@ -62,7 +62,7 @@ def confidence_interval(values: Sequence[float]) -> Interval:
     return Interval(float(known.mean()), float(known.mean() - half), float(known.mean() + half))
 
 
-def ratio(values: Mapping[int, float], baseline: Mapping[int, float]) -> Interval:
+def compute_ratio(values: Mapping[int, float], baseline: Mapping[int, float]) -> Interval:
     """Geometric mean of value over baseline at the same seed, with its interval."""
     both = [seed for seed in values if seed in baseline]
     positive = [seed for seed in both if values[seed] > 0 and baseline[seed] > 0]
@@ -77,7 +77,7 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     with `_low` and `_high`; for each of METRICS `_ratio`, `_ratio_low`, `_ratio_high`, to the cell
     with the first key's first value and the same other values (`-` is the same as any).
     """
-    groups = dict(_cells(trials, keys))
+    groups = dict(_group_cells(trials, keys))
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
     rows = []
     for values, group in groups.items():
@@ -86,20 +86,22 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         row["trials"] = len(group)
         row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
         for column in numbers:
-            row |= _columns(column, confidence_interval([float(value) for value in passed[column]]))
+            row |= _name_bounds(
+                column, confidence_interval([float(value) for value in passed[column]])
+            )
         first = next((v for v in groups if _is_same(v[1:], values[1:])), values)
         against = groups[first][groups[first]["verdict"] == "pass"]
         for column in METRICS:
             if keys and column in numbers:
-                found = ratio(_by_seed(passed, column), _by_seed(against, column))
-                row |= _columns(f"{column}_ratio", found)
+                found = compute_ratio(_by_seed(passed, column), _by_seed(against, column))
+                row |= _name_bounds(f"{column}_ratio", found)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     """The summary for a terminal."""
-    heads, rows = write_texts(cells, keys)
+    heads, rows = format_cells(cells, keys)
     shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
     for title in heads[len(keys) + 1 :]:
         shown.add_column(title, justify="right")
@@ -108,14 +110,16 @@ def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
     return shown
 
 
-def write_texts(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The summary as titles, and a row per cell: the keys, the trials, what was measured.
 
     What is nowhere known, or the same everywhere, is left out.
     """
-    columns = list(_columns_shown(cells, keys))
-    named = zip(cells.to_dict("records"), write_keys(cells, keys), strict=True)
-    rows = [[*names, _verdicts(row), *(text(row) for _, text in columns)] for row, names in named]
+    columns = list(_choose_columns(cells, keys))
+    named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
+    rows = [
+        [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
+    ]
     return [*keys, "trials", *(title for title, _ in columns)], rows
 
 
@@ -138,7 +142,7 @@ def shorten(texts: Sequence[str]) -> dict[str, str]:
     }
 
 
-def write_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
+def format_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
     """For each cell what a table says of its keys."""
     columns = [list(map(str, cells[key])) for key in keys]
     shown = [[shorten(column)[text] for text in column] for column in columns]
@@ -158,7 +162,7 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
         yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
 
 
-def _cells(
+def _group_cells(
     trials: pd.DataFrame, keys: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
     if not keys:
@@ -176,11 +180,11 @@ def _by_seed(trials: pd.DataFrame, column: str) -> dict[int, float]:
     return {int(s): float(v) for s, v in zip(trials["seed"], trials[column], strict=True)}
 
 
-def _columns(name: str, found: Interval) -> dict[str, float]:
+def _name_bounds(name: str, found: Interval) -> dict[str, float]:
     return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
-def _verdicts(row: Mapping[Any, Any]) -> str:
+def _format_verdicts(row: Mapping[Any, Any]) -> str:
     """`10`, or `10: 8 pass, 2 fail` as soon as one did not pass."""
     if row["pass"] == row["trials"]:
         return str(row["trials"])
@@ -190,18 +194,18 @@ def _verdicts(row: Mapping[Any, Any]) -> str:
 Text = Callable[[Mapping[Any, Any]], str]
 
 
-def _columns_shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
+def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
     """Title and text of each column of numbers that says something."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
     columns: list[tuple[str, str, Text]] = [
-        ("task_s", "task time, s", write_spread("task_s")),
-        ("estimate_s", "estimate + latency, s", _expected),
-        ("bound_s", "bound, s", lambda row: _short(row["bound_s"])),
-        ("rounds", "rounds per worker", write_spread("rounds")),
-        ("bytes_sent", "sent, MB", lambda row: _short(row["bytes_sent"] / 1e6)),
-        ("abandoned", "abandoned", lambda row: _short(row["abandoned"])),
-        ("accuracy_percent", "accuracy, %", write_spread("accuracy_percent")),
-        ("accuracy_percent", "until the stop, s", write_spread("window_s")),
+        ("task_s", "task time, s", make_mean_formatter("task_s")),
+        ("estimate_s", "estimate + latency, s", _format_expected),
+        ("bound_s", "bound, s", lambda row: _format(row["bound_s"])),
+        ("rounds", "rounds per worker", make_mean_formatter("rounds")),
+        ("bytes_sent", "sent, MB", lambda row: _format(row["bytes_sent"] / 1e6)),
+        ("abandoned", "abandoned", lambda row: _format(row["abandoned"])),
+        ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
+        ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
     ]
     for column, title, text in columns:
         if column not in cells or not cells[column].notna().any():
@@ -210,34 +214,37 @@ def _columns_shown(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[s
             continue
         yield title, text
         if several and title.startswith(("task", "rounds", "until")):
-            yield "ratio", write_paired_ratio({"until the stop, s": "window_s"}.get(title, column))
+            yield (
+                "ratio",
+                make_ratio_formatter({"until the stop, s": "window_s"}.get(title, column)),
+            )
 
 
-def write_spread(column: str) -> Text:
+def make_mean_formatter(column: str) -> Text:
     """A function that shows a cell's mean of this column and half its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
         half = row[f"{column}_high"] - row[column]
         exact = np.isnan(half) or half < 1e-9 * row[column]
-        return _short(row[column]) + ("" if exact else f" ± {half:.2g}")
+        return _format(row[column]) + ("" if exact else f" ± {half:.2g}")
 
     return text
 
 
-def write_paired_ratio(column: str) -> Text:
+def make_ratio_formatter(column: str) -> Text:
     """A function that shows a cell's ratio of this metric with its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
         exact = np.isnan(low) or high - low < 1e-9
-        return _short(mean) + ("" if exact else f" ({_short(low)} to {_short(high)})")
+        return _format(mean) + ("" if exact else f" ({_format(low)} to {_format(high)})")
 
     return text
 
 
-def _expected(row: Mapping[Any, Any]) -> str:
-    return _short(row["estimate_s"] + row["latency_s"])
+def _format_expected(row: Mapping[Any, Any]) -> str:
+    return _format(row["estimate_s"] + row["latency_s"])
 
 
-def _short(value: float) -> str:
+def _format(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"

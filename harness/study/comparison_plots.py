@@ -34,7 +34,7 @@ COLUMNS = 3
 COLUMN_IN = 3.4
 """How wide a figure for one column of a paper's page is; `WIDTH_IN` is for both."""
 
-MOST_IN = 9.0
+MAX_PANEL_IN = 9.0
 """How wide a panel may be that has many names."""
 
 GROUP = 0.7
@@ -56,23 +56,26 @@ def draw(
     column `fluid_<metric>`, a line across stands for it.
     """
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
-    places = _texts(cells, second or first)
-    panels = _texts(cells, others)
+    places = _list_texts(cells, second or first)
+    panels = _list_texts(cells, others)
     with mpl.rc_context(STYLE):
-        names = _names(places)
-        panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _span_inch(names))
-        columns, width_in = _grid(len(panels), panel_in)
+        names = _shorten_names(places)
+        panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _compute_width_in(names))
+        columns, width_in = _choose_grid(len(panels), panel_in)
         rows = -(-len(panels) // columns)
         height_in = (2.0 if width_in == COLUMN_IN else 2.6) * rows + 0.5
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
-            of_panel = trials[_text(trials, others) == panel], cells[_text(cells, others) == panel]
-            _series(axes, *of_panel, (first, second or first), places, metric)
+            of_panel = (
+                trials[_format_keys(trials, others) == panel],
+                cells[_format_keys(cells, others) == panel],
+            )
+            _draw_series(axes, *of_panel, (first, second or first), places, metric)
             axes.set(title=panel, xlabel=", ".join(second or first))
             axes.set_xticks(range(len(places)), [name.replace(", ", "\n") for name in names])
             axes.grid(axis="y")
-        _scale(grid[0], cells[metric], label)
+        _set_scale(grid[0], cells[metric], label)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
@@ -90,7 +93,7 @@ def draw(
     return figure
 
 
-def _grid(panels: int, panel_in: float) -> tuple[int, float]:
+def _choose_grid(panels: int, panel_in: float) -> tuple[int, float]:
     """How many panels stand beside each other, and how wide the figure is.
 
     As wide as one column of a page, or as both, unless a single panel needs more.
@@ -99,10 +102,10 @@ def _grid(panels: int, panel_in: float) -> tuple[int, float]:
         for width_in in (COLUMN_IN, WIDTH_IN):
             if columns * panel_in <= width_in:
                 return columns, width_in
-    return 1, min(panel_in, MOST_IN)
+    return 1, min(panel_in, MAX_PANEL_IN)
 
 
-def _series(
+def _draw_series(
     axes: Axes,
     trials: pd.DataFrame,
     cells: pd.DataFrame,
@@ -110,17 +113,17 @@ def _series(
     places: Sequence[str],
     metric: str,
 ) -> None:
-    names = _texts(cells, keys[0])
+    names = _list_texts(cells, keys[0])
     alone = keys[0] == keys[1]
-    for number, (name, label) in enumerate(zip(names, _names(names), strict=True)):
+    for number, (name, label) in enumerate(zip(names, _shorten_names(names), strict=True)):
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
         colour = COLOURS[number % len(COLOURS)]
-        passed = trials[(_text(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
-        at = np.array([places.index(text) for text in _text(passed, keys[1])]) + offset
+        passed = trials[(_format_keys(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
+        at = np.array([places.index(text) for text in _format_keys(passed, keys[1])]) + offset
         at -= DOTS_ALONE if alone else DOTS
         axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
-        means = cells[_text(cells, keys[0]) == name]
-        at = np.array([places.index(text) for text in _text(means, keys[1])]) + offset
+        means = cells[_format_keys(cells, keys[0]) == name]
+        at = np.array([places.index(text) for text in _format_keys(means, keys[1])]) + offset
         half = (means[f"{metric}_high"] - means[metric]).fillna(0)
         marker = MARKERS[number % len(MARKERS)]
         axes.errorbar(
@@ -132,7 +135,7 @@ def _series(
     axes.set_xlim(-0.6, len(places) - 0.4)
 
 
-def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
+def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
     """Logarithmic where the means need it, else from zero; the panels share it."""
     axes.set_ylabel(label)
     positive = means[means > 0]
@@ -143,7 +146,7 @@ def _scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _names(places: Sequence[str]) -> list[str]:
+def _shorten_names(places: Sequence[str]) -> list[str]:
     """The values as a reader wants them: short, mappings without braces or a first key of all.
 
     `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
@@ -156,23 +159,23 @@ def _names(places: Sequence[str]) -> list[str]:
     return inner
 
 
-def _span_inch(names: Sequence[str]) -> float:
+def _compute_width_in(names: Sequence[str]) -> float:
     """What names need under an axis, beside each other with a line for each of their parts."""
     longest = [max(map(len, name.split(", "))) for name in names]
     beside = max((sum(pair) / 2 for pair in itertools.pairwise(longest)), default=0)
     return LETTER_INCH * (beside + 1) * len(names)
 
 
-def _texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(_text(table, keys)))
+def _list_texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(_format_keys(table, keys)))
 
 
-def _text(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
+def _format_keys(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
     """For each row the values of the keys as one text; with one key, just its value."""
     rows = ([str(row[key]) for key in keys] for row in table.to_dict("records"))
-    texts = (row[0] if len(row) == 1 else _pairs(keys, row) for row in rows)
+    texts = (row[0] if len(row) == 1 else _format_pairs(keys, row) for row in rows)
     return pd.Series(list(texts), index=table.index, dtype="object")
 
 
-def _pairs(keys: Sequence[str], values: Sequence[str]) -> str:
+def _format_pairs(keys: Sequence[str], values: Sequence[str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))

@@ -33,7 +33,7 @@ from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages import comparison_page as page
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.runs.run_process import RECORD, log_digest, outcome, record
+from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
 from trunkline.harness.scenario.loading import Scenario, parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME
 from trunkline.harness.study import comparison, comparison_plots
@@ -42,8 +42,8 @@ from trunkline.harness.study.grid import (
     Cell,
     GridError,
     combine,
+    combine_beside,
     is_shared,
-    list_beside,
     refuse_conflicts,
 )
 
@@ -103,7 +103,7 @@ def plan(
             raise GridError(f"{file}: allowed beside each other are files of different names")
     shared = tuple(each for each in overrides if is_shared(each))
     grids = [combine(axes, names[0] if beside else None)]
-    grids += [list_beside(axes, name) for name in names[1:]]
+    grids += [combine_beside(axes, name) for name in names[1:]]
     refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
     planned: list[tuple[Trial, Scenario]] = []
@@ -116,15 +116,15 @@ def plan(
                     seed = parse(text, file, changes).seed
                 for number in range(trials):
                     scenario = parse(text, file, changes, seed + number)
-                    job = _job(scenario, cell, file, text, changes, draw)
+                    job = _make_job(scenario, cell, file, text, changes, draw)
                     planned.append((Trial(cell, number, job), scenario))
             except ScenarioErrors as errors:
                 for problem in errors.problems:
-                    problems[_of_option(problem, cell)].append(cell)
+                    problems[_name_option(problem, cell)].append(cell)
     if problems:
-        raise ScenarioErrors(_with_cells(problems, sum(map(len, grids))))
+        raise ScenarioErrors(_add_cells(problems, sum(map(len, grids))))
     scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
-    here = _network(scenarios[files[0]])
+    here = _get_network(scenarios[files[0]])
     return Comparison(
         scenarios[files[0]].name,
         tuple(trial for trial, _ in planned),
@@ -132,28 +132,28 @@ def plan(
         tuple(
             name
             for name, file in zip(names, files, strict=True)
-            if _network(scenarios[file]) != here
+            if _get_network(scenarios[file]) != here
         ),
     )
 
 
-def find_finished(asked: Comparison, folder: Path) -> dict[str, Path]:
+def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     """Identity -> run folder of those trials that need not be run again.
 
     A run whose log is not what it was when it ended is none of them.
     """
-    wanted = {trial.job.identity for trial in asked.trials}
+    wanted = {trial.job.identity for trial in spec.trials}
     found = {}
     for run_dir in sorted((folder / "runs").glob("*/*")):
         if run_dir.is_symlink():
             continue
-        said = _record(run_dir)
+        said = _read_record(run_dir)
         if said is not None and said["identity"] in wanted and _is_whole(run_dir, said):
             found[said["identity"]] = run_dir
     return found
 
 
-def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
+def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
     """Run what is missing, up to `at_once` side by side; write tables and figures of all trials.
 
     Returns the table of trials. Raises StoreError when the folder cannot be written or another
@@ -162,10 +162,10 @@ def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) 
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
     with _lock(folder):
-        there = find_finished(asked, folder)
+        there = find_finished(spec, folder)
         for run_dir in there.values():
             _judge_again(run_dir)
-        missing = {t.job.identity: t.job for t in asked.trials if t.job.identity not in there}
+        missing = {t.job.identity: t.job for t in spec.trials if t.job.identity not in there}
         for job in missing.values():
             _clear(folder / "runs" / job.name)
         errors: dict[str, str] = {}
@@ -183,15 +183,15 @@ def run(asked: Comparison, folder: Path, at_once: int, on_progress: OnProgress) 
         try:
             run_pool.run(missing.values(), folder / "runs", at_once, on_finished, on_work)
         except KeyboardInterrupt:
-            _write_tables(asked, output, errors)
+            _write_tables(spec, output, errors)
             raise
-        trials, summary = _write_tables(asked, output, errors)
-        _write_figures(asked, output, trials, summary)
-        _write_page(asked, output, trials, summary)
+        trials, summary = _write_tables(spec, output, errors)
+        _write_figures(spec, output, trials, summary)
+        _write_page(spec, output, trials, summary)
     return trials
 
 
-def _job(
+def _make_job(
     scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
 ) -> Job:
     identity = provenance.identify_run(scenario)
@@ -202,18 +202,18 @@ def _job(
     return Job(name, file, text, changes, scenario.seed, identity, draw)
 
 
-def _network(scenario: Scenario) -> tuple[Any, ...]:
+def _get_network(scenario: Scenario) -> tuple[Any, ...]:
     return scenario.topology, scenario.network, scenario.backend, scenario.clock
 
 
-def _of_option(problem: Problem, cell: Cell) -> Problem:
+def _name_option(problem: Problem, cell: Cell) -> Problem:
     """A cell's override is a `--set` to the scenario, and a `--vary` to the user."""
     if problem.file.removeprefix("--set ") in cell.overrides:
         return replace(problem, file=problem.file.replace("--set", "--vary", 1))
     return problem
 
 
-def _with_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
+def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
     """Each problem once; one that not all cells have says which do."""
     for problem, having in problems.items():
         more = f" and {len(having) - 1} more" if len(having) > 1 else ""
@@ -236,9 +236,9 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _judge_again(run_dir: Path) -> None:
     """Make the tables and the verdict again if the code that makes them has changed."""
-    said = _record(run_dir)
+    said = _read_record(run_dir)
     assert said is not None
-    new = record(said["identity"], said["log"], said["error"])
+    new = make_record(said["identity"], said["log"], said["error"])
     if new != said:
         outputs.build(run_dir)
         RunFolder(run_dir).write_json(RECORD, new)
@@ -249,11 +249,11 @@ def _clear(folder: Path) -> None:
     for path in folder.glob("*"):
         if path.is_symlink():
             path.unlink()
-        elif (said := _record(path)) is None or not _is_whole(path, said):
+        elif (said := _read_record(path)) is None or not _is_whole(path, said):
             shutil.rmtree(path)
 
 
-def _record(run_dir: Path) -> dict[str, Any] | None:
+def _read_record(run_dir: Path) -> dict[str, Any] | None:
     """What a finished run's folder says of it; None where that cannot be read."""
     try:
         said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
@@ -265,26 +265,28 @@ def _record(run_dir: Path) -> dict[str, Any] | None:
 def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
     """Whether its log is still what it was when it ended; reads all of it."""
     try:
-        return bool(said["log"] == log_digest(run_dir))
+        return bool(said["log"] == hash_log(run_dir))
     except OSError:
         return False
 
 
 def _write_tables(
-    asked: Comparison, output: RunFolder, errors: Mapping[str, str]
+    spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    there = find_finished(asked, output.path)
-    rows = [_row(each, there.get(each.job.identity), errors, output.path) for each in asked.trials]
+    there = find_finished(spec, output.path)
+    rows = [
+        _make_row(each, there.get(each.job.identity), errors, output.path) for each in spec.trials
+    ]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
-    summary = comparison.summarize(trials, asked.keys)
+    summary = comparison.summarize(trials, spec.keys)
     output.write_table("trials", trials)
     output.write_table("cells", summary)
     return trials, summary
 
 
-def _row(
+def _make_row(
     trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
 ) -> dict[str, Any]:
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
@@ -295,7 +297,7 @@ def _row(
         return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
     said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
     verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
-    row["verdict"] = outcome(verdict, said["error"])
+    row["verdict"] = combine_outcome(verdict, said["error"])
     table = run_dir / "tables" / "run.csv"
     if table.exists():  # there is none of a log that cannot be read
         found = pd.read_csv(table, dtype={"by_hand": str}).fillna({"by_hand": ""})
@@ -307,24 +309,24 @@ def _row(
 
 
 def _write_page(
-    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
 ) -> None:
     page_file = output.path / PAGE
     page_file.unlink(missing_ok=True)
-    firsts = trials.drop_duplicates(list(asked.keys)) if asked.keys else trials[:1]
+    firsts = trials.drop_duplicates(list(spec.keys)) if spec.keys else trials[:1]
     folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
     folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
     if folders:
-        problems = list(comparison.list_problems(trials, asked.keys))
+        problems = list(comparison.list_problems(trials, spec.keys))
         outputs.compare(
-            folders, page_file, (*comparison.write_texts(summary, asked.keys), problems)
+            folders, page_file, (*comparison.format_cells(summary, spec.keys), problems)
         )
 
 
 def _write_figures(
-    asked: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            figure = comparison_plots.draw(trials, summary, asked.keys, metric, label)
+            figure = comparison_plots.draw(trials, summary, spec.keys, metric, label)
             plots.write(output, metric, figure)

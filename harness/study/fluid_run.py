@@ -108,14 +108,14 @@ class _Run:
             self._decide(Left(site))
             return
         done_s = self._overlay.now_s + self._times[site].time_s(iteration)
-        self._overlay.call_at(done_s, lambda: self._ready(site, iteration))
+        self._overlay.call_at(done_s, lambda: self._on_ready(site, iteration))
 
-    def _ready(self, site: str, iteration: int) -> None:
+    def _on_ready(self, site: str, iteration: int) -> None:
         if self._until_s is None and self._overlay.join(site):
             self._end_if_enough()
             return
         if self._until_s is None and self._default:
-            self._offers[site] = self._overlay.offer(self._job(self._default), site)
+            self._offers[site] = self._overlay.offer(self._make_task(self._default), site)
         self._decide(Ready(site, iteration))
 
     def _decide(self, event: Event) -> None:
@@ -128,7 +128,7 @@ class _Run:
                 case Release(site):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
-                    self._round(site)
+                    self._finish_round(site)
 
     def _start(self, new: NewTask) -> None:
         plan = new.plan
@@ -139,13 +139,13 @@ class _Run:
             if not missing:
                 self._running -= 1
                 self._tasks_s.append(self._overlay.now_s - begun_s)
-            self._round(site)
+            self._finish_round(site)
 
         if self._driver.started == 1:
             self._change_links(begun_s)
         self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
-        self._overlay.start(self._job(plan), received, offers, new.unready)
+        self._overlay.start(self._make_task(plan), received, offers, new.unready)
         self._end_if_enough()
 
     def _end_if_enough(self) -> None:
@@ -159,7 +159,7 @@ class _Run:
         changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
         self._overlay.rates_mbps = {**self._overlay.rates_mbps, **changed}
         next_ns = self._timeline.next_ns
-        if next_ns is not None and self._goes_on:
+        if next_ns is not None and self._is_active:
             self._overlay.call_at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
 
     def _update(self) -> None:
@@ -167,19 +167,19 @@ class _Run:
         assert self._update_s is not None
         if self._known.refresh(self._overlay.rates_mbps):
             self._overlay.set_known_rates(self._known.rates_mbps)
-        if self._goes_on:
+        if self._is_active:
             self._overlay.call_at(self._overlay.now_s + self._update_s, self._update)
 
     @property
-    def _goes_on(self) -> bool:
+    def _is_active(self) -> bool:
         """Whether there is, or may still be, anything to send."""
         return bool(self._running or (self._until_s is None and self._working))
 
-    def _job(self, plan: Plan) -> FluidTask:
+    def _make_task(self, plan: Plan) -> FluidTask:
         sizes = self._model_bytes, self._chunk_bytes
         return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
-    def _round(self, site: str) -> None:
+    def _finish_round(self, site: str) -> None:
         self._iterations[site] += 1
         self._rounds += self._until_s is None
         self._compute(site)

@@ -99,12 +99,12 @@ def combine(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
     """
     named = () if name is None or any(not is_shared(each.key) for each in axes) else (name,)
     return tuple(
-        Cell((*((SCENARIO, each) for each in named), *values), _overrides(values))
-        for values in _combined(axes)
+        Cell((*((SCENARIO, each) for each in named), *values), _list_overrides(values))
+        for values in _combine_values(axes)
     )
 
 
-def list_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
+def combine_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
     """The cells of a scenario of that name beside the grid.
 
     Its name stands for the value of the first axis that is not shared.
@@ -114,9 +114,9 @@ def list_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
     return tuple(
         Cell(
             tuple((key, ({own: name} | dict(values)).get(key, NONE)) for key in keys),
-            _overrides(values),
+            _list_overrides(values),
         )
-        for values in _combined([each for each in axes if is_shared(each.key)])
+        for values in _combine_values([each for each in axes if is_shared(each.key)])
     )
 
 
@@ -137,14 +137,14 @@ def is_shared(assignment: str) -> bool:
     return re.split(r"[.=\[]", assignment.strip(), maxsplit=1)[0] in SHARED
 
 
-def _combined(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str], ...]]:
+def _combine_values(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str], ...]]:
     keys = [each.key for each in axes]
     for values in itertools.product(*(each.values for each in axes)):
         yield tuple(zip(keys, values, strict=True))
 
 
-def _overrides(values: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(each for key, text in values for each in _assignments(key, text))
+def _list_overrides(values: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(each for key, text in values for each in _list_assignments(key, text))
 
 
 def _split(text: str, where: str) -> Iterator[str]:
@@ -169,17 +169,17 @@ def _split(text: str, where: str) -> Iterator[str]:
     yield part.strip()
 
 
-def _assignments(key: str, text: str) -> Iterator[str]:
+def _list_assignments(key: str, text: str) -> Iterator[str]:
     value = document.read(text, "").data
     if isinstance(value, dict) and value:
-        yield from _leaves(key, value)
+        yield from _list_leaves(key, value)
     else:
         yield f"{key}={text}"
 
 
-def _leaves(key: str, value: Any) -> Iterator[str]:
+def _list_leaves(key: str, value: Any) -> Iterator[str]:
     if isinstance(value, dict) and value:
         for inner, item in value.items():
-            yield from _leaves(f"{key}.{inner}", item)
+            yield from _list_leaves(f"{key}.{inner}", item)
     else:
         yield f"{key}={json.dumps(value, ensure_ascii=False)}"

@@ -19,14 +19,14 @@ METRICS = ("task_s", "rounds", "window_s")
 """What the fluid model knows, as columns of a comparison's trials."""
 
 
-def predict(asked: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
+def predict(spec: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
     """Every trial in the fluid model: a table like that of the measured trials.
 
     `on_progress` gets how many are done. What the model does not know is NaN.
     """
     rows = []
     with ProcessPoolExecutor(at_once) as processes:
-        for row in processes.map(_expected, asked.trials):
+        for row in processes.map(_predict_trial, spec.trials):
             rows.append(row)
             on_progress(len(rows))
     return pd.DataFrame(rows)
@@ -43,11 +43,11 @@ def draw_table(
         shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
         shown.add_column("ratio", justify="right")
     records = (cells.to_dict("records") for cells in sides.values())
-    for texts, *rows in zip(comparison.write_keys(fluid, keys), *records, strict=True):
+    for texts, *rows in zip(comparison.format_keys(fluid, keys), *records, strict=True):
         for row in rows:
             texts += [
-                comparison.write_spread(metric)(row),
-                comparison.write_paired_ratio(metric)(row),
+                comparison.make_mean_formatter(metric)(row),
+                comparison.make_ratio_formatter(metric)(row),
             ]
         shown.add_row(*(text.replace("[", r"\[") for text in texts))
     return shown
@@ -71,7 +71,7 @@ def is_known(fluid: pd.DataFrame, metric: str) -> bool:
     return bool(fluid[metric].notna().any())
 
 
-def _expected(trial: Trial) -> dict[str, Any]:
+def _predict_trial(trial: Trial) -> dict[str, Any]:
     job = trial.job
     found = fluid_run.predict(parse(job.text, job.file, job.overrides, job.seed))
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}

@@ -93,7 +93,7 @@ class _FailedError(Exception):
 
 
 def run(
-    asked: Soak, folder: Path, at_once: int, on_progress: OnProgress
+    spec: Soak, folder: Path, at_once: int, on_progress: OnProgress
 ) -> tuple[pd.DataFrame, Finished | None]:
     """Run all, up to `at_once` side by side, until one fails; returns a row per run, and that one.
 
@@ -105,7 +105,7 @@ def run(
     failed: list[Finished] = []
 
     def on_finished(result: Finished) -> None:
-        rows.append(_row(result))
+        rows.append(_make_row(result))
         if result.outcome == "pass" and result.run_dir is not None:
             RunFolder(result.run_dir).remove()
         output.write_table("runs", pd.DataFrame(rows))
@@ -117,11 +117,11 @@ def run(
         on_progress(len(rows), work)
 
     with contextlib.suppress(_FailedError):
-        run_pool.run(map(asked.job, asked.seeds), folder / "runs", at_once, on_finished, on_work)
+        run_pool.run(map(spec.job, spec.seeds), folder / "runs", at_once, on_finished, on_work)
     return pd.DataFrame(rows), failed[0] if failed else None
 
 
-def write_out(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
+def expand_faults(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
     """The faults of a run one by one, with their times, in place of those that caused them."""
     with (run_dir / "events.jsonl").open(encoding="utf-8") as lines:
         history = History.of(event_reading.read(lines))
@@ -161,7 +161,7 @@ def shrink(
 
 
 def minimize(
-    asked: Soak,
+    spec: Soak,
     seed: int,
     entries: Sequence[Entry],
     folder: Path,
@@ -172,11 +172,11 @@ def minimize(
 
     `on_failing` gets each scenario that fails, one after the other with fewer faults.
     """
-    scenario = parse(asked.text, asked.file, asked.overrides, seed)
+    scenario = parse(spec.text, spec.file, spec.overrides, seed)
 
     def fails(some: Sequence[Entry]) -> bool:
         tried = replace(scenario, timeline=tuple(some))
-        failed = _outcome(tried, folder) in FAILURES
+        failed = _try_scenario(tried, folder) in FAILURES
         if failed:
             on_failing(tried)
         return failed
@@ -186,14 +186,14 @@ def minimize(
     return replace(scenario, timeline=shrink(entries, fails, tries))
 
 
-def add_up(rows: pd.DataFrame) -> dict[str, int]:
+def sum_up(rows: pd.DataFrame) -> dict[str, int]:
     """How often everything happened in all runs together."""
     columns = [name for name in rows if name not in ("seed", "outcome", "error")]
     sums = {str(name): int(rows[name].sum()) for name in columns}
     return {"runs": len(rows), "passed": int((rows["outcome"] == "pass").sum()), **sums}
 
 
-def _outcome(scenario: Scenario, folder: Path) -> str:
+def _try_scenario(scenario: Scenario, folder: Path) -> str:
     """How a run of the scenario ends; nothing of it stays. Raises StoreError."""
     output = RunFolder(folder)
     text = resolve(scenario)
@@ -209,7 +209,7 @@ def _outcome(scenario: Scenario, folder: Path) -> str:
     return results[0].outcome
 
 
-def _row(result: Finished) -> dict[str, Any]:
+def _make_row(result: Finished) -> dict[str, Any]:
     row = {"seed": result.job.seed, "outcome": result.outcome, "error": result.error or ""}
     if result.run_dir is None:
         return row

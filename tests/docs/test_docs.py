@@ -19,7 +19,7 @@ from inside import run_all
 from three_sites import LOG, SCENARIO
 
 from trunkline.harness.commands import main
-from trunkline.harness.commands.verbs import commands
+from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import document
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario import loading
@@ -156,7 +156,7 @@ def check_line(words: list[str], may_fail: bool) -> bool:
     words = words[: min([words.index(end) for end in ENDS if end in words], default=len(words))]
     if words[1] == "compare":
         words.append("--dry-run")
-    arguments = main.parser().parse_args(words[1:])
+    arguments = main.make_parser().parse_args(words[1:])
     if any(PLACEHOLDER.fullmatch(word) for word in words):
         return False
     if words[1] in CARRIED_OUT:
@@ -164,7 +164,7 @@ def check_line(words: list[str], may_fail: bool) -> bool:
         assert not code or may_fail, words
         return True
     if words[1] == "reproduce" and arguments.figure:
-        figure = papers.figures()[arguments.figure]
+        figure = papers.find_figures()[arguments.figure]
         loading.load(ROOT / "scenarios" / figure.scenario, arguments.set)
     elif "file" in arguments and arguments.file != "broken.yaml":
         loading.load(arguments.file, getattr(arguments, "set", ()))
@@ -173,14 +173,14 @@ def check_line(words: list[str], may_fail: bool) -> bool:
 
 def test_what_help_shows_are_lines_that_are_understood(capsys) -> None:
     shown = {"trunkline": main.EXAMPLES}
-    shown |= {name: getattr(module, "EPILOG", "") for name, module in commands().items()}
+    shown |= {name: getattr(module, "EPILOG", "") for name, module in find_verbs().items()}
     found = 0
     for name, text in shown.items():
         for line in re.findall(r"^ *(trunkline (?:.*\\\n)*.*)$", text, re.MULTILINE):
             code, _, _ = re.sub(r"\\\n", " ", line).partition("  ")
             words = shlex.split(re.split(r" (?:[<>|]|&&) ", code)[0], comments=True)
             try:
-                main.parser().parse_args(words[1:])
+                main.make_parser().parse_args(words[1:])
             except SystemExit:
                 pytest.fail(f"{name} --help: {line}: {capsys.readouterr().err}")
             found += 1
@@ -217,7 +217,7 @@ def test_the_workload_and_the_policy_of_ones_own_do_what_the_page_says(embedded,
         if fence.file:
             (tmp_path / fence.file).write_text(fence.text)
         for line, text in typed(fence.text) if fence.kind == "console" else ():
-            arguments = main.parser().parse_args(shlex.split(line)[1:])
+            arguments = main.make_parser().parse_args(shlex.split(line)[1:])
             if "set" in arguments:
                 shown[f"run{len(shown)}"] = text
                 run_dir = tmp_path / f"run{len(shown) - 1}"

@@ -92,7 +92,7 @@ def test_the_table_of_paths_says_what_went_around_and_makes_up_the_plans_edges()
     wan.run()
     assert wan.verdict().outcome == "pass"
     log = sorted(wan.events, key=lambda event: event["t_ns"])
-    table = tables.paths(History.of(event_reading.read(map(json.dumps, log))))
+    table = tables.tabulate_paths(History.of(event_reading.read(map(json.dumps, log))))
     hub = wan.of("task_started")[0]["forest"]["blocks"][0]["aggregator"]
     assert hub == "s2"
     whole = 2 * wan.elements * 4

@@ -14,7 +14,7 @@ import pkgutil
 from typing import Any
 
 
-def commands() -> dict[str, Any]:
+def find_verbs() -> dict[str, Any]:
     """Verb -> its module, in the order of their names."""
     found = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name.rstrip("_"): importlib.import_module(f"{__name__}.{name}") for name in found}

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Follow the run to its end, fetch it, and show what came out."""
     from trunkline.harness.runs.remote import client
 
-    host = terminal.remote_host(arguments.host, arguments)
+    host = terminal.make_host(arguments.host, arguments)
     with terminal.follow(arguments.quiet) as (show, tell):
         result = client.attach(host, arguments.run, Path(arguments.runs), show, tell)
     return terminal.show_result(result, arguments.quiet)

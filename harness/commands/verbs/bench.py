@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.scenario:
         scenario = load(arguments.scenario, arguments.set, arguments.seed)
     else:
-        text = networks.grid() if arguments.grid else networks.small()
+        text = networks.write_grid() if arguments.grid else networks.write_small()
         scenario = parse(text, "(built-in network)", arguments.set, arguments.seed)
     if arguments.out:
         folder = run_folder.RunFolder(Path(arguments.out).resolve())
@@ -73,13 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
             Path("runs").resolve(), f"{scenario.name}.bench", datetime.now()
         )
     with_foreign = arguments.foreign
-    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
         found = self_check.check(scenario, folder, show, with_foreign)
     if arguments.quiet:
         print(f"{found.verdict.outcome}  {folder.path}")
         return terminal.EXIT_CODES[found.verdict.outcome]
-    console = terminal.console()
-    console.print(_table(found.readings))
+    console = terminal.make_console()
+    console.print(_make_table(found.readings))
     for program in foreign.find_missing() if with_foreign else ():
         console.print(f"{program} is not installed: its measurements are left out")
     for line in (*judge.list_unjudged(found.readings), *found.verdict.problems):
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     return terminal.EXIT_CODES[found.verdict.outcome]
 
 
-def _table(readings: tuple[Reading, ...]) -> Table:
+def _make_table(readings: tuple[Reading, ...]) -> Table:
     """A line for each quantity: its worst link."""
     from rich.table import Table
 
@@ -109,10 +109,10 @@ def _table(readings: tuple[Reading, ...]) -> Table:
         if row is None or row.expected is None or row.measured is None:
             if rows:
                 left = str(len(rows) - len(judged))
-                table.add_row(name, _outcome(judged), str(len(judged)), left)
+                table.add_row(name, _find_outcome(judged), str(len(judged)), left)
             continue
         table.add_row(
-            *(name, _outcome(judged), str(len(judged)), str(len(rows) - len(judged))),
+            *(name, _find_outcome(judged), str(len(judged)), str(len(rows) - len(judged))),
             *(f"{row.expected:.6g} {row.unit}", f"{row.measured:.6g}"),
             *(f"{row.error:+.2g}", f"{row.bar:.2g}", row.error_unit),
             f"{row.src} -> {row.dst}",
@@ -120,6 +120,6 @@ def _table(readings: tuple[Reading, ...]) -> Table:
     return table
 
 
-def _outcome(rows: list[Reading]) -> str:
+def _find_outcome(rows: list[Reading]) -> str:
     outcomes = {row.outcome for row in rows}
     return next((name for name in ("fail", "unknown", "pass") if name in outcomes), "")

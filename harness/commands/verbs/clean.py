@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = orphans.find(boot.MEMORY_FOLDERS)
     if arguments.unfinished:
-        found += orphans.unfinished(Path(arguments.runs))
+        found += orphans.find_unfinished(Path(arguments.runs))
     code = 0
     for left in found:
         if arguments.dry_run:

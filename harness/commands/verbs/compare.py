@@ -55,8 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="another scenario to compare with, as it is; may be given more than once",
     )
-    parser.add_argument("--trials", type=count, default=3, metavar="N", help="per cell (3)")
-    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
+    parser.add_argument("--trials", type=parse_count, default=3, metavar="N", help="per cell (3)")
+    parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.study import comparison_runs, grid
 
     try:
-        asked = comparison_runs.plan(
+        spec = comparison_runs.plan(
             arguments.file,
             grid.read_axes(arguments.vary),
             arguments.trials,
@@ -83,18 +83,18 @@ def run(arguments: argparse.Namespace) -> int:
         )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
-    if asked.real_time and arguments.jobs > 1:
+    if spec.real_time and arguments.jobs > 1:
         raise terminal.UsageError(
             f"--jobs {arguments.jobs}: allowed is 1 with the real clock, on which runs side by "
             "side disturb each other"
         )
-    folder = Path(arguments.out or Path("comparisons") / asked.name)
+    folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
-        return _list(asked, folder)
-    return show(asked, carry_out(asked, folder, arguments), folder, arguments.quiet)
+        return _list(spec, folder)
+    return show(spec, carry_out(spec, folder, arguments), folder, arguments.quiet)
 
 
-def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
+def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
     """Print what came of a comparison; returns the exit code of its worst trial."""
     from trunkline.harness.study import comparison, comparison_runs
 
@@ -102,11 +102,11 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
     if quiet:
         print(f"{verdict}  {folder}")
     else:
-        console = terminal.console()
-        console.print(comparison.draw_table(comparison.summarize(trials, asked.keys), asked.keys))
-        for name in asked.elsewhere:
+        console = terminal.make_console()
+        console.print(comparison.draw_table(comparison.summarize(trials, spec.keys), spec.keys))
+        for name in spec.elsewhere:
             console.print(f"{name} runs on another network", markup=False)
-        for text in comparison.list_problems(trials, asked.keys):
+        for text in comparison.list_problems(trials, spec.keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
@@ -114,36 +114,36 @@ def show(asked: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> 
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
 
 
-def carry_out(asked: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
+def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     """Run what is missing, `--jobs` at once, with a line of progress unless `--quiet`."""
     from trunkline.harness.live import progress
     from trunkline.harness.study import comparison_runs
 
-    total = len(asked.trials)
+    total = len(spec.trials)
     began_s = time.monotonic()
-    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
 
         def on_progress(done: int, share: float) -> None:
             left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
             when = "" if left_s is None else f", about {progress.render_roughly(left_s)} left"
             show(share, f"{done} of {total} trials done{when}")
 
-        return comparison_runs.run(asked, folder, arguments.jobs, on_progress)
+        return comparison_runs.run(spec, folder, arguments.jobs, on_progress)
 
 
-def _list(asked: Comparison, folder: Path) -> int:
+def _list(spec: Comparison, folder: Path) -> int:
     from trunkline.harness.study import comparison_runs
 
-    there = comparison_runs.find_finished(asked, folder)
-    for trial in asked.trials:
+    there = comparison_runs.find_finished(spec, folder)
+    for trial in spec.trials:
         state = "done" if trial.job.identity in there else "to do"
         print(f"{state:5}  {trial.cell}  seed {trial.job.seed}")
-    done = sum(trial.job.identity in there for trial in asked.trials)
-    print(f"{len(asked.trials)} trials, {done} of them done, in {folder}")
+    done = sum(trial.job.identity in there for trial in spec.trials)
+    print(f"{len(spec.trials)} trials, {done} of them done, in {folder}")
     return 0
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """A whole number from 1 on, as an argument's type."""
     number = int(text)
     if number < 1:

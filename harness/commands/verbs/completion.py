@@ -38,29 +38,31 @@ def run(_: argparse.Namespace) -> int:
     """Print the script that a shell has to read."""
     from trunkline.harness.commands import main
 
-    top = main.parser()
-    verbs = _verbs(top)
-    cases = [f'        {verb}) words="{" ".join(_words(each))}" ;;' for verb, each in verbs.items()]
-    print(SCRIPT.format(first=" ".join(_words(top)), cases="\n".join(cases)), end="")
+    top = main.make_parser()
+    verbs = _find_verbs(top)
+    cases = [
+        f'        {verb}) words="{" ".join(_list_words(each))}" ;;' for verb, each in verbs.items()
+    ]
+    print(SCRIPT.format(first=" ".join(_list_words(top)), cases="\n".join(cases)), end="")
     return 0
 
 
-def _words(parser: argparse.ArgumentParser) -> list[str]:
+def _list_words(parser: argparse.ArgumentParser) -> list[str]:
     """Every option and fixed word of a command, and of the commands below it."""
-    return list(dict.fromkeys(_each_word(parser)))
+    return list(dict.fromkeys(_find_words(parser)))
 
 
-def _each_word(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _find_words(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         yield from (option for option in action.option_strings if option.startswith("--"))
         if not action.option_strings and action.choices is not None:
             yield from map(str, action.choices)
         if isinstance(action, argparse._SubParsersAction) and parser.prog.count(" "):
             for below in action.choices.values():
-                yield from _each_word(below)
+                yield from _find_words(below)
 
 
-def _verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def _find_verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """The parser of every command."""
     actions = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return {name: below for action in actions for name, below in action.choices.items()}

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.live.prompt import Channel, RunOverError, save
     from trunkline.harness.scenario.loading import load
 
-    run_dir = _found(arguments.run, Path(arguments.runs))
+    run_dir = _find_run(arguments.run, Path(arguments.runs))
     text = " ".join(arguments.text)
     verb, _, rest = text.partition(" ")
     file = rest.strip()
@@ -68,7 +68,7 @@ def _show(text: str) -> None:
     sys.stdout.write(text)
 
 
-def _found(name: str, runs_dir: Path) -> Path:
+def _find_run(name: str, runs_dir: Path) -> Path:
     """The folder of a run that goes on, as far as one can see."""
     from trunkline.harness.live import control_socket
 

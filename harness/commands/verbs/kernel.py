@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "path":
         print(build.path())
     elif arguments.action == "build":
-        with progress.live(terminal.console(stderr=True)) as show:
+        with progress.live(terminal.make_console(stderr=True)) as show:
             path = build.ensure(lambda step: show(step.percent / 100, step.doing))
         print(path)
     else:

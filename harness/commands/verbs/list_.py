@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if what == "runs":
         lines = list(overview.list_runs(Path(arguments.runs)))
     elif what == "scenarios":
-        lines = list(overview.list_scenarios(_scenario_folder()))
+        lines = list(overview.list_scenarios(_find_scenario_folder()))
     elif what in EXTENSIONS:
         lines = list(overview.list_extensions(what))
     else:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _scenario_folder() -> Path:
+def _find_scenario_folder() -> Path:
     """The folder `scenarios` here, else the one that belongs to this installation."""
     here = Path("scenarios")
     return here if here.is_dir() else SCENARIOS

@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--width",
-        type=_inches,
+        type=_parse_inches,
         metavar="INCHES",
         help="how wide the figures of one run are, such as 3.4 for one column of a paper "
         "(default: 7.16, both columns)",
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.commands import overview
     from trunkline.harness.report import outputs
 
-    folders = [_folder(name, Path(arguments.runs)) for name in arguments.run]
+    folders = [_find_folder(name, Path(arguments.runs)) for name in arguments.run]
     for folder in filter(overview.is_running, folders):
         raise terminal.UsageError(f"{folder}: this run goes on: allowed is one that has ended")
     if len(folders) > 1:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
-def _inches(text: str) -> float:
+def _parse_inches(text: str) -> float:
     """A width that figures can have, as an argument's type."""
     with contextlib.suppress(ValueError):
         if 2 <= (width_in := float(text)) <= 20:
@@ -76,7 +76,7 @@ def _inches(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
 
 
-def _folder(name: str, runs: Path) -> Path:
+def _find_folder(name: str, runs: Path) -> Path:
     """The folder of a run that was asked for."""
     for run_dir in (Path(name), runs / name / "latest"):
         if (run_dir / "events.jsonl").exists():

@@ -53,8 +53,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.PATH=VALUE,VALUE,...",
         help="as for compare, instead of what the figure varies of this key, or as well",
     )
-    parser.add_argument("--trials", type=comparing.count, default=3, metavar="N", help="per cell")
-    parser.add_argument("--jobs", type=comparing.count, default=1, metavar="N", help="runs at once")
+    parser.add_argument(
+        "--trials", type=comparing.parse_count, default=3, metavar="N", help="per cell"
+    )
+    parser.add_argument(
+        "--jobs", type=comparing.parse_count, default=1, metavar="N", help="runs at once"
+    )
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -67,27 +71,27 @@ def run(arguments: argparse.Namespace) -> int:
     """List the figures, or reproduce one, with all its panels."""
     from trunkline.harness.study import papers
 
-    known = papers.figures()
+    known = papers.find_figures()
     if arguments.list:
         for name, figure in known.items():
             print(f"{name:8}  {figure.claim}")
         return 0
-    asked = str(arguments.figure)
-    panels = [name for name in known if asked in (name, name.rstrip(PANELS))]
+    wanted = str(arguments.figure)
+    panels = [name for name in known if wanted in (name, name.rstrip(PANELS))]
     if not panels:
         allowed = f"allowed is one of {', '.join(known)}, or --list"
-        raise terminal.UsageError(f"figure {asked}: {allowed}")
-    planned = {name: _planned(known[name], arguments) for name in panels}
+        raise terminal.UsageError(f"figure {wanted}: {allowed}")
+    planned = {name: _plan(known[name], arguments) for name in panels}
     codes = []
     for name, comparison in planned.items():
         folder = Path("reproductions") / name
         if arguments.out is not None:
-            folder = Path(arguments.out) / name.removeprefix(asked)
+            folder = Path(arguments.out) / name.removeprefix(wanted)
         codes.append(_reproduce(known[name], comparison, folder, arguments))
     return max(codes, key=WORST_LAST.index)
 
 
-def _planned(figure: Figure, arguments: argparse.Namespace) -> Comparison:
+def _plan(figure: Figure, arguments: argparse.Namespace) -> Comparison:
     """The figure's comparison with what the command line changes. Raises UsageError."""
     from trunkline.harness.study import comparison_runs, grid
 
@@ -101,7 +105,7 @@ def _planned(figure: Figure, arguments: argparse.Namespace) -> Comparison:
 
 
 def _reproduce(
-    figure: Figure, asked: Comparison, folder: Path, arguments: argparse.Namespace
+    figure: Figure, spec: Comparison, folder: Path, arguments: argparse.Namespace
 ) -> int:
     from trunkline.harness.record import run_folder
     from trunkline.harness.report import plots
@@ -109,36 +113,36 @@ def _reproduce(
 
     code, measured = 0, None
     if not arguments.fluid:
-        trials = comparing.carry_out(asked, folder, arguments)
-        code = comparing.show(asked, trials, folder, arguments.quiet)
-        measured = comparison.summarize(trials, asked.keys)
-    model = _fluid(asked, arguments)
-    cells = comparison.summarize(model, asked.keys)
+        trials = comparing.carry_out(spec, folder, arguments)
+        code = comparing.show(spec, trials, folder, arguments.quiet)
+        measured = comparison.summarize(trials, spec.keys)
+    model = _predict(spec, arguments)
+    cells = comparison.summarize(model, spec.keys)
     output = run_folder.RunFolder(folder)
     output.write_table("fluid", model)
     if measured is not None:
         plots.write(
             output,
             figure.metric,
-            reproduction.draw(trials, measured, cells, asked.keys, figure.metric),
+            reproduction.draw(trials, measured, cells, spec.keys, figure.metric),
         )
     if not arguments.quiet:
-        console = terminal.console()
+        console = terminal.make_console()
         console.print(f"claim  {figure.claim}", markup=False)
         if not reproduction.is_known(cells, figure.metric):
             console.print("fluid  not known: the model has no faults", markup=False)
-        console.print(reproduction.draw_table(measured, cells, asked.keys, figure.metric))
+        console.print(reproduction.draw_table(measured, cells, spec.keys, figure.metric))
     return code
 
 
-def _fluid(asked: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
+def _predict(spec: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
     from trunkline.harness.live import progress
     from trunkline.harness.study import reproduction
 
-    total = len(asked.trials)
-    with progress.live(terminal.console(stderr=True, quiet=arguments.quiet)) as show:
+    total = len(spec.trials)
+    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
 
         def on_progress(done: int) -> None:
             show(done / total, f"{done} of {total} trials done in the fluid model")
 
-        return reproduction.predict(asked, arguments.jobs, on_progress)
+        return reproduction.predict(spec, arguments.jobs, on_progress)

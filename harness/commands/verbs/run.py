@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.on and arguments.watch:
         raise terminal.UsageError("--watch reads an event log that --on has on another machine")
     scenario = load(arguments.file, arguments.set, arguments.seed)
-    carry_out = _there if arguments.on else _watched if arguments.watch else _here
+    carry_out = _run_there if arguments.on else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
 
 
-def _here(
+def _run_here(
     scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
 ) -> RunResult:
     from trunkline.harness.runs import runner
@@ -62,21 +62,21 @@ def _here(
         return runner.run(scenario, source, runs_dir, lambda now: show(scenario, now))
 
 
-def _watched(
+def _run_watched(
     scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
 ) -> RunResult:
     from trunkline.harness.live.watch import watch
     from trunkline.harness.runs import runner
 
-    with watch(terminal.console(stderr=True, quiet=arguments.quiet), scenario) as shown:
+    with watch(terminal.make_console(stderr=True, quiet=arguments.quiet), scenario) as shown:
         return runner.run(scenario, source, runs_dir, shown.show_progress, on_folder=shown.follow)
 
 
-def _there(
+def _run_there(
     scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
 ) -> RunResult:
     from trunkline.harness.runs.remote import client
 
-    host = terminal.remote_host(arguments.on, arguments)
+    host = terminal.make_host(arguments.on, arguments)
     with terminal.follow(arguments.quiet) as (show, tell):
         return client.run(host, scenario, source, runs_dir, show, tell)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "keys":
             print(reference.write_keys(discover()), end="")
         case "commands":
-            print(reference.write_commands(main.parser()), end="")
+            print(reference.write_commands(main.make_parser()), end="")
         case "tables":
             print(columns.write_page(), end="")
         case _:

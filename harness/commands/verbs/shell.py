@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.scenario.loading import load
 
     scenario = load(arguments.file, arguments.set, arguments.seed)
-    screen = terminal.console(stderr=True, quiet=arguments.quiet)
+    screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
     def on_progress(now: Progress) -> None:
         if now.message:

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     from trunkline.harness.commands import overview
 
-    console = terminal.console()
+    console = terminal.make_console()
     for table in (
         overview.describe_scenario(scenario),
         overview.list_sites(scenario.topology),

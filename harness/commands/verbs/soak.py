@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trunkline.harness.commands import terminal
-from trunkline.harness.commands.verbs.compare import count
+from trunkline.harness.commands.verbs.compare import parse_count
 
 if TYPE_CHECKING:
     from trunkline.harness.scenario.loading import Scenario
@@ -30,11 +30,13 @@ in DIR/tables/runs.csv.
 def add(parser: argparse.ArgumentParser) -> None:
     """A scenario, how many runs, which faults."""
     terminal.add_scenario(parser)
-    parser.add_argument("--runs", type=count, default=20, metavar="N", help="how many runs (20)")
-    parser.add_argument("--jobs", type=count, default=1, metavar="N", help="runs at once (1)")
+    parser.add_argument(
+        "--runs", type=parse_count, default=20, metavar="N", help="how many runs (20)"
+    )
+    parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument("--churn", metavar="TEXT", help="random faults, as in a timeline")
     parser.add_argument(
-        "--tries", type=count, default=40, metavar="N", help="runs to spend on shrinking (40)"
+        "--tries", type=parse_count, default=40, metavar="N", help="runs to spend on shrinking (40)"
     )
     parser.add_argument(
         "--out", metavar="DIR", help="where it goes; folders are made (default: soaks/SCENARIO)"
@@ -47,35 +49,35 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.live import progress
     from trunkline.harness.study import soak_runs
 
-    asked = soak_runs.plan(
+    spec = soak_runs.plan(
         arguments.file, arguments.runs, arguments.set, arguments.seed, arguments.churn
     )
-    if asked.scenario.clock == "real" and arguments.jobs > 1:
+    if spec.scenario.clock == "real" and arguments.jobs > 1:
         raise terminal.UsageError(f"--jobs {arguments.jobs}: allowed is 1 with the real clock")
-    folder = Path(arguments.out or Path("soaks") / asked.scenario.name)
-    screen = terminal.console(stderr=True, quiet=arguments.quiet)
+    folder = Path(arguments.out or Path("soaks") / spec.scenario.name)
+    screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
     with progress.live(screen) as show:
 
         def on_progress(done: int, work: float) -> None:
             show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
 
-        rows, failed = soak_runs.run(asked, folder, arguments.jobs, on_progress)
-    for name, value in soak_runs.add_up(rows).items():
+        rows, failed = soak_runs.run(spec, folder, arguments.jobs, on_progress)
+    for name, value in soak_runs.sum_up(rows).items():
         print(f"{name:>18}  {value}")
     if failed is None:
         passed = bool((rows["outcome"] == "pass").all())
         return terminal.EXIT_CODES["pass" if passed else "unknown"]
     print(f"seed {failed.job.seed} failed: {failed.run_dir or failed.error}")
     if failed.run_dir is not None:
-        _shrink(asked, failed.job.seed, failed.run_dir, folder, arguments.tries)
+        _shrink(spec, failed.job.seed, failed.run_dir, folder, arguments.tries)
     return terminal.EXIT_CODES["fail"]
 
 
-def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> None:
+def _shrink(spec: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> None:
     from trunkline.harness.scenario.loading import resolve
     from trunkline.harness.study import soak_runs
 
-    entries = soak_runs.write_out(run_dir, asked.scenario.topology)
+    entries = soak_runs.expand_faults(run_dir, spec.scenario.topology)
     path = folder / "failing.yaml"
 
     def keep(failing: Scenario) -> None:
@@ -84,5 +86,5 @@ def _shrink(asked: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> 
         print(f"{count} of its {len(entries)} faults are enough: {path}", flush=True)
 
     print(f"it had {len(entries)} faults; looking for those that matter", flush=True)
-    if soak_runs.minimize(asked, seed, entries, folder, tries, keep) is None:
+    if soak_runs.minimize(spec, seed, entries, folder, tries, keep) is None:
         print(f"with its {len(entries)} faults written out one by one it passes")

@@ -40,13 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     action = arguments.action
     if action == "up":
         provider = [f"--provider={arguments.provider}"] if arguments.provider else []
-        virtual_machine.carry_out("up", "--no-provision", *provider)
-        virtual_machine.carry_out("rsync")
-        virtual_machine.carry_out("provision")
+        virtual_machine.run_vagrant("up", "--no-provision", *provider)
+        virtual_machine.run_vagrant("rsync")
+        virtual_machine.run_vagrant("provision")
     elif action == "down":
-        virtual_machine.carry_out(*(["destroy", "--force"] if arguments.destroy else ["halt"]))
+        virtual_machine.run_vagrant(*(["destroy", "--force"] if arguments.destroy else ["halt"]))
     elif action == "ssh":
-        return virtual_machine.talk([])
+        return virtual_machine.open_terminal([])
     elif action == "shell":
         return _shell(Path(arguments.file))
     else:
@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.scenario.loading import load
 
     scenario = load(arguments.file, arguments.set, arguments.seed)
-    host = virtual_machine.host(scenario)
+    host = virtual_machine.find_host(scenario)
     with terminal.follow(arguments.quiet) as (show, tell):
         result = client.run(host, scenario, Path(arguments.file), Path(arguments.runs), show, tell)
     return terminal.show_result(result, arguments.quiet)
@@ -77,6 +77,6 @@ def _shell(file: Path) -> int:
         raise terminal.UsageError(f"{file}: allowed is a scenario in {checkout}")
     there = file.resolve().relative_to(checkout)
     as_root = "sudo " if scenario.backend == "host" else ""
-    return virtual_machine.talk(
+    return virtual_machine.open_terminal(
         [f"cd trunkline && {as_root}trunkline shell {shlex.quote(str(there))}"]
     )

@@ -11,28 +11,28 @@ from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
 
-MOST_DOTS = 1500
+MAX_DOTS = 1500
 SERIES = ("blue", "orange", "green", "fault", "sky", "purple", "grey", "ink")
 """The colours of several runs in one picture; from the ninth on they come again, dashed."""
 
 
-def over_time(table: pd.DataFrame, target_percent: float | None, clock: str) -> Html:
+def draw_run(table: pd.DataFrame, target_percent: float | None, clock: str) -> Html:
     """Every evaluation of one run, and the best so far."""
     until_s = float(table["t_s"].max())
     x = Scale(0.0, until_s * 1.02 or 1.0, 64, WIDTH - 8)
     values = [*table["accuracy_percent"], *([target_percent] if target_percent else [])]
-    upper = Frame(x, charts.scale(values, 270, 24, zero=False))
-    lower = Frame(x, charts.scale(table["loss"], 420, 312))
-    shown = table.iloc[:: -(-len(table) // MOST_DOTS)]
+    upper = Frame(x, charts.fit_scale(values, 270, 24, zero=False))
+    lower = Frame(x, charts.fit_scale(table["loss"], 420, 312))
+    shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
     best = table["accuracy_percent"].cummax()
     rises = table[best.diff().fillna(1) > 0]
     steps = [*zip(rises["t_s"], best[rises.index], strict=True), (until_s, best.iloc[-1])]
     parts = [
-        upper.axes("", "test accuracy (%)"),
-        lower.axes(f"{clock} time (s)", "test loss"),
-        _dots(shown, "accuracy_percent", upper, "small stroke-sky"),
-        charts.line(((x(t), upper.y(v)) for t, v in steps), "line stroke-blue", steps=True),
-        _dots(shown, "loss", lower, "small stroke-orange"),
+        upper.draw_axes("", "test accuracy (%)"),
+        lower.draw_axes(f"{clock} time (s)", "test loss"),
+        _draw_dots(shown, "accuracy_percent", upper, "small stroke-sky"),
+        charts.draw_line(((x(t), upper.y(v)) for t, v in steps), "line stroke-blue", steps=True),
+        _draw_dots(shown, "loss", lower, "small stroke-orange"),
     ]
     words = f"The best of {len(table)} evaluations: {best.iloc[-1]:.1f} %."
     entries = [("stroke-sky", "one evaluation"), ("stroke-blue", "best so far")]
@@ -44,44 +44,44 @@ def over_time(table: pd.DataFrame, target_percent: float | None, clock: str) -> 
         parts.append(tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_="line dashed stroke-fault"))
         entries.append(("stroke-fault", "target"))
     if len(shown) < len(table):
-        words += f" Dots: one of {-(-len(table) // MOST_DOTS)} evaluations."
-    picture = charts.picture(462, f"Accuracy and loss over time. {words}", *parts)
-    return charts.figure(picture, words, charts.legend(entries, "dot"))
+        words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
+    picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts)
+    return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))
 
 
-def compared(tables: Mapping[str, pd.DataFrame]) -> Html:
+def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
     """The best accuracy so far of several runs."""
     both = pd.concat(list(tables.values()))
     x = Scale(0.0, float(both["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
-    frame = Frame(x, charts.scale(both["accuracy_percent"], 330, 24, zero=False))
+    frame = Frame(x, charts.fit_scale(both["accuracy_percent"], 330, 24, zero=False))
     lines, entries = [], []
     for number, (name, table) in enumerate(tables.items()):
         if not len(table):
             continue
         best = table["accuracy_percent"].cummax()
-        class_ = series(number)
+        class_ = choose_class(number)
         ends = [*zip(table["t_s"], best, strict=True)]
         rises = [point for n, point in enumerate(ends) if not n or point[1] > ends[n - 1][1]]
         points = ((x(t), frame.y(v)) for t, v in [*rises, ends[-1]])
-        lines.append(charts.line(points, f"line {class_}", steps=True))
+        lines.append(charts.draw_line(points, f"line {class_}", steps=True))
         entries.append((f"line {class_}", name))
-    picture = charts.picture(
+    picture = charts.draw_picture(
         378,
         "The best accuracy so far of every run over time",
-        frame.axes("time (s)", "best test accuracy so far (%)"),
+        frame.draw_axes("time (s)", "best test accuracy so far (%)"),
         lines,
     )
-    return charts.figure(
-        picture, "Times are of each run's own clock.", charts.legend(entries, "line")
+    return charts.make_figure(
+        picture, "Times are of each run's own clock.", charts.make_legend(entries, "line")
     )
 
 
-def series(number: int) -> str:
+def choose_class(number: int) -> str:
     """The class of the numbered run's lines."""
     dashed = " dashed" if number >= len(SERIES) else ""
     return f"stroke-{SERIES[number % len(SERIES)]}{dashed}"
 
 
-def _dots(table: pd.DataFrame, column: str, frame: Frame, class_: str) -> Html:
+def _draw_dots(table: pd.DataFrame, column: str, frame: Frame, class_: str) -> Html:
     points = zip(table["t_s"], table[column], strict=True)
-    return charts.dots(((frame.x(t), frame.y(v)) for t, v in points if np.isfinite(v)), class_)
+    return charts.draw_dots(((frame.x(t), frame.y(v)) for t, v in points if np.isfinite(v)), class_)

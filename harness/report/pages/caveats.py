@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.pages.differences import Givens
+from trunkline.harness.report.pages.differences import RunInputs
 from trunkline.harness.report.pages.markup import Html, tag
-from trunkline.harness.report.pages.run_page import Story
+from trunkline.harness.report.pages.run_page import RunData
 
-MOST = 40
+MAX_LINES = 40
 """Lines of the warning, what tells most first; the rest are counted."""
 
 
-def warning(
-    stories: Mapping[str, Story], givens: Mapping[str, Givens], varied: Collection[str]
+def write_warning(
+    runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], varied: Collection[str]
 ) -> Html | None:
     """Why not all of these runs are equals, None if they are; `varied` are keys that may differ."""
-    items = list(_lines(stories, givens, {key.partition(".")[0] for key in varied}))
+    items = list(_list_lines(runs, givens, {key.partition(".")[0] for key in varied}))
     if not items:
         return None
-    if len(items) > MOST:
-        items[MOST:] = [f"and {len(items) - MOST} more"]
+    if len(items) > MAX_LINES:
+        items[MAX_LINES:] = [f"and {len(items) - MAX_LINES} more"]
     return tag(
         "div",
         tag("strong", "These runs are not equals"),
@@ -33,23 +33,23 @@ def warning(
     )
 
 
-def marks(story: Story, clocks: Collection[str]) -> str:
+def write_marks(data: RunData, clocks: Collection[str]) -> str:
     """What stands behind a run's name; `clocks` are those of all runs."""
-    found: list[str] = [story.verdict.outcome] * (story.verdict.outcome != "pass")
-    found += ["by hand"] * bool(manual_actions.list_actions(story.history))
-    found += ["real clock"] * (story.scenario.clock == "real" and len(clocks) > 1)
+    found: list[str] = [data.verdict.outcome] * (data.verdict.outcome != "pass")
+    found += ["by hand"] * bool(manual_actions.list_actions(data.history))
+    found += ["real clock"] * (data.scenario.clock == "real" and len(clocks) > 1)
     return f" ({', '.join(found)})" if found else ""
 
 
-def _lines(
-    stories: Mapping[str, Story], givens: Mapping[str, Givens], varied: Collection[str]
+def _list_lines(
+    runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], varied: Collection[str]
 ) -> Iterator[str]:
     first, *_ = givens.values()
-    for number, story in enumerate(stories.values(), 1):
-        if hand := manual_actions.describe_actions(story.history):
+    for number, data in enumerate(runs.values(), 1):
+        if hand := manual_actions.describe_actions(data.history):
             yield f"Run {number}: by hand: {hand}"
-        for problem in story.verdict.problems:
-            yield f"Run {number}: {story.verdict.outcome}: {problem}"
-    for number, name in enumerate(stories, 1):
-        if others := [part for part in givens[name].unlike(first) if part not in varied]:
+        for problem in data.verdict.problems:
+            yield f"Run {number}: {data.verdict.outcome}: {problem}"
+    for number, name in enumerate(runs, 1):
+        if others := [part for part in givens[name].list_differences(first) if part not in varied]:
             yield f"Run {number}: not as in the first: {', '.join(others)}"

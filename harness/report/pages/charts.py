@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from trunkline.harness.report.pages.markup import Child, Html, number, scrolled, tag
+from trunkline.harness.report.pages.markup import Child, Html, make_scrollable, number, tag
 
 WIDTH = 960.0
 """Of every picture, in units of its view box; the page scales it to the window."""
@@ -62,19 +62,20 @@ class Frame:
     x: Scale
     y: Scale
 
-    def axes(self, x_label: str, y_label: str = "", whole_x: bool = False) -> Html:
+    def draw_axes(self, x_label: str, y_label: str = "", whole_x: bool = False) -> Html:
         """Grid lines, numbers, labels with their units; an axis without a label has no numbers."""
         left, right = self.x.start, self.x.end
         bottom, top = self.y.start, self.y.end
         y_ticks = self.y.ticks(max(2, round((bottom - top) / 40))) if y_label else ()
         lines = [Html(f"M{number(left)} {number(self.y(v))}H{number(right)}") for v in y_ticks]
         names = [
-            tag("text", short(v), x=left - 8, y=self.y(v) + 4, class_="tick end") for v in y_ticks
+            tag("text", format_value(v), x=left - 8, y=self.y(v) + 4, class_="tick end")
+            for v in y_ticks
         ]
         x_ticks = [v for v in self.x.ticks(10) if not whole_x or v == round(v)]
         lines += [Html(f"M{number(self.x(v))} {number(bottom)}V{number(top)}") for v in x_ticks]
         names += [
-            tag("text", short(v), x=self.x(v), y=bottom + 18, class_="tick middle")
+            tag("text", format_value(v), x=self.x(v), y=bottom + 18, class_="tick middle")
             for v in x_ticks
             if x_label
         ]
@@ -88,7 +89,7 @@ class Frame:
         )
 
 
-def scale(values: Iterable[float], start: float, end: float, zero: bool = True) -> Scale:
+def fit_scale(values: Iterable[float], start: float, end: float, zero: bool = True) -> Scale:
     """A scale for values, with some room: from zero where that shows them, else logarithmic."""
     known = [value for value in values if math.isfinite(value)]
     low, high = min(known, default=0.0), max(known, default=1.0)
@@ -100,21 +101,24 @@ def scale(values: Iterable[float], start: float, end: float, zero: bool = True) 
     return Scale(low - room, high + room, start, end)
 
 
-def picture(height: float, label: str, *children: Child | Iterable[Child]) -> Html:
+def draw_picture(height: float, label: str, *children: Child | Iterable[Child]) -> Html:
     """An SVG picture; the label is what a reader who does not see it is told."""
     box = f"0 0 {number(WIDTH)} {number(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=label)
 
 
-def figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
+def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
     """A picture with what belongs above it and a caption below."""
     parts = caption if isinstance(caption, list | tuple) else [caption]
     return tag(
-        "figure", *above, scrolled(image, "picture, can be scrolled"), tag("figcaption", *parts)
+        "figure",
+        *above,
+        make_scrollable(image, "picture, can be scrolled"),
+        tag("figcaption", *parts),
     )
 
 
-def legend(
+def make_legend(
     entries: Iterable[tuple[str, str]], shape: str = "bar", lines: Container[str] = ()
 ) -> Html:
     """What colours and shapes mean: (class, meaning) of each; shapes are `bar`, `dot`, `line`.
@@ -122,12 +126,13 @@ def legend(
     Classes among `lines` are drawn as lines, whatever the shape of the others.
     """
     made = [
-        tag("li", _key(kind, "line" if kind in lines else shape), text) for kind, text in entries
+        tag("li", _draw_key(kind, "line" if kind in lines else shape), text)
+        for kind, text in entries
     ]
     return tag("ul", made, class_="legend")
 
 
-def bars(shown: Iterable[Bar], class_: str) -> Html:
+def draw_bars(shown: Iterable[Bar], class_: str) -> Html:
     """Many bars as one element."""
     path = "".join(
         f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
@@ -136,7 +141,7 @@ def bars(shown: Iterable[Bar], class_: str) -> Html:
     return tag("path", d=path, class_=class_)
 
 
-def line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:
+def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:
     """A line through points, or one that keeps each value until the next."""
     shown = [(number(x), number(y)) for x, y in points]
     begin = f"M{shown[0][0]} {shown[0][1]}" if shown else ""
@@ -144,18 +149,18 @@ def line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False
     return tag("path", d=begin + path, class_=class_)
 
 
-def dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
+def draw_dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
     """Many dots as one element: lines of no length with round ends."""
     path = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
     return tag("path", d=path, class_=f"dots {class_}")
 
 
-def short(value: float) -> str:
+def format_value(value: float) -> str:
     """A number to four digits."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
 
 
-def fit(text: str, width: float) -> str:
+def truncate(text: str, width: float) -> str:
     """A text that is no wider."""
     letters = max(2, int(width / LETTER))
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
@@ -175,7 +180,7 @@ def merge(
     return found
 
 
-def _key(class_: str, shape: str) -> Html:
+def _draw_key(class_: str, shape: str) -> Html:
     shapes: dict[str, Callable[[], Html]] = {
         "bar": lambda: tag("rect", x=1, y=1, width=16, height=10, class_=class_),
         "dot": lambda: tag("path", d="M9 6h0", class_=f"dots {class_}"),

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from trunkline.harness.config import document
 from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.markup import Child, table, tag
-from trunkline.harness.report.pages.run_page import Story, flat
+from trunkline.harness.report.pages.markup import Child, make_table, tag
+from trunkline.harness.report.pages.run_page import RunData, flatten
 
-MOST_KEYS = 80
+MAX_KEYS = 80
 """Keys in which scenarios differ that the page lists."""
 
 SHOWN_CHARACTERS = 60
@@ -35,75 +35,77 @@ IN_A_WORD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Givens:
+class RunInputs:
     """What a run was given: every key path of its scenario and its environment with its value."""
 
     scenario: Mapping[str, str]
     environment: Mapping[str, str]
 
     @classmethod
-    def of(cls, story: Story) -> Self:
+    def of(cls, data: RunData) -> Self:
         """Those of a run; of a list of links, say, only how many there are."""
-        data = document.read(story.resolved, "resolved.yaml").data
-        scenario = dict(flat(_counted(data))) if isinstance(data, Mapping) else {}
-        return cls(scenario, dict(flat(story.environment)))
+        resolved = document.read(data.resolved, "resolved.yaml").data
+        scenario = (
+            dict(flatten(_summarize_lists(resolved))) if isinstance(resolved, Mapping) else {}
+        )
+        return cls(scenario, dict(flatten(data.environment)))
 
-    def unlike(self, other: Givens) -> list[str]:
+    def list_differences(self, other: RunInputs) -> list[str]:
         """The parts of both that are not alike, each once: `clock`, `workload`, `code`, ..."""
         given = [
             "own files" if key.startswith(OWN_FILES) else key.partition(".")[0]
-            for key, *values in _unlike((self.scenario, other.scenario))
+            for key, *values in _find_differences((self.scenario, other.scenario))
             if all(values) or not key.startswith(OWN_FILES)  # who names a file differs, too
         ]
         pair = self.environment, other.environment
-        around = [key.partition(".")[0] for key, *_ in _unlike(pair)]
+        around = [key.partition(".")[0] for key, *_ in _find_differences(pair)]
         return list(dict.fromkeys([*given, *(IN_A_WORD.get(part, part) for part in around)]))
 
 
-def tells(key: str) -> bool:
+def is_relevant(key: str) -> bool:
     """Whether a key can be why results differ."""
     return key.partition(".")[0] not in SAME_ANYWAY
 
 
-def section(each: Sequence[Givens]) -> list[Child]:
+def write_section(each: Sequence[RunInputs]) -> list[Child]:
     """Keys of scenario and environment that not all runs have alike, with every run's value."""
     rows = [
-        [key, *map(_shortened, values)]
+        [key, *map(_shorten, values)]
         for parts in ([one.scenario for one in each], [one.environment for one in each])
-        for key, *values in _unlike(parts)
+        for key, *values in _find_differences(parts)
     ]
     if not rows:
         return [tag("p", "Nothing: the scenarios, the hosts and the versions are the same.")]
     heads = ["key", *(str(number) for number in range(1, len(each) + 1))]
-    shown: list[Child] = [table(heads, rows[:MOST_KEYS], "what differs")]
-    if len(rows) > MOST_KEYS:
-        shown.append(tag("p", f"{len(rows) - MOST_KEYS} more keys differ."))
+    shown: list[Child] = [make_table(heads, rows[:MAX_KEYS], "what differs")]
+    if len(rows) > MAX_KEYS:
+        shown.append(tag("p", f"{len(rows) - MAX_KEYS} more keys differ."))
     return shown
 
 
-def _unlike(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
+def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
     """Every key whose values are not all alike, and the values."""
     for key in dict.fromkeys(key for values in each for key in values):
         values = [found.get(key, "") for found in each]
-        if len(set(values)) > 1 and tells(key):
+        if len(set(values)) > 1 and is_relevant(key):
             yield [key, *values]
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     """A value that fits, or its beginning and a word that only equal ones share."""
-    fitted = charts.fit(value, 200)
-    return fitted if fitted == value else f"{fitted} #{_word(value)}"
+    fitted = charts.truncate(value, 200)
+    return fitted if fitted == value else f"{fitted} #{_hash(value)}"
 
 
-def _counted(value: Any) -> Any:
+def _summarize_lists(value: Any) -> Any:
     """Long lists of lists or mappings as their length and a word that only equal ones share."""
     if isinstance(value, Mapping):
-        return {str(key): _counted(inner) for key, inner in value.items()}
+        return {str(key): _summarize_lists(inner) for key, inner in value.items()}
     nested = isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value)
     if nested and len(document.show(value)) > SHOWN_CHARACTERS:
-        return f"{len(value)} entries, #{_word(repr(value))}"
+        return f"{len(value)} entries, #{_hash(repr(value))}"
     return value
 
 
-def _word(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:6]

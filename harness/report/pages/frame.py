@@ -26,7 +26,7 @@ class Section:
     content: Sequence[Child]
 
 
-def page(title: str, lead: Iterable[Child], sections: Iterable[Section], end: Child) -> str:
+def write_page(title: str, lead: Iterable[Child], sections: Iterable[Section], end: Child) -> str:
     """A whole page. It may load nothing, and run no script but the one that it carries."""
     shown = [section for section in sections if any(part is not None for part in section.content)]
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
@@ -61,7 +61,7 @@ def mark(outcome: str) -> Html:
     return tag("span", f"{MARKS.get(outcome, '')} {outcome}".strip(), class_=f"is-{outcome}")
 
 
-def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
+def write_tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
     """Numbers that matter most: (what, value, remark) of each."""
     return tag(
         "dl",
@@ -73,6 +73,6 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
     )
 
 
-def folded(summary: str, *content: Child, file: str | None = None) -> Html:
+def fold(summary: str, *content: Child, file: str | None = None) -> Html:
     """What most readers do not need; with a `file` that has it, paper names that instead."""
     return tag("details", tag("summary", summary, data_file=file), *content)

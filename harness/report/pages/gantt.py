@@ -20,13 +20,13 @@ CLASSES: Mapping[str, str] = dict(
     )
 )
 
-MOST_BARS = 12_000
+MAX_BARS = 12_000
 """Of more bars, those near each other become one: a page has to stay small."""
 
-MOST_TITLES = 600
+MAX_TITLES = 600
 """Tasks at sites up to which each says its number and times where the mouse is."""
 
-MOST_LANES, MOST_NAMED = 12, 80
+MAX_LANES, MAX_NAMED = 12, 80
 """Lanes of faults with their names; where there are more faults, none is named."""
 
 LANE = 15.0
@@ -48,12 +48,12 @@ PATTERNS = tag(
 )
 
 
-def gantt(history: History, sites: Sequence[str], clock: str) -> Html:
+def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
     """The whole run, as a figure."""
     window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
     shown = lay_out(history.faults, window_s)
-    many = len(shown) > MOST_NAMED
-    named = [lane for lane in shown if lane.number < MOST_LANES and not many]
+    many = len(shown) > MAX_NAMED
+    named = [lane for lane in shown if lane.number < MAX_LANES and not many]
     strip = LANE * (2 + max((lane.number for lane in named), default=-2))
     row = 26.0 if len(sites) <= 20 else 15.0
     left = 14 + LETTER * max(6, *map(len, sites))
@@ -61,28 +61,30 @@ def gantt(history: History, sites: Sequence[str], clock: str) -> Html:
     bottom = top + row * len(sites)
     x = Scale(*window_s, left, WIDTH - 8)
     frame = Frame(x, Scale(0, 1, bottom, top))
-    bars, gap_s = _bars(history, sites, window_s, x, top, row)
-    picture = charts.picture(
+    bars, gap_s = _place_bars(history, sites, window_s, x, top, row)
+    picture = charts.draw_picture(
         bottom + 46,
         f"A row for each of {len(sites)} sites: what it did from 0 to {window_s[1]:.1f} s. "
         "The tables of sites and tasks below say the same in numbers.",
         PATTERNS,
-        frame.axes(f"{clock} time (s)"),
-        _bands(history.faults, x, top, bottom),
+        frame.draw_axes(f"{clock} time (s)"),
+        _draw_bands(history.faults, x, top, bottom),
         [
             tag("text", site, x=left - 8, y=top + (rank + 0.5) * row + 4, class_="tick end")
             for rank, site in enumerate(sites)
         ],
-        [charts.bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
-        _in_rows(history.faults, sites, x, top, row),
-        _numbers(history, sites, x, top, row),
-        _strip(named, x),
+        [charts.draw_bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
+        _draw_in_rows(history.faults, sites, x, top, row),
+        _draw_numbers(history, sites, x, top, row),
+        _draw_strip(named, x),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
-    return charts.figure(picture, _caption(history, shown, named, gap_s), charts.legend(used))
+    return charts.make_figure(
+        picture, _write_caption(history, shown, named, gap_s), charts.make_legend(used)
+    )
 
 
-def _bars(
+def _place_bars(
     history: History,
     sites: Sequence[str],
     window_s: tuple[float, float],
@@ -92,16 +94,16 @@ def _bars(
 ) -> tuple[dict[str, list[charts.Bar]], float]:
     """The bars on the page, and how near each other those are that were made one, in seconds."""
     ranks = {site: rank for rank, site in enumerate(sites)}
-    found = activity.bars(history, ranks, window_s)
+    found = activity.list_bars(history, ranks, window_s)
     gap = 0.0
     while True:
-        drawn = {kind: list(_drawn(bars, x, top, row, gap)) for kind, bars in found.items()}
-        if sum(map(len, drawn.values())) <= MOST_BARS or gap > x.end - x.start:
+        drawn = {kind: list(_merge_bars(bars, x, top, row, gap)) for kind, bars in found.items()}
+        if sum(map(len, drawn.values())) <= MAX_BARS or gap > x.end - x.start:
             return drawn, gap * (window_s[1] - window_s[0]) / (x.end - x.start)
         gap = gap * 2 or 0.25
 
 
-def _drawn(
+def _merge_bars(
     bars: Sequence[activity.Bar], x: Scale, top: float, row: float, gap: float
 ) -> Iterator[charts.Bar]:
     spans: defaultdict[tuple[float, float], list[tuple[float, float]]] = defaultdict(list)
@@ -112,7 +114,7 @@ def _drawn(
             yield start, top + (y + 0.5) * row, end - start, height * row
 
 
-def _bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:
+def _draw_bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:
     """Behind everything, while anything was disturbed."""
     spans = [
         (x(min(start_s, x.high)), x(min(end_s, x.high)))
@@ -121,10 +123,10 @@ def _bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -
         for start_s, end_s in [clip_s(fault, (x.low, x.high))]
     ]
     shown = charts.merge(spans, 0.01, 0.5)
-    return charts.bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
+    return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
 
 
-def _in_rows(
+def _draw_in_rows(
     faults: Sequence[Disturbance], sites: Sequence[str], x: Scale, top: float, row: float
 ) -> list[Html]:
     """An agent that is dead or stopped is hatched; a link has a line over both its ends' rows."""
@@ -145,10 +147,10 @@ def _in_rows(
             else:
                 size = {"width": end - start, "height": row * 0.84}
                 found.append(tag("rect", x=start, y=y, fill=HATCHES[kind], **size))
-    return [charts.bars(lines, "fill-fault"), *found]
+    return [charts.draw_bars(lines, "fill-fault"), *found]
 
 
-def _numbers(
+def _draw_numbers(
     history: History, sites: Sequence[str], x: Scale, top: float, row: float
 ) -> list[Html]:
     """Each task's number on its members' bars where there is room, and its times for the mouse."""
@@ -160,7 +162,7 @@ def _numbers(
         if phase.task is not None and site in ranks
     ]
     found = []
-    for phase, rank in spans if len(spans) <= MOST_TITLES else ():
+    for phase, rank in spans if len(spans) <= MAX_TITLES else ():
         start, end = x(phase.start_ns / 1e9), x(phase.end_ns / 1e9)
         y, text = top + rank * row, str(phase.task)
         times = f"{phase.start_ns / 1e9:.3f} to {phase.end_ns / 1e9:.3f} s"
@@ -172,7 +174,7 @@ def _numbers(
     return found
 
 
-def _strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
+def _draw_strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
     """One bar per fault, with its text."""
     if not shown:
         return []
@@ -192,12 +194,12 @@ def _strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
     ]
     return [
         tag("text", "faults", x=x.start - 8, y=12, class_="tick end"),
-        charts.bars(bars, "fill-lane"),
+        charts.draw_bars(bars, "fill-lane"),
         *texts,
     ]
 
 
-def _caption(
+def _write_caption(
     history: History, shown: Sequence[Lane], named: Sequence[Lane], gap_s: float
 ) -> list[str]:
     words = [
@@ -214,5 +216,5 @@ def _caption(
     if len(named) < len(shown):
         words.append(f" Not named here: {len(shown) - len(named)} of {len(shown)} faults.")
     if gap_s:
-        words.append(f" Bars less than {charts.short(gap_s)} s apart are drawn as one.")
+        words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words

@@ -33,16 +33,16 @@ def place_sites(
 
     And whether distances stand for delays.
     """
-    delays_ms = _delays_ms(topology)
+    delays_ms = _compute_delays_ms(topology)
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
     if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
         found, spreads = _scale(delays_ms)
         if spreads[1] > FLAT * spreads[0]:
-            return _round(_fit(_part(_fit(found, width, height), least), width, height)), True
-    return _round(_circle(len(delays_ms), width, height)), False
+            return _round(_fit(_separate(_fit(found, width, height), least), width, height)), True
+    return _round(_place_on_circle(len(delays_ms), width, height)), False
 
 
-def _delays_ms(topology: Topology) -> NDArray[np.float64]:
+def _compute_delays_ms(topology: Topology) -> NDArray[np.float64]:
     """Between all sites along the shortest paths, the same both ways."""
     rank = {name: number for number, name in enumerate(topology.site_names)}
     found = np.full((len(rank), len(rank)), np.inf)
@@ -78,7 +78,7 @@ def _fit(points: NDArray[np.float64], width: float, height: float) -> NDArray[np
     return fitted
 
 
-def _part(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+def _separate(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """Push apart what is too near, in the order of the sites."""
     points = points.copy()
     for _ in range(ROUNDS):
@@ -103,7 +103,7 @@ def _part(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     return points
 
 
-def _circle(count: int, width: float, height: float) -> NDArray[np.float64]:
+def _place_on_circle(count: int, width: float, height: float) -> NDArray[np.float64]:
     turns = [2 * math.pi * number / count - math.pi / 2 for number in range(count)]
     points = [(math.cos(turn) * width / 2, math.sin(turn) * height / 2) for turn in turns]
     centred: NDArray[np.float64] = np.array(points) + np.array([width / 2, height / 2])

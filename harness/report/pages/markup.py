@@ -33,7 +33,9 @@ def tag(element: str, /, *children: Child | Iterable[Child], **attributes: Child
     `tag("a", "<", href="#x")` is `<a href="#x">&lt;</a>`.
     """
     begin = element + "".join(
-        f" {_attribute(key)}" if value is True else f' {_attribute(key)}="{_quoted(value)}"'
+        f" {_name_attribute(key)}"
+        if value is True
+        else f' {_name_attribute(key)}="{_escape_text(value)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -46,17 +48,17 @@ def join(children: Iterable[Child | Iterable[Child]]) -> Html:
     """Everything in a row, escaped where it is not markup."""
     return Html(
         "".join(
-            text(child) if child is None or isinstance(child, str | int | float) else join(child)
+            escape(child) if child is None or isinstance(child, str | int | float) else join(child)
             for child in children
         )
     )
 
 
-def text(value: Child) -> Html:
+def escape(value: Child) -> Html:
     """A value as markup; numbers to two digits after the point."""
     if isinstance(value, Html):
         return value
-    return Html("" if value is None else _quoted(value))
+    return Html("" if value is None else _escape_text(value))
 
 
 def number(value: float) -> str:
@@ -65,7 +67,7 @@ def number(value: float) -> str:
     return "0" if short == "-0" else short
 
 
-def table(
+def make_table(
     heads: Iterable[Child],
     rows: Iterable[Iterable[Child]],
     caption: str,
@@ -94,19 +96,19 @@ def table(
         tag("thead", tag("tr", head)),
         tag("tbody", body),
     )
-    return scrolled(made, caption)
+    return make_scrollable(made, caption)
 
 
-def scrolled(content: Html, label: str) -> Html:
+def make_scrollable(content: Html, label: str) -> Html:
     """Content that may be wider than the window; the keyboard can scroll it too."""
     return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
-def _quoted(value: Child) -> str:
+def _escape_text(value: Child) -> str:
     """Escaped, markup too: what an attribute holds is text."""
     shown = number(value) if isinstance(value, float) else str(value)
     return html.escape(UNFIT.sub("\ufffd", shown))
 
 
-def _attribute(key: str) -> str:
+def _name_attribute(key: str) -> str:
     return key.rstrip("_").replace("_", "-")

@@ -24,10 +24,10 @@ from trunkline.topologies.model import Link, Site, Topology
 
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
 
-MOST_LETTERS = 300_000
+MAX_LETTERS = 300_000
 """Loads that a page carries, one letter each."""
 
-MOST_STEPS, LEAST_STEPS = 120, 20
+MAX_STEPS, MIN_STEPS = 120, 20
 
 MAP_LINKS = 150
 """Directed links up to which the overlay is a map; above it is a matrix."""
@@ -35,7 +35,7 @@ MAP_LINKS = 150
 MATRIX_SITES = 100
 """Above, the matrix would have more cells than a page can hold."""
 
-MOST_TITLES = 1000
+MAX_TITLES = 1000
 """Links up to which each says its name and load where the mouse is."""
 
 STRIP_LINKS = 40
@@ -60,12 +60,12 @@ SITE_KEYS = (
 LEVEL_NAMES = ("idle", "up to 20 %", "up to 40 %", "up to 60 %", "up to 80 %", "up to 100 %")
 
 
-def steps(links: int) -> int:
+def choose_steps(links: int) -> int:
     """How many steps of time a page has room for."""
-    return int(np.clip(MOST_LETTERS // max(links, 1), LEAST_STEPS, MOST_STEPS))
+    return int(np.clip(MAX_LETTERS // max(links, 1), MIN_STEPS, MAX_STEPS))
 
 
-def overlay(
+def draw_overlay(
     topology: Topology, shares: Sequence[float], loads: Loads | None, history: History, kind: str
 ) -> list[Child]:
     """The overlay with every link's load, and with a slider through time where `loads` has them.
@@ -76,17 +76,19 @@ def overlay(
     if len(topology.links) > MAP_LINKS and sites > MATRIX_SITES:
         return [tag("p", f"No map: {sites} sites and {len(topology.links)} links are too many.")]
     is_map = len(topology.links) <= MAP_LINKS
-    image, words = _map(topology, shares) if is_map else _matrix(topology, shares)
+    image, words = _draw_map(topology, shares) if is_map else _draw_matrix(topology, shares)
     words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
-    keys = _keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
-    legend = charts.legend(keys, "line" if is_map else "bar")
-    figure = charts.figure(image, words, legend, _controls(loads, is_map) if loads else None)
+    keys = _list_keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
+    legend = charts.make_legend(keys, "line" if is_map else "bar")
+    figure = charts.make_figure(
+        image, words, legend, _write_controls(loads, is_map) if loads else None
+    )
     if loads is None:
         return [figure]
-    return [tag("div", figure, id="overlay"), _data(topology, loads, history)]
+    return [tag("div", figure, id="overlay"), _write_data(topology, loads, history)]
 
 
-def strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
+def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
     """The links that carried most, each a row whose colour is its load at that time."""
     order = sorted(range(len(loads.links)), key=lambda n: (-total_bytes[n], n))
     used = [n for n in order if total_bytes[n] or loads.cut[:, n].any()]
@@ -98,10 +100,10 @@ def strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
     cells: dict[int | str, list[charts.Bar]] = {level: [] for level in (*range(1, 6), "cut")}
     for place, link in enumerate(shown):
         kinds = [
-            "cut" if cut else level(share)
+            "cut" if cut else find_level(share)
             for share, cut in zip(loads.share[:, link], loads.cut[:, link], strict=True)
         ]
-        for kind, first, last in _runs(kinds):
+        for kind, first, last in _find_runs(kinds):
             if kind in cells:
                 start, end = x(first * loads.step_s), x(last * loads.step_s)
                 cells[kind].append((start, 7 + row * place, end - start, row - 2))
@@ -110,35 +112,37 @@ def strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
         for place, name in enumerate(names)
     ]
     unused = len(loads.links) - len(used)
-    words = [f"The mean load of each step of {charts.short(loads.step_s)} s."]
+    words = [f"The mean load of each step of {charts.format_value(loads.step_s)} s."]
     words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
     words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
     cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,
                  data_left=left, data_right=x.end)  # fmt: skip
-    picture = charts.picture(
+    picture = charts.draw_picture(
         bottom + 46,
         f"The load of {len(shown)} links over time. {''.join(words)}",
-        charts.bars([(left, 6, x.end - left, row * len(shown))], "level-0"),
-        Frame(x, Scale(0, 1, bottom, 6)).axes(f"{clock} time (s)"),
-        [charts.bars(bars, f"level-{kind}") for kind, bars in cells.items()],
+        charts.draw_bars([(left, 6, x.end - left, row * len(shown))], "level-0"),
+        Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"{clock} time (s)"),
+        [charts.draw_bars(bars, f"level-{kind}") for kind, bars in cells.items()],
         marks,
         cursor,
     )
-    return charts.figure(picture, words, charts.legend(_keys("level", bool(loads.cut.any()))))
+    return charts.make_figure(
+        picture, words, charts.make_legend(_list_keys("level", bool(loads.cut.any())))
+    )
 
 
-def level(share: float) -> int:
+def find_level(share: float) -> int:
     """Which of the six colours a load has."""
     return sum(share >= least for least in LEVELS)
 
 
-def _keys(kind: str, cut: bool) -> list[tuple[str, str]]:
+def _list_keys(kind: str, cut: bool) -> list[tuple[str, str]]:
     """The legend of loads; cut links are in it where there are any."""
     names = [(f"{kind}-{level}", name) for level, name in enumerate(LEVEL_NAMES)]
     return [*names, *([(f"{kind}-cut", "cut by a fault")] if cut else ())]
 
 
-def _map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
+def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     """Sites as dots, links as arcs that keep to the right."""
     height, border = 560.0, 64.0
     found, by_delay = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
@@ -146,10 +150,12 @@ def _map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
         zip(topology.site_names, [(x + border + 40, y + border) for x, y in found], strict=True)
     )
     arcs = [
-        _arc(at[link.src], at[link.dst], _title(link, share), level(share))
+        _draw_link(at[link.src], at[link.dst], _write_title(link, share), find_level(share))
         for link, share in zip(topology.links, shares, strict=True)
     ]
-    dots = [_dot(site, at[site.name], at[site.name][1] > height / 2) for site in topology.sites]
+    dots = [
+        _draw_site(site, at[site.name], at[site.name][1] > height / 2) for site in topology.sites
+    ]
     words = "Links keep to the right of their way, as cars do in most countries. "
     words += (
         "Distance stands for delay, as well as a plane allows."
@@ -157,12 +163,12 @@ def _map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
         else "Places mean nothing: delays are all alike."
     )
     label = f"Map of the overlay: {len(dots)} sites and {len(arcs)} links, coloured by load"
-    return charts.picture(
+    return charts.draw_picture(
         height, label, tag("g", arcs, id="map-links"), tag("g", dots, id="map-sites")
     ), words
 
 
-def _dot(site: Site, place: Place, low: bool) -> Html:
+def _draw_site(site: Site, place: Place, low: bool) -> Html:
     """A site with its name, which is below it in the lower half of the map and else above."""
     x, y = place
     return tag(
@@ -174,11 +180,11 @@ def _dot(site: Site, place: Place, low: bool) -> Html:
     )
 
 
-def _title(link: Link, share: float) -> Html:
+def _write_title(link: Link, share: float) -> Html:
     return tag("title", f"{link.src} → {link.dst}: {share * 100:.0f} %")
 
 
-def _arc(a: Place, b: Place, title: Html, load: int) -> Html:
+def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
     """A link, bent to the right, with an arrow head past its middle."""
     (ax, ay), (bx, by) = a, b
     length = math.hypot(bx - ax, by - ay)
@@ -195,7 +201,7 @@ def _arc(a: Place, b: Place, title: Html, load: int) -> Html:
                class_=f"link load-{load}")  # fmt: skip
 
 
-def _matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
+def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     """A row per source, a column per destination."""
     names = topology.site_names
     left = 14 + LETTER * max(map(len, names))
@@ -203,7 +209,7 @@ def _matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     top = left
     size = 12 if side > 13 else max(6.0, side * 0.85)
     rank = topology.rank
-    titled = len(topology.links) <= MOST_TITLES
+    titled = len(topology.links) <= MAX_TITLES
 
     def middle(place: int) -> float:
         return top + (place + 0.5) * side + size / 3
@@ -211,10 +217,10 @@ def _matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     cells = [
         tag(
             "rect",
-            _title(link, share) if titled else None,
+            _write_title(link, share) if titled else None,
             x=left + rank(link.dst) * side,
             y=top + rank(link.src) * side,
-            class_=f"link level-{level(share)}",
+            class_=f"link level-{find_level(share)}",
         )
         for link, share in zip(topology.links, shares, strict=True)
     ]
@@ -236,13 +242,13 @@ def _matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     ]
     height = top + side * len(names) + 8
     label = f"Matrix of the overlay's {len(cells)} links, coloured by load"
-    picture = charts.picture(
+    picture = charts.draw_picture(
         height, label, tag("style", Html(cell_size)), tag("g", cells, id="map-links"), rows, columns
     )
     return picture, "Rows send, columns receive."
 
 
-def _controls(loads: Loads, is_map: bool) -> Html:
+def _write_controls(loads: Loads, is_map: bool) -> Html:
     """Shown by the script, without which they can do nothing."""
     slider = tag("input", type="range", id="when", min=0, max=loads.steps, value=0, step=1)
     return tag(
@@ -251,13 +257,13 @@ def _controls(loads: Loads, is_map: bool) -> Html:
         tag("label", "time", for_="when"),
         slider,
         tag("output", "the whole run", id="now", for_="when"),
-        charts.legend(SITE_KEYS) if is_map else None,
+        charts.make_legend(SITE_KEYS) if is_map else None,
         class_="controls",
         hidden=True,
     )
 
 
-def _data(topology: Topology, loads: Loads, history: History) -> Html:
+def _write_data(topology: Topology, loads: Loads, history: History) -> Html:
     """What the script needs, as JSON in which nothing can end the element."""
     letters = np.array(list(LETTERS))
     shown = letters[np.clip(np.rint(loads.share * 50), 0, 50).astype(int)]
@@ -267,13 +273,13 @@ def _data(topology: Topology, loads: Loads, history: History) -> Html:
         "levels": LEVELS,
         "links": [" → ".join(ends) for ends in loads.links],
         "loads": ["".join(row) for row in shown],
-        "doing": _doing(history, topology.site_names, loads),
+        "doing": _encode_activity(history, topology.site_names, loads),
     }
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return tag("script", Html(text), type="application/json", id="loads")
 
 
-def _doing(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
+def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
     """Per step a letter for each site: what it did in most of it."""
     spent = np.zeros((len(DOING), loads.steps, len(sites)))
     edges_ns = np.arange(loads.steps + 1) * loads.step_s * 1e9
@@ -287,7 +293,7 @@ def _doing(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
     return ["".join(row) for row in letters[most]]
 
 
-def _runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:
+def _find_runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:
     """Equal neighbours as one: (kind, first, after the last)."""
     first = 0
     for place in range(1, len(kinds) + 1):

@@ -10,7 +10,7 @@ from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
 
-MOST_DOTS = 2000
+MAX_DOTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Spread:
     high: float
 
 
-def spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
+def compute_spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
     """The measurements of every link that has any."""
     return {
         (str(src), str(dst)): Spread(*(float(found.quantile(share)) for share in (0.5, 0.05, 0.95)))
@@ -30,32 +30,32 @@ def spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
     }
 
 
-def over_time(probes: pd.DataFrame, clock: str) -> Html:
+def draw_probes(probes: pd.DataFrame, clock: str) -> Html:
     """Every measurement as a share of the rate that its link was set to then."""
-    shown = probes.iloc[:: -(-len(probes) // MOST_DOTS)]
+    shown = probes.iloc[:: -(-len(probes) // MAX_DOTS)]
     shares = 100 * shown["estimate_mbps"] / shown["rate_mbps"]
     expected = 100 * shown["formula_mbps"] / shown["rate_mbps"]
     x = Scale(0.0, float(probes["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
-    frame = Frame(x, charts.scale([*shares, *expected, 100.0], 250, 24))
+    frame = Frame(x, charts.fit_scale([*shares, *expected, 100.0], 250, 24))
     error = probes["error_percent"]
     words = (
-        f"{len(probes)} measurements of {len(spreads(probes))} links; error: median "
+        f"{len(probes)} measurements of {len(compute_spreads(probes))} links; error: median "
         f"{error.median():+.1f} %, the middle 90 % from {error.quantile(0.05):+.1f} % to "
         f"{error.quantile(0.95):+.1f} %. Expected is what the formula gives without queues, which "
         "keeps some propagation."
     )
     if len(shown) < len(probes):
-        words += f" Shown: one of {-(-len(probes) // MOST_DOTS)}."
+        words += f" Shown: one of {-(-len(probes) // MAX_DOTS)}."
     truth = f"M{x.start:.2f} {frame.y(100.0):.2f}H{x.end:.2f}"
 
     def dots(values: pd.Series[float], class_: str) -> Html:
         points = zip(shown["t_s"], values, strict=True)
-        return charts.dots(((x(t), frame.y(value)) for t, value in points), class_)
+        return charts.draw_dots(((x(t), frame.y(value)) for t, value in points), class_)
 
-    picture = charts.picture(
+    picture = charts.draw_picture(
         296,
         f"Measured rates over time as a share of the set rate. {words}",
-        frame.axes(f"{clock} time (s)", "measured rate (% of the set rate)"),
+        frame.draw_axes(f"{clock} time (s)", "measured rate (% of the set rate)"),
         tag("path", d=truth, class_="line stroke-grey"),
         dots(expected, "small stroke-orange"),
         dots(shares, "small stroke-blue"),
@@ -65,4 +65,4 @@ def over_time(probes: pd.DataFrame, clock: str) -> Html:
         ("stroke-orange", "expected of the formula"),
         ("stroke-grey", "set rate"),
     ]
-    return charts.figure(picture, words, charts.legend(entries, "dot"))
+    return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))

@@ -8,15 +8,15 @@ import pandas as pd
 
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
-from trunkline.harness.report.pages.frame import folded
-from trunkline.harness.report.pages.markup import Child, Html, table, tag
-from trunkline.harness.report.pages.probes_section import Spread, over_time, spreads
+from trunkline.harness.report.pages.frame import fold
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+from trunkline.harness.report.pages.probes_section import Spread, compute_spreads, draw_probes
 
-MOST_LINKS = 40
+MAX_LINKS = 40
 """Links, those that carried most, that are shown; the file has all."""
 
 
-def section(
+def write_section(
     links: pd.DataFrame, probes: pd.DataFrame | None, counted: bool, clock: str
 ) -> list[Child]:
     """The links that carried most, as bars and in numbers, with what sites measured, if they did.
@@ -26,16 +26,16 @@ def section(
     used = links[links["bytes"] > 0]
     if not len(used):
         return [tag("p", "No link carried any payload.")]
-    shown = used.sort_values("bytes", ascending=False, kind="stable")[:MOST_LINKS]
+    shown = used.sort_values("bytes", ascending=False, kind="stable")[:MAX_LINKS]
     shown = shown.sort_index()
-    measured = {} if probes is None else spreads(probes)
-    parts: list[Child] = [_bars(shown, len(used), counted, measured)]
+    measured = {} if probes is None else compute_spreads(probes)
+    parts: list[Child] = [_draw_bars(shown, len(used), counted, measured)]
     if probes is not None and len(probes):
-        parts += [tag("h3", "Measured by the sites"), over_time(probes, clock)]
-    return [*parts, folded(f"In numbers: {len(shown)} links", _numbers(shown))]
+        parts += [tag("h3", "Measured by the sites"), draw_probes(probes, clock)]
+    return [*parts, fold(f"In numbers: {len(shown)} links", _write_numbers(shown))]
 
 
-def _bars(
+def _draw_bars(
     links: pd.DataFrame, used: int, counted: bool, measured: Mapping[tuple[str, str], Spread]
 ) -> Html:
     ends = list(zip(links["src"], links["dst"], strict=True))
@@ -51,12 +51,12 @@ def _bars(
     def bars(values: pd.Series[float], inset: float, class_: str) -> Html:
         sizes = zip(places, values.fillna(0), strict=True)
         shown = ((left, y + inset, max(0.5, x(v) - left), row - 2 * inset) for y, v in sizes)
-        return charts.bars(shown, class_)
+        return charts.draw_bars(shown, class_)
 
-    picture = charts.picture(
+    picture = charts.draw_picture(
         bottom + 46,
         f"Set rate and goodput of {len(links)} links; the table below has the numbers",
-        Frame(x, Scale(0, 1, bottom, top)).axes("Mbit/s"),
+        Frame(x, Scale(0, 1, bottom, top)).draw_axes("Mbit/s"),
         [
             tag("text", name, x=left - 8, y=y + 11, class_="tick end")
             for y, name in zip(places, names, strict=True)
@@ -64,7 +64,7 @@ def _bars(
         bars(links["rate_mbps"], 1.5, "fill-wait"),
         bars(links["goodput_mbps"], 4, "fill-blue"),
         [
-            _measured(measured[link], x, y + row / 2)
+            _draw_spread(measured[link], x, y + row / 2)
             for y, link in zip(places, ends, strict=True)
             if link in measured
         ],
@@ -81,25 +81,27 @@ def _bars(
             f" The {len(links)} of {used} used links that carried most; tables/links.csv has all."
         )
     entries = [("fill-wait", "set rate"), ("fill-blue", name)]
-    legend = charts.legend([*entries, *([("fill-orange", "measured by sites")] if highs else ())])
-    return charts.figure(picture, words, legend)
+    legend = charts.make_legend(
+        [*entries, *([("fill-orange", "measured by sites")] if highs else ())]
+    )
+    return charts.make_figure(picture, words, legend)
 
 
-def _measured(found: Spread, x: Scale, y: float) -> Html:
+def _draw_spread(found: Spread, x: Scale, y: float) -> Html:
     """A mark at the median, and a line over the middle 90 %."""
     line = f"M{x(found.low):.2f} {y:.2f}H{x(found.high):.2f}"
     mark = f"M{x(found.median):.2f} {y - 5:.2f}v10"
     return tag("path", d=line + mark, class_="line stroke-orange")
 
 
-def _numbers(links: pd.DataFrame) -> Html:
+def _write_numbers(links: pd.DataFrame) -> Html:
     heads = ("link", "rate (Mbit/s)", "delay (ms)", "payload (MB)", "busy (s)", "goodput (Mbit/s)",
              "goodput / rate (%)", "dropped packets")  # fmt: skip
     rows = [
         (
             f"{row['src']} → {row['dst']}",
-            charts.short(row["rate_mbps"]),
-            charts.short(row["delay_ms"]),
+            charts.format_value(row["rate_mbps"]),
+            charts.format_value(row["delay_ms"]),
             f"{row['bytes'] / 1e6:.2f}",
             f"{row['busy_s']:.2f}",
             "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
@@ -108,4 +110,4 @@ def _numbers(links: pd.DataFrame) -> Html:
         )
         for row in links.to_dict("records")
     ]
-    return table(heads, rows, "links", range(1, 8))
+    return make_table(heads, rows, "links", range(1, 8))

@@ -14,7 +14,7 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.fault_layout import shorten as fault_text
-from trunkline.harness.report.link_load import loads
+from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
     charts,
@@ -24,23 +24,23 @@ from trunkline.harness.report.pages import (
     tasks_section,
 )
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.pages.gantt import gantt
-from trunkline.harness.report.pages.markup import Child, Html, table, tag
+from trunkline.harness.report.pages.gantt import draw_gantt
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.scenario.loading import Scenario
 
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """Faults that the page lists; the table has all."""
 
-MOST_LETTERS = 100_000
+MAX_LETTERS = 100_000
 """Of a scenario that is longer, the page says only where it is."""
 
-MOST_PRINTED_TASKS, MOST_PRINTED_LETTERS = 80, 8_000
+MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 80, 8_000
 """Of folded parts that are longer, paper says only where they are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class RunData:
     """What is known of a run: `history` and `tables` are empty where its log could not be read.
 
     `given` is the scenario as it was written, `resolved` with everything spelled out.
@@ -61,27 +61,31 @@ class Story:
         return use_interface_counters(links, self.history) if self.scenario.runs_programs else links
 
 
-def page(story: Story, files: Sequence[str] = ()) -> str:
-    """The whole page, with links to files beside it: the same story gives the same text."""
-    scenario = story.scenario
+def write_page(data: RunData, files: Sequence[str] = ()) -> str:
+    """The whole page, with links to files beside it: the same data gives the same text."""
+    scenario = data.scenario
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
-        tag("p", ", ".join(_facts(story)), class_="facts"),
-        _verdict(story.verdict, manual_actions.describe_run(story.history)),
+        tag("p", ", ".join(_list_facts(data)), class_="facts"),
+        _write_verdict(data.verdict, manual_actions.describe_run(data.history)),
     ]
     parts = [
-        Section("summary", "Summary", [frame.tiles(_tiles(story))] if story.tables else [None]),
-        Section("tasks", "Task times", _tasks(story)),
-        Section("timeline", "Timeline", _timeline(story)),
-        Section("network", "Network", _network(story)),
-        Section("rates", "Rates", _rates(story)),
-        Section("accuracy", "Accuracy", _accuracy(story)),
-        Section("faults", "Faults", _faults(story)),
-        Section("sites", "Sites", _sites(story)),
-        Section("checks", "Checks", [_checks(story.verdict)]),
-        Section("environment", "Environment", [_environment(story.environment)]),
-        Section("scenario", "Scenario", _scenario(story)),
-        Section("files", "Files", _files(files)),
+        Section(
+            "summary",
+            "Summary",
+            [frame.write_tiles(_list_tiles(data))] if data.tables else [None],
+        ),
+        Section("tasks", "Task times", _write_tasks(data)),
+        Section("timeline", "Timeline", _draw_timeline(data)),
+        Section("network", "Network", _draw_network(data)),
+        Section("rates", "Rates", _draw_rates(data)),
+        Section("accuracy", "Accuracy", _draw_accuracy(data)),
+        Section("faults", "Faults", _write_faults(data)),
+        Section("sites", "Sites", _write_sites(data)),
+        Section("checks", "Checks", [_write_checks(data.verdict)]),
+        Section("environment", "Environment", [_write_environment(data.environment)]),
+        Section("scenario", "Scenario", _write_scenario(data)),
+        Section("files", "Files", _write_files(files)),
     ]
     end = tag(
         "p",
@@ -89,11 +93,11 @@ def page(story: Story, files: Sequence[str] = ()) -> str:
         tag("code", "trunkline report RUN"),
         " makes it again.",
     )
-    return frame.page(scenario.name, lead, parts, end)
+    return frame.write_page(scenario.name, lead, parts, end)
 
 
-def _facts(story: Story) -> Iterator[str]:
-    scenario = story.scenario
+def _list_facts(data: RunData) -> Iterator[str]:
+    scenario = data.scenario
     yield f"{len(scenario.topology.sites)} sites, {len(scenario.topology.links)} directed links"
     if scenario.runs_programs:
         yield f"workload {scenario.workload.kind}"
@@ -105,7 +109,7 @@ def _facts(story: Story) -> Iterator[str]:
     yield f"seed {scenario.seed}"
 
 
-def _verdict(verdict: Verdict, ended: str) -> Html:
+def _write_verdict(verdict: Verdict, ended: str) -> Html:
     problems = [tag("li", problem) for problem in verdict.problems]
     passed = sum(check.outcome == "pass" for check in verdict.checks)
     means = {
@@ -124,9 +128,9 @@ def _verdict(verdict: Verdict, ended: str) -> Html:
     )
 
 
-def _tiles(story: Story) -> Iterator[tuple[str, str, str]]:
-    run = story.tables["run"].to_dict("records")[0]
-    found = story.tables["tasks"]
+def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
+    run = data.tables["run"].to_dict("records")[0]
+    found = data.tables["tasks"]
     others = len(found) - int(run["tasks"])
     yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
     if pd.notna(run["task_s"]):
@@ -144,82 +148,82 @@ def _tiles(story: Story) -> Iterator[tuple[str, str, str]]:
     if pd.notna(run["bound_s"]) and run["task_s"] > 0:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
-    if not story.scenario.runs_programs:
+    if not data.scenario.runs_programs:
         slowest = f"the slowest {run['rounds_least']}"
-        yield "rounds per site", charts.short(float(run["rounds"])), slowest
+        yield "rounds per site", charts.format_value(float(run["rounds"])), slowest
         yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
-    reached = story.tables["accuracy"]
+    reached = data.tables["accuracy"]
     if len(reached):
         best = reached["accuracy_percent"].max()
         yield "best accuracy", f"{best:.1f} %", f"last {run['accuracy_percent']:.1f} %"
     yield (
-        f"{story.scenario.clock} time",
+        f"{data.scenario.clock} time",
         short(float(run["window_s"]), TIME_S),
         "until told to stop",
     )
 
 
-def _tasks(story: Story) -> list[Child]:
-    found = story.tables.get("tasks")
+def _write_tasks(data: RunData) -> list[Child]:
+    found = data.tables.get("tasks")
     if found is None or not len(found):
         return [None]
     words = "The bound is what no all-reduce of so many bytes could beat."
-    if not story.scenario.runs_programs:
+    if not data.scenario.runs_programs:
         words = (
             "The estimate is the fluid time of a task's plan on the links as they were given, "
             "the latency what propagation adds, the bound what no plan could beat."
         )
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"
-    numbers = frame.folded(
+    numbers = frame.fold(
         f"In numbers: {many}{len(found)} {plural}",
-        *tasks_section.listed(found),
-        file="tables/tasks.csv" if len(found) > MOST_PRINTED_TASKS else None,
+        *tasks_section.list_tasks(found),
+        file="tables/tasks.csv" if len(found) > MAX_PRINTED_TASKS else None,
     )
-    return [tag("p", words), tasks_section.times(found), numbers]
+    return [tag("p", words), tasks_section.draw_times(found), numbers]
 
 
-def _timeline(story: Story) -> list[Child]:
-    if not story.history.events:
+def _draw_timeline(data: RunData) -> list[Child]:
+    if not data.history.events:
         return [None]
-    return [gantt(story.history, story.scenario.topology.site_names, story.scenario.clock)]
+    return [draw_gantt(data.history, data.scenario.topology.site_names, data.scenario.clock)]
 
 
-def _network(story: Story) -> list[Child]:
-    topology, history = story.scenario.topology, story.history
-    if not story.tables:
+def _draw_network(data: RunData) -> list[Child]:
+    topology, history = data.scenario.topology, data.history
+    if not data.tables:
         return [None]
-    links = story.links
+    links = data.links
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
-    if story.scenario.runs_programs:
+    if data.scenario.runs_programs:
         kind = "what the interface carried while any site synchronized, as a share of the rate"
-        return overlay_section.overlay(topology, shares, None, history, kind)
-    found = loads(history, topology, overlay_section.steps(len(topology.links)))
+        return overlay_section.draw_overlay(topology, shares, None, history, kind)
+    found = compute_loads(history, topology, overlay_section.choose_steps(len(topology.links)))
     kind = "payload as a share of what the link's rate lets pass while the link is busy"
     return [
-        *overlay_section.overlay(topology, shares, found, history, kind),
+        *overlay_section.draw_overlay(topology, shares, found, history, kind),
         tag("h3", "Links over time"),
-        overlay_section.strip(found, links["bytes"].tolist(), story.scenario.clock),
+        overlay_section.draw_strip(found, links["bytes"].tolist(), data.scenario.clock),
     ]
 
 
-def _rates(story: Story) -> list[Child]:
-    if not story.tables:
+def _draw_rates(data: RunData) -> list[Child]:
+    if not data.tables:
         return [None]
-    probes, scenario = story.tables.get("probes"), story.scenario
-    return rates_section.section(story.links, probes, scenario.runs_programs, scenario.clock)
+    probes, scenario = data.tables.get("probes"), data.scenario
+    return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
 
 
-def _accuracy(story: Story) -> list[Child]:
-    found = story.tables.get("accuracy")
+def _draw_accuracy(data: RunData) -> list[Child]:
+    found = data.tables.get("accuracy")
     if found is None or not len(found):
         return [None]
-    scenario = story.scenario
-    return [accuracy_section.over_time(found, scenario.stop.accuracy_percent, scenario.clock)]
+    scenario = data.scenario
+    return [accuracy_section.draw_run(found, scenario.stop.accuracy_percent, scenario.clock)]
 
 
-def _faults(story: Story) -> list[Child]:
-    found = story.tables.get("faults")
+def _write_faults(data: RunData) -> list[Child]:
+    found = data.tables.get("faults")
     if found is None or not len(found):
         return [None]
     rows = [
@@ -228,21 +232,21 @@ def _faults(story: Story) -> list[Child]:
             f"{fault_text(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
             f"{row['start_s']:.3f}",
             "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
-            charts.fit(str(row["targets"]), 400) or "all links",
+            charts.truncate(str(row["targets"]), 400) or "all links",
         )
-        for row in found[:MOST_FAULTS].to_dict("records")
+        for row in found[:MAX_FAULTS].to_dict("records")
     ]
     heads = ("fault", "what", "from (s)", "until (s)", "aimed at")
     more = len(found) - len(rows)
-    note = f"The first {MOST_FAULTS} of {len(found)}; tables/faults.csv has all."
-    return [table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
+    note = f"The first {MAX_FAULTS} of {len(found)}; tables/faults.csv has all."
+    return [make_table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
 
 
-def _sites(story: Story) -> list[Child]:
-    found = story.tables.get("workers")
+def _write_sites(data: RunData) -> list[Child]:
+    found = data.tables.get("workers")
     if found is None:
         return [None]
-    regions = {site.name: site.region for site in story.scenario.topology.sites}
+    regions = {site.name: site.region for site in data.scenario.topology.sites}
     heads = ["site", "rounds", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
              "received (MB)"]  # fmt: skip
     has_regions = any(regions.values())
@@ -256,42 +260,42 @@ def _sites(story: Story) -> list[Child]:
         )
         for row in found.to_dict("records")
     ]
-    return [table([*heads, *(["region"] if has_regions else ())], rows, "sites", range(1, 7))]
+    return [make_table([*heads, *(["region"] if has_regions else ())], rows, "sites", range(1, 7))]
 
 
-def _checks(verdict: Verdict) -> Html:
+def _write_checks(verdict: Verdict) -> Html:
     rows = [(check.name, frame.mark(check.outcome), check.detail) for check in verdict.checks]
-    return table(("check", "outcome", "what it saw"), rows, "checks")
+    return make_table(("check", "outcome", "what it saw"), rows, "checks")
 
 
-def _environment(environment: Mapping[str, Any]) -> Html | None:
+def _write_environment(environment: Mapping[str, Any]) -> Html | None:
     """Flat, without the process that carried it out."""
-    rows = [(key, value) for key, value in flat(environment) if key != "owner"]
-    return table(("what", "value"), rows, "environment") if rows else None
+    rows = [(key, value) for key, value in flatten(environment) if key != "owner"]
+    return make_table(("what", "value"), rows, "environment") if rows else None
 
 
-def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Every value of nested mappings with its key path."""
     for key, inner in value.items():
         path = f"{prefix}{key}"
         if isinstance(inner, Mapping) and inner:
-            yield from flat(inner, f"{path}.")
+            yield from flatten(inner, f"{path}.")
         else:
             yield path, inner if isinstance(inner, str) else show(inner)
 
 
-def _scenario(story: Story) -> list[Child]:
+def _write_scenario(data: RunData) -> list[Child]:
     summary = "With every default and every link spelled out"
-    file = "resolved.yaml" if len(story.resolved) > MOST_PRINTED_LETTERS else None
+    file = "resolved.yaml" if len(data.resolved) > MAX_PRINTED_LETTERS else None
     return [
-        *((tag("p", "As it was given:"), _text(story.given)) if story.given else ()),
-        frame.folded(summary, _text(story.resolved), file=file),
+        *((tag("p", "As it was given:"), _write_text(data.given)) if data.given else ()),
+        frame.fold(summary, _write_text(data.resolved), file=file),
     ]
 
 
-def _text(text: str) -> Html:
+def _write_text(text: str) -> Html:
     """A file's content, unless it is too long for a page."""
-    if len(text) > MOST_LETTERS:
+    if len(text) > MAX_LETTERS:
         words = (
             f"Too long for this page ({len(text):,} characters): see the file in the run's folder."
         )
@@ -299,7 +303,7 @@ def _text(text: str) -> Html:
     return tag("pre", text, tabindex="0")
 
 
-def _files(files: Sequence[str]) -> list[Child]:
+def _write_files(files: Sequence[str]) -> list[Child]:
     if not files:
         return [None]
     words = "They lie beside this page. A table loads with "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
-from trunkline.harness.report.pages.markup import Child, Html, table, tag
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
 SINGLE = 300
 """Tasks up to which each has its own marks; more are drawn as groups of neighbours."""
@@ -24,24 +24,26 @@ TOLERANCE = 0.15
 ORDER = "task, in order of start"
 
 
-def times(tasks: pd.DataFrame) -> Html:
+def draw_times(tasks: pd.DataFrame) -> Html:
     """Measured times with estimate and bound, and below the measured over the expected, by task."""
     expected = tasks["estimate_s"] + tasks["latency_s"]
     completed = (tasks["outcome"] == "completed").to_numpy()
     known = pd.concat([tasks["duration_s"], expected, tasks["bound_s"]])
     x = Scale(-0.5, max(len(tasks) - 0.5, 0.5), 64, WIDTH - 8)
-    upper = Frame(x, charts.scale(known.dropna(), 250, 24))
+    upper = Frame(x, charts.fit_scale(known.dropna(), 250, 24))
     many = len(tasks) > SINGLE
-    draw = _grouped if many else _single
+    draw = _draw_grouped if many else _draw_single
     ratio = (tasks["duration_s"] / expected).where(completed)
     ratios = ratio.notna().any()
     height = 462.0 if ratios else 296.0
     parts = [
-        upper.axes("" if ratios else ORDER, "task time (s)", whole_x=True),
+        upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True),
         draw(tasks, expected, completed, upper),
-        _ratios(ratio, x, many) if ratios else None,
+        _draw_ratios(ratio, x, many) if ratios else None,
     ]
-    label = f"Measured, estimated and least possible times of {len(tasks)} tasks. {summary(tasks)}"
+    label = (
+        f"Measured, estimated and least possible times of {len(tasks)} tasks. {summarize(tasks)}"
+    )
     entries = [("stroke-blue", "measured"), ("stroke-orange", "estimate + latency")]
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
     if not completed.all():
@@ -52,11 +54,13 @@ def times(tasks: pd.DataFrame) -> Html:
         size = -(-len(tasks) // SINGLE)
         note = f" Lines are medians of {size} tasks in a row, areas go from fastest to slowest."
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
-    legend = charts.legend(shown, "dot", lines)
-    return charts.figure(charts.picture(height, label, *parts), summary(tasks) + note, legend)
+    legend = charts.make_legend(shown, "dot", lines)
+    return charts.make_figure(
+        charts.draw_picture(height, label, *parts), summarize(tasks) + note, legend
+    )
 
 
-def summary(tasks: pd.DataFrame) -> str:
+def summarize(tasks: pd.DataFrame) -> str:
     """How the measured times compare, in words."""
     done = tasks[tasks["outcome"] == "completed"]
     ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).dropna()
@@ -69,7 +73,7 @@ def summary(tasks: pd.DataFrame) -> str:
     )
 
 
-def listed(tasks: pd.DataFrame) -> list[Child]:
+def list_tasks(tasks: pd.DataFrame) -> list[Child]:
     """The first tasks in numbers, and how many more there are."""
     heads = ("task", "group", "from (s)", "took (s)", "estimate (s)", "latency (s)", "bound (s)",
              "sent (MB)", "outcome")  # fmt: skip
@@ -77,20 +81,20 @@ def listed(tasks: pd.DataFrame) -> list[Child]:
     rows = [
         (
             str(row["task"]),
-            charts.fit(str(row["group"]), 260),
-            *(_seconds(row[column]) for column in columns),
+            charts.truncate(str(row["group"]), 260),
+            *(_format_seconds(row[column]) for column in columns),
             "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
             str(row["outcome"]),
         )
         for row in tasks[:ROWS].to_dict("records")
     ]
-    made: list[Child] = [table(heads, rows, "tasks", (0, 2, 3, 4, 5, 6, 7))]
+    made: list[Child] = [make_table(heads, rows, "tasks", (0, 2, 3, 4, 5, 6, 7))]
     if len(tasks) > ROWS:
         made.append(tag("p", f"The first {ROWS} of {len(tasks)}; tables/tasks.csv has all."))
     return made
 
 
-def _single(
+def _draw_single(
     tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
 ) -> list[Html]:
     """A mark per task and value; a line from its bound to its measured time."""
@@ -102,7 +106,7 @@ def _single(
     half = min(5.0, (frame.x(1) - frame.x(0)) * 0.4)
 
     def dashes(values: pd.Series[float], class_: str) -> Html:
-        places = _points(values, frame)
+        places = _place(values, frame)
         path = "".join(f"M{x - half:.2f} {y:.2f}h{2 * half:.2f}" for x, y in places)
         return tag("path", d=path, class_=class_)
 
@@ -112,12 +116,12 @@ def _single(
         tag("path", d=stems, class_="stem"),
         dashes(tasks["bound_s"], "dash stroke-grey"),
         dashes(expected, "dash stroke-orange"),
-        charts.dots(_points(measured.where(completed), frame), "stroke-blue"),
-        charts.dots(_points(measured.where(~completed), frame), "stroke-fault"),
+        charts.draw_dots(_place(measured.where(completed), frame), "stroke-blue"),
+        charts.draw_dots(_place(measured.where(~completed), frame), "stroke-fault"),
     ]
 
 
-def _grouped(
+def _draw_grouped(
     tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
 ) -> list[Html]:
     """Lines of medians, with the area between the extremes of the measured times."""
@@ -127,7 +131,7 @@ def _grouped(
 
     def medians(values: pd.Series[float], class_: str) -> Html:
         found = values.groupby(groups).median()
-        return charts.line(_points(found, frame, size), class_)
+        return charts.draw_line(_place(found, frame, size), class_)
 
     width = frame.x(size) - frame.x(0)
     lows = measured.groupby(groups).min()
@@ -135,20 +139,20 @@ def _grouped(
     areas = (
         (x - width / 2, top, width, max(0.5, bottom - top))
         for (x, top), (_, bottom) in zip(
-            _points(highs, frame, size), _points(lows, frame, size), strict=True
+            _place(highs, frame, size), _place(lows, frame, size), strict=True
         )
     )
     late = tasks["duration_s"].where(~completed)
     return [
-        charts.bars(areas, "fill-range"),
+        charts.draw_bars(areas, "fill-range"),
         medians(tasks["bound_s"], "line stroke-grey"),
         medians(expected, "line stroke-orange"),
         medians(measured, "line stroke-blue"),
-        charts.dots(_points(late, frame), "small stroke-fault"),
+        charts.draw_dots(_place(late, frame), "small stroke-fault"),
     ]
 
 
-def _ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
+def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
     """Measured over expected, with the band of what needs no explanation."""
     known = ratio.dropna()
     low, high = float(known.min()), float(known.max())
@@ -164,19 +168,19 @@ def _ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
     band = (x.start, y(1 + TOLERANCE), x.end - x.start, y(1 - TOLERANCE) - y(1 + TOLERANCE))
     return tag(
         "g",
-        charts.bars([band], "fill-wait"),
-        frame.axes(ORDER, "measured / expected", whole_x=True),
+        charts.draw_bars([band], "fill-wait"),
+        frame.draw_axes(ORDER, "measured / expected", whole_x=True),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
-        charts.dots(_points(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
+        charts.draw_dots(_place(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
     )
 
 
-def _points(values: pd.Series[float], frame: Frame, of: int = 1) -> Iterator[tuple[float, float]]:
+def _place(values: pd.Series[float], frame: Frame, of: int = 1) -> Iterator[tuple[float, float]]:
     """Where the known values of tasks are, or of so many tasks each."""
     for number, value in enumerate(values):
         if np.isfinite(value):
             yield frame.x((number + 0.5) * of - 0.5), frame.y(value)
 
 
-def _seconds(value: float) -> str:
+def _format_seconds(value: float) -> str:
     return "" if pd.isna(value) else f"{value:.3f}"

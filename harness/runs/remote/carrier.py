@@ -35,31 +35,31 @@ SAY_PERIOD_S = 0.25
 def main() -> int:
     """Carry out the run in the folder that is the only argument."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ended)
+        signal.signal(number, _interrupt)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job = Job(Path(sys.argv[1]))
-    job.sign()
+    job.claim()
     log = os.open(job.path / jobs.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):  # whoever started us waits until we no longer print there
         os.dup2(log, stream)
     voice = _Voice(job.path / jobs.SAID)
     try:
         result = runner.run(
-            scenario_of(job), job.path / jobs.SOURCE, job.path / jobs.RUNS, voice.progress
+            load_scenario(job), job.path / jobs.SOURCE, job.path / jobs.RUNS, voice.on_progress
         )
         run_dir = result.run_dir.relative_to((job.path / jobs.RUNS).resolve())
-        voice.say(over={"run_dir": str(run_dir), "error": result.error})
+        voice.write(over={"run_dir": str(run_dir), "error": result.error})
     except KeyboardInterrupt:
-        voice.say(over={"refused": "the run was ended there"})
+        voice.write(over={"refused": "the run was ended there"})
     except (KernelError, NetworkError, StoreError, DatasetError, ScenarioErrors) as error:
-        voice.say(over={"refused": str(error)})
+        voice.write(over={"refused": str(error)})
     except Exception as error:
         traceback.print_exc()
-        voice.say(over={"refused": f"internal error: {type(error).__name__}: {error}"})
+        voice.write(over={"refused": f"internal error: {type(error).__name__}: {error}"})
     return 0
 
 
-def scenario_of(job: Job) -> Scenario:
+def load_scenario(job: Job) -> Scenario:
     """The scenario of a job, with the folders of its workload where they are here.
 
     Raises RemoteError, and ScenarioErrors where the two machines know different things.
@@ -79,18 +79,18 @@ class _Voice:
     path: Path
     said_s: float = 0.0
 
-    def progress(self, now: Progress) -> None:
+    def on_progress(self, now: Progress) -> None:
         """Every message, and numbers now and then."""
         if now.message or time.monotonic() > self.said_s + SAY_PERIOD_S:
             self.said_s = time.monotonic()
-            self.say(progress=dataclasses.asdict(now))
+            self.write(progress=dataclasses.asdict(now))
 
-    def say(self, **words: Any) -> None:
+    def write(self, **words: Any) -> None:
         with self.path.open("ab", buffering=0) as file:
             file.write(encode(words))
 
 
-def _ended(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not disturb the cleaning up
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

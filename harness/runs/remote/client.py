@@ -21,7 +21,7 @@ from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs
 from trunkline.harness.runs.remote.jobs import Request
 from trunkline.harness.runs.remote.protocol import Message, Wire
-from trunkline.harness.runs.remote.ssh import Address, Connection, connected
+from trunkline.harness.runs.remote.ssh import Address, Connection, connect
 from trunkline.harness.runs.runner import RunResult
 from trunkline.harness.scenario.loading import Scenario, parse, resolve
 
@@ -34,8 +34,8 @@ FOLDER_OPTIONS = ("data", "folder")
 PACKAGED = Path("/usr")
 """What is under it comes from a package, there as here, and is not sent."""
 
-MOST_BYTES = 1 << 28
-MOST_FILES = 10_000
+MAX_BYTES = 1 << 28
+MAX_FILES = 10_000
 
 _GREETING = b'{"trunkline":'
 
@@ -69,9 +69,10 @@ def run(
     there. Raises RemoteError and StoreError.
     """
     contents = {
-        option: _contents(option, folder, runs_dir) for option, folder in _folders(scenario).items()
+        option: _list_contents(option, folder, runs_dir)
+        for option, folder in _find_folders(scenario).items()
     }
-    with _folder_here(runs_dir, scenario.name) as here, _open(host) as remote:
+    with _create_folder(runs_dir, scenario.name) as here, _connect(host) as remote:
         if remote.greeting.get("code") != provenance.hash_code(provenance.SESSION):
             tell(f"the code on {host.text} is not the same as here: the run is of the code there")
         request = Request(scenario.name, resolve(scenario), str(source.absolute()), (*contents,))
@@ -85,11 +86,11 @@ def attach(host: Host, name: str | None, runs_dir: Path, show: Show, tell: Tell)
 
     As `run` from there on.
     """
-    with _open(host) as remote:
+    with _connect(host) as remote:
         name = name or remote.only_run()
         request = remote.request(name)
         scenario = parse(request.resolved, request.file)
-        with _folder_here(runs_dir, scenario.name) as here:
+        with _create_folder(runs_dir, scenario.name) as here:
             return remote.finish(name, here, scenario, show, tell)
 
 
@@ -213,7 +214,7 @@ class _Remote:
     def _end(self, name: str, pick_up: str) -> None:
         """End a run over a wire of its own: on ours we may have stopped in mid-word."""
         try:
-            with _greeted(self.host, self.connection) as remote:
+            with _start_server(self.host, self.connection) as remote:
                 remote._remove(name)
         except RemoteError as error:
             text = f"{error}\nThe run may go on there; pick it up with: {pick_up}"
@@ -221,26 +222,26 @@ class _Remote:
 
 
 @contextlib.contextmanager
-def _open(host: Host) -> Iterator[_Remote]:
+def _connect(host: Host) -> Iterator[_Remote]:
     """Connect to a machine and talk to Trunkline there. Raises RemoteError."""
-    with connected(Address.parse(host.text), host.config_file) as connection:
+    with connect(Address.parse(host.text), host.config_file) as connection:
         try:
-            with _greeted(host, connection) as remote:
+            with _start_server(host, connection) as remote:
                 yield remote
         except BrokenError as error:
             raise RemoteError(f"{host.text}: the connection broke: {error}") from None
 
 
 @contextlib.contextmanager
-def _greeted(host: Host, connection: Connection) -> Iterator[_Remote]:
+def _start_server(host: Host, connection: Connection) -> Iterator[_Remote]:
     """Talk to Trunkline there. Raises RemoteError with what to do where it is not ours."""
-    with connection.opened(f"{host.command} remote") as program:
+    with connection.start(f"{host.command} remote") as program:
         try:
             program.wire.skip_to(_GREETING)
             greeting, _ = program.wire.receive()
-            program.speaks()
+            program.on_first_message()
         except BrokenError as error:
-            raise RemoteError(_no_trunkline(host, *program.ended(), str(error))) from None
+            raise RemoteError(_explain_no_trunkline(host, *program.wait(), str(error))) from None
         ours, theirs = run_folder.version("trunkline"), greeting.get("trunkline")
         if theirs != ours or greeting.get("protocol") != PROTOCOL:
             raise RemoteError(
@@ -251,7 +252,7 @@ def _greeted(host: Host, connection: Connection) -> Iterator[_Remote]:
 
 
 @contextlib.contextmanager
-def _folder_here(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
+def _create_folder(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
     """A run folder that stays only if it is filled."""
     folder = RunFolder.create(runs_dir.resolve(), scenario, datetime.now())
     try:
@@ -265,7 +266,7 @@ def _folder_here(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
         raise
 
 
-def _folders(scenario: Scenario) -> dict[str, Path]:
+def _find_folders(scenario: Scenario) -> dict[str, Path]:
     """The folders of files that a workload's options name, by option."""
     workload = scenario.workload
     names = FOLDER_OPTIONS[-1:] if workload.kind in scenario.code else FOLDER_OPTIONS
@@ -274,7 +275,7 @@ def _folders(scenario: Scenario) -> dict[str, Path]:
     return {option: at for option, at in named.items() if not at.is_relative_to(PACKAGED)}
 
 
-def _contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path]]:
+def _list_contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path]]:
     """The files of such a folder. Raises RemoteError where there is none, or there are too many."""
     where = f"workload.{option}: {folder}"
     if not folder.is_dir():
@@ -290,9 +291,9 @@ def _contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path
             if path.is_file():
                 found.append((path.relative_to(folder).as_posix(), path))
                 size += path.stat().st_size
-        if len(found) > MOST_FILES or size > MOST_BYTES:
+        if len(found) > MAX_FILES or size > MAX_BYTES:
             raise RemoteError(
-                f"{where}: allowed are {MOST_FILES} files and {MOST_BYTES >> 20} MB, since all of "
+                f"{where}: allowed are {MAX_FILES} files and {MAX_BYTES >> 20} MB, since all of "
                 "it is sent: let it be a folder that has only what the programs need"
             )
     return sorted(found)
@@ -302,7 +303,7 @@ def _is_extra(name: str) -> bool:
     return name.startswith(".") or name == "__pycache__"
 
 
-def _no_trunkline(host: Host, code: int, said: str, error: str) -> str:
+def _explain_no_trunkline(host: Host, code: int, said: str, error: str) -> str:
     called = f"`{host.command} remote`"
     remedy = (
         "Install Trunkline there, or say where it is: --remote-command "

@@ -103,7 +103,7 @@ class Job:
         owner = self.owner()
         return owner is not None and owner.alive() is True
 
-    def sign(self) -> None:
+    def claim(self) -> None:
         """From now on this process carries it out. Raises OSError."""
         draft = self.path / ".owner"
         draft.write_text(Owner.me().tag)
@@ -150,7 +150,7 @@ class Job:
             for folder in (home(), home().parent):
                 folder.rmdir()
 
-    def last_words(self) -> str:
+    def read_log_end(self) -> str:
         """The end of what its process printed."""
         try:
             text = (self.path / LOG).read_text(encoding="utf-8", errors="replace")
@@ -182,7 +182,7 @@ def home() -> Path:
     return Path(state) / "trunkline" / "remote"
 
 
-def draft() -> Job:
+def create_draft() -> Job:
     """A job that is yet to be sent: a scratch folder of this process. Raises OSError."""
     while True:
         home().mkdir(parents=True, exist_ok=True)
@@ -190,11 +190,11 @@ def draft() -> Job:
             job = Job(
                 Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-", dir=home()))
             )
-            job.sign()
+            job.claim()
             return job
 
 
-def settle(job: Job, request: Request, now: datetime) -> Job:
+def finish_draft(job: Job, request: Request, now: datetime) -> Job:
     """Give a draft that was sent in full its name; returns where it is then. Raises OSError."""
     (job.path / "request.json").write_text(json.dumps(request.to_json()))
     (job.path / SAID).touch()
@@ -213,26 +213,26 @@ def settle(job: Job, request: Request, now: datetime) -> Job:
 
 def find(name: str) -> Job:
     """The job that is called so. Raises RemoteError."""
-    found = {job.name: job for job in every()}
+    found = {job.name: job for job in list_jobs()}
     if name not in found:
         there = f"there are {', '.join(found)}" if found else "there is none at all"
         raise RemoteError(f"there is no run {name}: {there}")
     return found[name]
 
 
-def every() -> list[Job]:
+def list_jobs() -> list[Job]:
     """All jobs that were sent in full, in the order of their names."""
-    return [Job(path) for path in _inside() if not path.name.startswith(FOLDER_PREFIX)]
+    return [Job(path) for path in _list_folders() if not path.name.startswith(FOLDER_PREFIX)]
 
 
-def sweep() -> None:
+def remove_stale_drafts() -> None:
     """Remove what broken connections left half sent."""
-    for path in _inside():
+    for path in _list_folders():
         owner = Owner.of_tag(path.name) if path.name.startswith(FOLDER_PREFIX) else None
         if owner is not None and not owner.alive():
             with contextlib.suppress(OSError):
                 Job(path).remove()
 
 
-def _inside() -> list[Path]:
+def _list_folders() -> list[Path]:
     return sorted(home().iterdir()) if home().is_dir() else []

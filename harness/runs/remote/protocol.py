@@ -19,7 +19,7 @@ from trunkline.harness.runs.remote import BrokenError, RemoteError
 Message = dict[str, Any]
 
 PIECE_BYTES = 1 << 18
-LONGEST_LINE = 1 << 26
+MAX_LINE_BYTES = 1 << 26
 """Bytes of the longest message: the text of a network with a hundred thousand links."""
 
 
@@ -41,11 +41,11 @@ class Wire:
         try:
             self.write(json.dumps(message).encode() + b"\n" + (payload or b""))
         except OSError as error:
-            raise BrokenError(_why(error)) from error
+            raise BrokenError(_describe_error(error)) from error
 
     def receive(self) -> tuple[Message, bytes]:
         """The next message and what came with it. Raises BrokenError, also for what is none."""
-        line = self._line()
+        line = self._read_line()
         try:
             message = json.loads(line)
             size = int(message.get("bytes", 0))
@@ -55,7 +55,7 @@ class Wire:
         if not 0 <= size <= PIECE_BYTES:
             raise BrokenError(f"{size} bytes in one piece")
         while len(self.rest) < size:
-            self._more()
+            self._read_more()
         payload, self.rest = self.rest[:size], self.rest[size:]
         return message, payload
 
@@ -64,10 +64,10 @@ class Wire:
         dropped = 0
         while True:
             while len(self.rest) < len(start) and b"\n" not in self.rest:
-                self._more()
+                self._read_more()
             if self.rest.startswith(start):
                 return
-            dropped += len(self._line()) + 1
+            dropped += len(self._read_line()) + 1
             if dropped > most_bytes:
                 raise BrokenError("it says something else than Trunkline")
 
@@ -93,7 +93,7 @@ class Wire:
                 break
             if "refused" in message:
                 raise RemoteError(message["refused"])
-            path = folder / inner(message.get("file"))
+            path = folder / check_name(message.get("file"))
             try:
                 if failed is None:
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,25 +106,25 @@ class Wire:
         if failed is not None:
             raise failed
 
-    def _line(self) -> bytes:
+    def _read_line(self) -> bytes:
         while b"\n" not in self.rest:
-            if len(self.rest) > LONGEST_LINE:
+            if len(self.rest) > MAX_LINE_BYTES:
                 raise BrokenError("a message without an end")
-            self._more()
+            self._read_more()
         line, _, self.rest = self.rest.partition(b"\n")
         return line
 
-    def _more(self) -> None:
+    def _read_more(self) -> None:
         try:
             data = self.read()
         except OSError as error:
-            raise BrokenError(_why(error)) from error
+            raise BrokenError(_describe_error(error)) from error
         if not data:
             raise BrokenError("the connection was closed")
         self.rest += data
 
 
-def inner(name: object) -> PurePosixPath:
+def check_name(name: object) -> PurePosixPath:
     """A name that the other side gives, if it stays inside the folder that it is for.
 
     Raises BrokenError.
@@ -135,7 +135,7 @@ def inner(name: object) -> PurePosixPath:
     return path
 
 
-def files_under(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
+def list_files(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
     """All regular files in a folder by their names from there; `last` are those that come last."""
     paths = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     regular = (path for path in paths if path.is_file() and not path.is_symlink())
@@ -144,7 +144,7 @@ def files_under(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str,
         yield name, named[name]
 
 
-def _why(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "nothing was heard for too long"
     return error.strerror or str(error) or type(error).__name__

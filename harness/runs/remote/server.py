@@ -24,7 +24,7 @@ from trunkline.harness.record import run_folder
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs
 from trunkline.harness.runs.remote.jobs import Job, Request, Tail
-from trunkline.harness.runs.remote.protocol import Message, Wire, files_under, inner
+from trunkline.harness.runs.remote.protocol import Message, Wire, check_name, list_files
 
 POLL_S = 0.2
 ALIVE_PERIOD = 25
@@ -39,9 +39,9 @@ def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
 
     `waits` says whether there is something to read, after a time in seconds at most.
     """
-    jobs.sweep()
+    jobs.remove_stale_drafts()
     try:
-        wire.send(greeting())
+        wire.send(make_greeting())
         while True:
             message, _ = wire.receive()
             try:
@@ -56,13 +56,13 @@ def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
         return
 
 
-def greeting() -> Message:
+def make_greeting() -> Message:
     """The first message."""
     return {
         "trunkline": run_folder.version("trunkline"),
         "protocol": PROTOCOL,
         "code": provenance.hash_code(provenance.SESSION),
-        "runs": [job.name for job in jobs.every()],
+        "runs": [job.name for job in jobs.list_jobs()],
     }
 
 
@@ -75,9 +75,9 @@ def _answer(message: Message, wire: Wire, waits: Callable[[float], bool]) -> Non
     elif ask == "follow":
         _follow(jobs.find(str(message.get("run"))), wire, waits)
     elif ask == "fetch":
-        folder = inner(message.get("run_dir"))
+        folder = check_name(message.get("run_dir"))
         job = jobs.find(str(message.get("run")))
-        wire.send_files(files_under(job.path / jobs.RUNS / folder, LAST))
+        wire.send_files(list_files(job.path / jobs.RUNS / folder, LAST))
     elif ask == "remove":
         job = jobs.find(str(message.get("run")))
         job.end()
@@ -88,10 +88,10 @@ def _answer(message: Message, wire: Wire, waits: Callable[[float], bool]) -> Non
 
 
 def _start(request: Request, wire: Wire) -> str:
-    job = jobs.draft()
+    job = jobs.create_draft()
     try:
         wire.receive_files(job.path)
-        job = jobs.settle(job, request, datetime.now())
+        job = jobs.finish_draft(job, request, datetime.now())
         job.start()
     except BaseException:
         with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
         if said and "over" in said[-1]:
             return
         if not alive:
-            words = job.last_words()
+            words = job.read_log_end()
             reason = "the run's process is gone, without a word: was the machine restarted?"
             wire.send({"over": {"refused": f"{reason}\n{words}".strip()}})
             return

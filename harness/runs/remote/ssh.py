@@ -42,7 +42,7 @@ SILENCE_S = 90.0
 """After how many seconds without a word the other side counts as gone; it says some every five."""
 
 KEEPALIVE_S = 15
-MOST_JUMPS = 8
+MAX_JUMPS = 8
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 _ADDRESS = re.compile(
@@ -99,7 +99,7 @@ class Connection:
     client: paramiko.SSHClient
 
     @contextlib.contextmanager
-    def opened(self, command: str) -> Iterator[Program]:
+    def start(self, command: str) -> Iterator[Program]:
         """A program there, started by the user's shell. Raises RemoteError."""
         transport = self.client.get_transport()
         try:
@@ -126,11 +126,11 @@ class Program:
     def __post_init__(self) -> None:
         self.wire = Wire(lambda: self.channel.recv(1 << 16), self.channel.sendall)
 
-    def speaks(self) -> None:
+    def on_first_message(self) -> None:
         """It has said its first word: from now on it is not silent for long."""
         self.channel.settimeout(SILENCE_S)
 
-    def ended(self) -> tuple[int, str]:
+    def wait(self) -> tuple[int, str]:
         """Exit code and error output of one that has closed its output; -1 if there is no code."""
         said = b""
         with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ class Program:
 
 
 @contextlib.contextmanager
-def connected(address: Address, config_file: Path | None = None) -> Iterator[Connection]:
+def connect(address: Address, config_file: Path | None = None) -> Iterator[Connection]:
     """A connection to a machine, through others where the configuration says so.
 
     `config_file` stands for the user's and the system's configuration. Raises RemoteError.
@@ -150,19 +150,19 @@ def connected(address: Address, config_file: Path | None = None) -> Iterator[Con
     logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)  # all that matters is raised
     config = _read_config(config_file)
     with contextlib.ExitStack() as hops:
-        yield _reach(address, config, config_file, hops, 0)
+        yield _connect_with_jumps(address, config, config_file, hops, 0)
 
 
-def _reach(
+def _connect_with_jumps(
     address: Address,
     config: paramiko.SSHConfig,
     config_file: Path | None,
     hops: contextlib.ExitStack,
     depth: int,
 ) -> Connection:
-    target = _target(address, config, config_file)
-    if depth > MOST_JUMPS:
-        raise RemoteError(f"{target.host}: more than {MOST_JUMPS} jumps (ProxyJump) lead there")
+    target = _resolve_target(address, config, config_file)
+    if depth > MAX_JUMPS:
+        raise RemoteError(f"{target.host}: more than {MAX_JUMPS} jumps (ProxyJump) lead there")
     jumps = target.options.get("proxyjump", "none")
     if "proxycommand" in target.options and target.options["proxycommand"] not in (None, "none"):
         raise RemoteError(
@@ -173,16 +173,18 @@ def _reach(
     for jump in jumps.split(",") if jumps != "none" else ():
         hop = Address.parse(jump.strip())
         if via is None:
-            via = _reach(hop, config, config_file, hops, depth + 1)
+            via = _connect_with_jumps(hop, config, config_file, hops, depth + 1)
         else:
-            via = _through(via, _target(hop, config, config_file), hops)
-    return _through(via, target, hops)
+            via = _connect_through(via, _resolve_target(hop, config, config_file), hops)
+    return _connect_through(via, target, hops)
 
 
-def _through(via: Connection | None, target: Target, hops: contextlib.ExitStack) -> Connection:
+def _connect_through(
+    via: Connection | None, target: Target, hops: contextlib.ExitStack
+) -> Connection:
     """Log in to a machine from another one, or from here."""
     if via is None:
-        return _log_in(target, hops.enter_context(_socket(target)), hops)
+        return _log_in(target, hops.enter_context(_open_socket(target)), hops)
     transport = via.client.get_transport()
     assert transport is not None
     try:
@@ -195,7 +197,7 @@ def _through(via: Connection | None, target: Target, hops: contextlib.ExitStack)
     return _log_in(target, channel, hops)
 
 
-def _socket(target: Target) -> socket.socket:
+def _open_socket(target: Target) -> socket.socket:
     try:
         return socket.create_connection((target.host, target.port), REACH_S)
     except OSError as error:
@@ -205,7 +207,7 @@ def _socket(target: Target) -> socket.socket:
 
 def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection:
     client = hops.enter_context(contextlib.closing(paramiko.SSHClient()))
-    for file in _known_hosts(target):
+    for file in _list_known_hosts(target):
         with contextlib.suppress(OSError):
             client.load_system_host_keys(file)
     client.set_missing_host_key_policy(_Unknown(target))
@@ -225,11 +227,11 @@ def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection
             auth_strategy=keys,
         )
     except paramiko.BadHostKeyException as error:
-        raise RemoteError(_changed(target, error)) from None
+        raise RemoteError(_describe_changed_key(target, error)) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
         is_refusal = isinstance(error, paramiko.AuthenticationException)
         if is_refusal and "Authentication timeout" not in str(error):
-            raise RemoteError(keys.refused()) from None
+            raise RemoteError(keys.explain_refusal()) from None
         reason: object = error or "it hung up"
         if is_refusal or time.monotonic() - began_s >= ANSWER_S:
             reason = f"it did not answer within {ANSWER_S:g} s; is that machine overloaded?"
@@ -265,7 +267,7 @@ class _Unknown(paramiko.MissingHostKeyPolicy):
         )
 
 
-def _changed(target: Target, error: paramiko.BadHostKeyException) -> str:
+def _describe_changed_key(target: Target, error: paramiko.BadHostKeyException) -> str:
     forget = shlex.join(["ssh-keygen", "-R", target.key_name])
     return (
         f"THE HOST KEY OF {target.key_name} HAS CHANGED. Known is {error.expected_key.get_name()} "
@@ -298,9 +300,9 @@ class _Keys(AuthStrategy):
         only = options.get("identitiesonly", "no").lower() == "yes"
         usual = [Path.home() / ".ssh" / name for name in DEFAULT_KEYS]
         for path in named:
-            yield from self._file(path, must_exist=True)
+            yield from self._try_file(path, must_exist=True)
         if options.get("identityagent", "").lower() != "none":
-            wanted = {_public(path) for path in (named or usual)} if only else None
+            wanted = {_read_public_key(path) for path in (named or usual)} if only else None
             self._agent = paramiko.Agent()
             for key in self._agent.get_keys():
                 if wanted is None or key.get_base64() in wanted:
@@ -308,9 +310,9 @@ class _Keys(AuthStrategy):
                     yield InMemoryPrivateKey(self.target.user, key)
         if not named:
             for path in usual:
-                yield from self._file(path, must_exist=False)
+                yield from self._try_file(path, must_exist=False)
 
-    def refused(self) -> str:
+    def explain_refusal(self) -> str:
         """Why nothing opened, and what to do."""
         user, where = self.target.user, f"{self.target.host}:{self.target.port}"
         lines = [f"{where}: {user} cannot log in there with a key"]
@@ -323,7 +325,7 @@ class _Keys(AuthStrategy):
             lines.append(f"put a key of yours there: {copy}")
         return "\n".join(lines)
 
-    def _file(self, path: Path, must_exist: bool) -> Iterator[AuthSource]:
+    def _try_file(self, path: Path, must_exist: bool) -> Iterator[AuthSource]:
         try:
             key = paramiko.PKey.from_path(path)
         except TypeError:  # what the library under paramiko says of one that is locked
@@ -339,7 +341,7 @@ class _Keys(AuthStrategy):
         yield InMemoryPrivateKey(self.target.user, key)
 
 
-def _public(path: Path) -> str:
+def _read_public_key(path: Path) -> str:
     """The public part of a key as its file beside it says; empty if there is none."""
     try:
         return path.with_name(f"{path.name}.pub").read_text().split()[1]
@@ -347,7 +349,9 @@ def _public(path: Path) -> str:
         return ""
 
 
-def _target(address: Address, config: paramiko.SSHConfig, config_file: Path | None) -> Target:
+def _resolve_target(
+    address: Address, config: paramiko.SSHConfig, config_file: Path | None
+) -> Target:
     try:
         options = dict(config.lookup(address.host))
     except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ImportError) as error:
@@ -359,7 +363,7 @@ def _target(address: Address, config: paramiko.SSHConfig, config_file: Path | No
     return Target(host, port, user, options.get("hostkeyalias", named), options, config_file)
 
 
-def _known_hosts(target: Target) -> list[str]:
+def _list_known_hosts(target: Target) -> list[str]:
     default = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
     mine = target.options.get("userknownhostsfile", default)
     return [*(str(Path(name).expanduser()) for name in shlex.split(mine)), SYSTEM_KNOWN_HOSTS]
@@ -373,14 +377,14 @@ def _read_config(config_file: Path | None) -> paramiko.SSHConfig:
     files = [config_file] if config_file else [home / "config", SYSTEM_CONFIG]
     lines: list[str] = []
     for file in files:
-        lines += ["Host *", *_lines(file, file.parent if file == SYSTEM_CONFIG else home, 0)]
+        lines += ["Host *", *_read_lines(file, file.parent if file == SYSTEM_CONFIG else home, 0)]
     try:
         return paramiko.SSHConfig.from_text("\n".join(lines))
     except (paramiko.ConfigParseError, ValueError) as error:
         raise RemoteError(f"your SSH configuration: {error}") from None
 
 
-def _lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
+def _read_lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
     """The lines of a file and of those that it includes; unreadable ones count as empty."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -389,11 +393,11 @@ def _lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
     block = "Host *"
     for line in text.splitlines():
         word, _, rest = line.strip().replace("=", " ", 1).partition(" ")
-        if word.lower() == "include" and depth < MOST_JUMPS:
+        if word.lower() == "include" and depth < MAX_JUMPS:
             for pattern in shlex.split(rest):
                 path = folder / Path(pattern).expanduser()  # itself where it is absolute
                 for found in sorted(Path("/").glob(str(path.relative_to("/")))):
-                    yield from _lines(found, folder, depth + 1)
+                    yield from _read_lines(found, folder, depth + 1)
                     yield block  # what the file began ends with it
             continue
         block = line if word.lower() in ("host", "match") else block

@@ -20,7 +20,7 @@ class Figure:
     metric: str
 
 
-def figures() -> dict[str, Figure]:
+def find_figures() -> dict[str, Figure]:
     """`paper/figure` -> the figure, for every module here that has FIGURES."""
     found: dict[str, Figure] = {}
     for info in pkgutil.iter_modules(__path__):

@@ -16,7 +16,7 @@ from rich.console import Console
 from trunkline.harness import runs
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.commands import main
-from trunkline.harness.commands.verbs import commands
+from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
@@ -348,7 +348,7 @@ def test_bash_completes_commands_options_and_fixed_words(typed, words, capsys):
 
 
 def test_every_command_shows_what_it_is_for(capsys):
-    for verb, module in commands().items():
+    for verb, module in find_verbs().items():
         assert main.main([verb, "--help"]) == 0
         told = capsys.readouterr().out
         assert module.EPILOG.splitlines()[-1] in told

@@ -79,4 +79,4 @@ def test_types_are_said_in_words(annotation, dimension, said):
 
 def test_the_pages_are_made_of_it():
     assert (PAGES / "scenario.md").read_text() == reference.write_keys(discover())
-    assert (PAGES / "commands.md").read_text() == reference.write_commands(main.parser())
+    assert (PAGES / "commands.md").read_text() == reference.write_commands(main.make_parser())

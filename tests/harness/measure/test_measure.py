@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from trunkline.harness.measure import self_check
-from trunkline.harness.measure.judge import judge, list_unjudged, verdict
+from trunkline.harness.measure.judge import judge, list_unjudged, make_verdict
 from trunkline.harness.measure.measurement_plan import EFFORTS, Train, plan
-from trunkline.harness.measure.networks import grid, small
+from trunkline.harness.measure.networks import write_grid, write_small
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
-from trunkline.harness.measure.pair import pace, sorted_arrivals
+from trunkline.harness.measure.pair import pace, sort_arrivals
 from trunkline.harness.network.interface import NetworkError, NetworkOptions
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record.run_folder import RunFolder
@@ -46,7 +46,7 @@ def seen(**trains):
 def outcomes(observed, clock="virtual"):
     plans = plan(PAIR, OPTIONS, EFFORTS[clock])
     rows = judge(PAIR, OPTIONS, plans, [observed], clock)
-    return {row.quantity: row.outcome for row in rows}, verdict(rows).outcome
+    return {row.quantity: row.outcome for row in rows}, make_verdict(rows).outcome
 
 
 def test_a_link_that_is_as_set_passes():
@@ -223,8 +223,8 @@ def test_a_link_with_loss_gets_what_its_queue_holds_at_once():
 
 
 def test_tcp_may_stand_still_for_longer_on_a_slow_link():
-    patience_s = [both_ways(rate_mbps=mbps)[0].flows["a", "b"].patience_s for mbps in (10, 0.01)]
-    assert patience_s == [121, 645]
+    stall_s = [both_ways(rate_mbps=mbps)[0].flows["a", "b"].stall_s for mbps in (10, 0.01)]
+    assert stall_s == [121, 645]
 
 
 def test_what_could_not_be_measured_is_no_failure_and_says_why():
@@ -250,7 +250,7 @@ def test_random_losses_widen_the_bar_of_a_queue_by_what_they_may_hide():
 def test_packets_that_arrive_before_their_stage_begins_are_counted():
     planned, trains, _ = both_ways()
     early = [(number, 0, 5, 10 + number) for number in (3, 2, 1, 0)]
-    seen_of = sorted_arrivals(planned, ("a", "b"), np.array(early, np.int64))
+    seen_of = sort_arrivals(planned, ("a", "b"), np.array(early, np.int64))
     assert {name: train["arrived"] for name, train in seen_of.items()} == dict.fromkeys(trains, 1)
 
 
@@ -262,8 +262,8 @@ def test_a_connection_s_pace_may_be_more_than_a_32_bit_number():
 
 
 def test_the_built_in_networks_are_scenarios():
-    assert len(parse(small(), "small").topology.links) == 12
-    assert len(parse(grid(), "grid").topology.links) == 144
+    assert len(parse(write_small(), "small").topology.links) == 12
+    assert len(parse(write_grid(), "grid").topology.links) == 144
 
 
 def test_while_it_measures_its_folder_is_an_unfinished_run_of_this_process(tmp_path, monkeypatch):
@@ -274,8 +274,8 @@ def test_while_it_measures_its_folder_is_an_unfinished_run_of_this_process(tmp_p
         owners.append(Owner.of_run(folder.path))
         return 137
 
-    monkeypatch.setattr(self_check, "carry", killed)
+    monkeypatch.setattr(self_check, "run_command", killed)
     with pytest.raises(NetworkError, match="the measurements ended with code 137"):
-        self_check.check(parse(small(), "small"), folder, lambda *_: None, with_foreign=False)
+        self_check.check(parse(write_small(), "small"), folder, lambda *_: None, with_foreign=False)
     assert owners == [Owner.me()]
     assert not (folder.path / "verdict.json").exists()

@@ -128,7 +128,7 @@ def darkened(network):
 def at(network, site, function):
     """What a function returns at a site."""
     with Remote(network, site, lambda _: function()) as remote:
-        return remote.hear()
+        return remote.receive()
 
 
 def congestion_control():

@@ -98,7 +98,7 @@ def redrawn(network):
 
     def accept(line):
         with socket.create_server(address) as server:
-            line.tell("ready")
+            line.send("ready")
             connection, _ = server.accept()
             buffer, total, counts = bytearray(1 << 20), 0, []
             while count := connection.recv_into(buffer):
@@ -115,14 +115,14 @@ def redrawn(network):
                 client.sendall(bytes(1 << 16))
 
     with Remote(network, "c", accept) as server:
-        server.hear()
+        server.receive()
         started_ns = time.time_ns()
         with Remote(network, "b", push) as client:
             for number, rate_mbps in enumerate((20.0, 5.0, 40.0)):
                 wait_until(started_ns + number * 6_000 * MS)
                 network.set_link("b", "c", rate_mbps=rate_mbps)
-            client.hear()
-        counts = server.hear()
+            client.receive()
+        counts = server.receive()
     goodputs = []
     for number in range(3):
         end_ns = started_ns + (number + 1) * 6_000 * MS

@@ -72,7 +72,7 @@ def carried(text, windows_s):
             while (left_ns := end_ns - time.time_ns()) > 0:
                 if select.select([injector.fd], [], [], left_ns / 1e9)[0]:
                     injector.perform_due()
-            return {"changes": log, "arrived": {"a": a.hear(), "b": b.hear()}}
+            return {"changes": log, "arrived": {"a": a.receive(), "b": b.receive()}}
     finally:
         injector.close()
         network.stop()

@@ -55,7 +55,7 @@ def given(estimator="one_way_min_delay"):
 
 
 def test_estimates_stand_beside_the_rates_that_links_were_set_to_then():
-    found = awareness_tables.probes(*given())
+    found = awareness_tables.tabulate_probes(*given())
     assert list(found["rate_mbps"]) == [80.0, 40.0]
     assert list(found["error_percent"]) == pytest.approx([-10.0, 25.0])
     assert list(found["formula_mbps"]) == pytest.approx([80.0, 40.0])
@@ -63,13 +63,13 @@ def test_estimates_stand_beside_the_rates_that_links_were_set_to_then():
 
 @pytest.mark.parametrize(("estimator", "extra_s"), [("one_way", 0.030), ("round_trip", 0.045)])
 def test_the_formula_says_by_how_much_propagation_makes_an_estimate_low(estimator, extra_s):
-    found = awareness_tables.probes(*given(estimator))
+    found = awareness_tables.tabulate_probes(*given(estimator))
     size_mbit = 2 * 8 * 1514 / 1448
     assert found["formula_mbps"][0] == pytest.approx(size_mbit / (size_mbit / 80.0 + extra_s))
 
 
 def test_clocks_are_compared_with_that_of_the_controllers_site():
-    found = awareness_tables.clocks(*given())
+    found = awareness_tables.tabulate_clocks(*given())
     assert list(found["ahead_ms"]) == pytest.approx([10.1, 11.0])
     assert found["before_ms"].isna()[0]
     assert found["before_ms"][1] == pytest.approx(1.0)
@@ -79,7 +79,9 @@ def test_clocks_are_compared_with_that_of_the_controllers_site():
 def test_the_figure_has_a_panel_for_every_link_that_was_measured():
     history, scenario = given()
     conditions = Conditions.of(history, scenario.topology)
-    figure = awareness_plots.estimates(awareness_tables.probes(history, scenario), conditions, 12.0)
+    figure = awareness_plots.draw_estimates(
+        awareness_tables.tabulate_probes(history, scenario), conditions, 12.0
+    )
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title("left") for axes in shown] == ["n1 → n2"]
     truth, formula, estimate = shown[0].get_lines()

@@ -134,7 +134,7 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
         altered("task_finished", {"digest": exact(task, names)}, task=task.number)
         for task in history().tasks[:2]
     ]
-    rules = outputs.rules(scenario)
+    rules = outputs.make_rules(scenario)
     found = {check.name: check for check in task_checks.judge(history(*right), rules).checks}
     check = found["every result is the weighted sum"]
     assert (check.outcome, check.detail) == ("pass", "2 results recomputed to the byte")

@@ -20,10 +20,10 @@ from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.link_load import loads
+from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import charts, layout, markup, run_page
-from trunkline.harness.report.pages.differences import Givens
-from trunkline.harness.report.pages.gantt import MOST_BARS, gantt
+from trunkline.harness.report.pages.differences import RunInputs
+from trunkline.harness.report.pages.gantt import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -108,7 +108,7 @@ def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
 def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, monkeypatch) -> None:
     assert len(list(plain.all("summary"))) == 3
     assert not [found for found in plain.all("summary") if "data-file" in found]
-    monkeypatch.setattr(run_page, "MOST_PRINTED_TASKS", 2)
+    monkeypatch.setattr(run_page, "MAX_PRINTED_TASKS", 2)
     long = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
     assert [found.get("data-file") for found in long.all("summary")] == [
         "tables/tasks.csv", None, None
@@ -168,7 +168,7 @@ def test_in_a_browser_the_slider_comes_to_life(tmp_path: Path) -> None:
 
 
 def test_loads_are_payload_over_what_the_rate_lets_pass() -> None:
-    found = loads(history(), TOPOLOGY, 46)
+    found = compute_loads(history(), TOPOLOGY, 46)
     assert found.step_s == pytest.approx(0.1)
     assert found.links[:2] == (("oslo", "rome"), ("oslo", "kyiv"))
     moved = found.share * 8e6 / 8 * found.step_s
@@ -188,7 +188,7 @@ def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
         added(1050, "runner", "link_changed", **ends, **values, cuts=["blackhole"]),
         added(1250, "runner", "link_changed", **ends, **values, cuts=[]),
     )
-    found = loads(disturbed, TOPOLOGY, 46)
+    found = compute_loads(disturbed, TOPOLOGY, 46)
     steps, links = np.nonzero(found.cut)
     assert list(steps) == [10, 11, 12]
     assert {found.links[link] for link in links} == {("oslo", "kyiv")}
@@ -245,8 +245,8 @@ def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
         for number, site in enumerate(names):
             t_ns = task * 10**9 + number
             events += [ComputeStarted(t_ns, site, task), ComputeFinished(t_ns + 10**8, site, task)]
-    shown = str(gantt(History.of(events), names, "virtual"))
-    assert len(shown) < 60 * MOST_BARS
+    shown = str(draw_gantt(History.of(events), names, "virtual"))
+    assert len(shown) < 60 * MAX_BARS
     assert "are drawn as one" in shown
 
 
@@ -307,14 +307,13 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
 def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> None:
     ours = {"commit": "1", "host.cpus": "2"}
     first, edited, other = (
-        Givens({"scheme.plan": plan, f"code.{plan}": text}, ours)
+        RunInputs({"scheme.plan": plan, f"code.{plan}": text}, ours)
         for plan, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "1"))
     )
-    assert edited.unlike(first) == ["own files"]
-    assert other.unlike(first) == ["scheme"]
-    assert Givens({}, {"commit": "2", "host.cpus": "4"}).unlike(Givens({}, ours)) == [
-        "code", "machine"
-    ]  # fmt: skip
+    assert edited.list_differences(first) == ["own files"]
+    assert other.list_differences(first) == ["scheme"]
+    elsewhere = RunInputs({}, {"commit": "2", "host.cpus": "4"})
+    assert elsewhere.list_differences(RunInputs({}, ours)) == ["code", "machine"]
 
 
 def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:

@@ -36,11 +36,11 @@ def labels(figure: Figure) -> list[str]:
 
 
 def tasks() -> pd.DataFrame:
-    return tables.tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1))
+    return tables.tabulate_tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1))
 
 
 def test_the_gantt_chart_has_a_row_per_site_and_a_bar_per_phase() -> None:
-    figure = plots.gantt(history(), SITES)
+    figure = plots.draw_gantt(history(), SITES)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["oslo", "rome", "kyiv"]
     assert axes.get_xlabel() == "virtual time (s)"
@@ -58,23 +58,23 @@ def test_the_gantt_chart_has_a_row_per_site_and_a_bar_per_phase() -> None:
 
 
 def test_the_gantt_chart_shows_when_contributions_and_results_moved() -> None:
-    (axes,) = plots.gantt(history(), SITES).axes
+    (axes,) = plots.draw_gantt(history(), SITES).axes
     assert sorted(bars(axes, "scatter and reduce"))[:2] == [(0.21, 1.15, 0), (0.47, 1.22, 1)]
     assert sorted(bars(axes, "multicast"))[:2] == [(0.47, 1.42, 1), (0.73, 1.48, 0)]
 
 
 def test_help_with_a_task_that_a_site_is_no_member_of_is_a_line_of_its_own() -> None:
-    (axes,) = plots.gantt(history(), SITES).axes
+    (axes,) = plots.draw_gantt(history(), SITES).axes
     assert bars(axes, "help with other tasks") == [(1.78, 2.23, 0)]
 
 
 def test_members_bars_carry_the_tasks_number() -> None:
-    (axes,) = plots.gantt(history(), SITES).axes
+    (axes,) = plots.draw_gantt(history(), SITES).axes
     assert texts(axes) == ["0", "2", "0", "1", "2", "1"]
 
 
 def test_a_window_cuts_bars_at_its_edges_and_leaves_out_the_rest() -> None:
-    (axes,) = plots.gantt(history(), SITES, (1.0, 2.0)).axes
+    (axes,) = plots.draw_gantt(history(), SITES, (1.0, 2.0)).axes
     assert axes.get_xlim() == (1.0, 2.0)
     assert bars(axes, "compute") == [(1.48, 1.58, 0), (1.22, 1.5, 1)]
     assert (1.0, 1.48, 0) in bars(axes, "in a task")
@@ -82,13 +82,13 @@ def test_a_window_cuts_bars_at_its_edges_and_leaves_out_the_rest() -> None:
 
 def test_bars_too_short_for_their_numbers_have_none() -> None:
     long = history(added(10**6, "runner", "network_ready"))
-    (axes,) = plots.gantt(long, SITES).axes
+    (axes,) = plots.draw_gantt(long, SITES).axes
     assert len(bars(axes, "in a task")) == 6
     assert texts(axes) == []
 
 
 def test_task_times_stand_beside_estimate_and_bound() -> None:
-    figure = plots.task_times(tasks())
+    figure = plots.draw_task_times(tasks())
     upper, lower = figure.axes
     assert upper.get_ylabel() == "task time (s)"
     assert lower.get_xlabel() == "task, in order of start"
@@ -107,13 +107,13 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
 
 
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
-    slow = tables.tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0))
-    assert plots.task_times(slow).axes[1].get_yscale() == "log"
-    assert plots.task_times(tasks()).axes[1].get_yscale() == "linear"
+    slow = tables.tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0))
+    assert plots.draw_task_times(slow).axes[1].get_yscale() == "log"
+    assert plots.draw_task_times(tasks()).axes[1].get_yscale() == "linear"
 
 
 def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
-    figure = plots.link_utilisation(tables.links(history(), TOPOLOGY), SITES)
+    figure = plots.draw_links(tables.tabulate_links(history(), TOPOLOGY), SITES)
     goodput, payload, *_ = figure.axes
     assert goodput.get_title(loc="left") == "goodput while busy, % of link rate"
     assert payload.get_title(loc="left") == "payload, MB"
@@ -131,7 +131,7 @@ def test_a_matrix_tells_links_that_carried_nothing_from_links_that_do_not_exist(
     unused = history(
         without("sent", site="kyiv", dst="rome"), without("received", site="rome", src="kyiv")
     )
-    goodput = plots.link_utilisation(tables.links(unused, TOPOLOGY), SITES).axes[0]
+    goodput = plots.draw_links(tables.tabulate_links(unused, TOPOLOGY), SITES).axes[0]
     assert goodput.get_title(loc="left").endswith("; grey: not used")
     np.testing.assert_allclose(
         np.ma.filled(goodput.images[0].get_array(), np.nan) > 0, ~np.eye(3, dtype=bool)
@@ -142,7 +142,7 @@ def test_a_matrix_tells_links_that_carried_nothing_from_links_that_do_not_exist(
 def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:
     links = tuple(link for link in TOPOLOGY.links if {link.src, link.dst} != {"oslo", "kyiv"})
     sparse = Topology("line", TOPOLOGY.sites, links)
-    figure = plots.link_utilisation(tables.links(history(), sparse), SITES)
+    figure = plots.draw_links(tables.tabulate_links(history(), sparse), SITES)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "oslo → rome", "rome → oslo", "rome → kyiv", "kyiv → rome",
@@ -154,13 +154,13 @@ def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:
 def test_links_that_carried_nothing_say_so() -> None:
     links = (Link("oslo", "rome", 8.0), Link("rome", "oslo", 8.0))
     links += (Link("rome", "kyiv", 8.0), Link("kyiv", "rome", 8.0))
-    table = tables.links(History.of([]), Topology("t", TOPOLOGY.sites, links))
-    (axes,) = plots.link_utilisation(table, SITES).axes
+    table = tables.tabulate_links(History.of([]), Topology("t", TOPOLOGY.sites, links))
+    (axes,) = plots.draw_links(table, SITES).axes
     assert texts(axes) == ["not used"] * 4
 
 
 def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
-    figure = plots.accuracy(tables.accuracy(history()), 80.0, "virtual")
+    figure = plots.draw_accuracy(tables.tabulate_accuracy(history()), 80.0, "virtual")
     upper, lower = figure.axes
     assert lower.get_xlabel() == "virtual time (s)"
     assert upper.get_ylabel() == "test accuracy (%)"
@@ -169,7 +169,7 @@ def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "one evaluation", "best so far", "target 80 %, after 2.29 s",
     ]  # fmt: skip
-    (missed,) = plots.accuracy(tables.accuracy(history()), 90.0).legends
+    (missed,) = plots.draw_accuracy(tables.tabulate_accuracy(history()), 90.0).legends
     assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
 
 
@@ -194,7 +194,7 @@ def patches(axes: Axes) -> list[tuple[float, float, float, str | None]]:
 
 
 def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
-    strip, axes = plots.gantt(FAULTY, SITES).axes
+    strip, axes = plots.draw_gantt(FAULTY, SITES).axes
     assert texts(strip) == [" outage oslo rome ", " kill kyiv for 500 ms ", " pause controller "]
     assert patches(strip) == [
         (0.5, 2.5, -0.42, None), (1.0, 1.5, 0.58, None), (4.5, 4.6, -0.42, None),
@@ -208,16 +208,18 @@ def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
 
 
 def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
-    upper, lower = plots.task_times(tasks(), FAULTY.faults[:1]).axes
+    upper, lower = plots.draw_task_times(tasks(), FAULTY.faults[:1]).axes
     assert [band[:2] for band in patches(upper)] == [(-0.5, 0.5), (0.5, 1.5), (1.5, 2.5)]
     assert [band[:2] for band in patches(lower)][1:] == [band[:2] for band in patches(upper)]
-    for axes in plots.accuracy(tables.accuracy(history()), faults=FAULTY.faults[:2]).axes:
+    for axes in plots.draw_accuracy(
+        tables.tabulate_accuracy(history()), faults=FAULTY.faults[:2]
+    ).axes:
         assert [band[:2] for band in patches(axes)] == [(0.5, 2.5), (1.0, 1.5)]
 
 
 def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
     for faults, explained in ((FAULTY.faults[:1], 1), ((), 0)):
-        (legend,) = plots.task_times(tasks(), faults).legends
+        (legend,) = plots.draw_task_times(tasks(), faults).legends
         labels = [text.get_text() for text in legend.get_texts()]
         assert labels.count("while a fault went on") == explained
 
@@ -237,32 +239,32 @@ def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> N
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:
-    strip, _ = plots.gantt(FAULTY, SITES).axes
+    strip, _ = plots.draw_gantt(FAULTY, SITES).axes
     assert [text.get_horizontalalignment() for text in strip.texts] == ["left", "left", "right"]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_the_same_run_gives_the_same_bytes(kind: str) -> None:
-    first, second = (plots.render(plots.gantt(history(), SITES), kind) for _ in range(2))
+    first, second = (plots.render(plots.draw_gantt(history(), SITES), kind) for _ in range(2))
     assert first == second
     assert first.startswith(b"\x89PNG" if kind == "png" else b"<?xml")
 
 
 def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
     empty = History.of([])
-    table = tables.tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0))
-    for figure in (plots.gantt(empty, SITES), plots.task_times(table)):
+    table = tables.tabulate_tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0))
+    for figure in (plots.draw_gantt(empty, SITES), plots.draw_task_times(table)):
         assert plots.render(figure, "png")
 
 
 def test_figures_for_one_column_have_its_width() -> None:
     table = tasks()
-    links = tables.links(history(), TOPOLOGY)
+    links = tables.tabulate_links(history(), TOPOLOGY)
     for figure in (
-        plots.gantt(FAULTY, SITES, width_in=3.4),
-        plots.task_times(table, FAULTY.faults, width_in=3.4),
-        plots.link_utilisation(links, SITES, width_in=3.4),
-        plots.accuracy(tables.accuracy(history()), 80.0, "virtual", width_in=3.4),
+        plots.draw_gantt(FAULTY, SITES, width_in=3.4),
+        plots.draw_task_times(table, FAULTY.faults, width_in=3.4),
+        plots.draw_links(links, SITES, width_in=3.4),
+        plots.draw_accuracy(tables.tabulate_accuracy(history()), 80.0, "virtual", width_in=3.4),
     ):
         svg = plots.render(figure, "svg").decode()
         width_pt = float(re.search(r'width="([\d.]+)pt"', svg)[1])  # type: ignore[index]
@@ -273,9 +275,9 @@ def test_sixty_sites_have_their_names_and_no_numbers_in_cells() -> None:
     sites = tuple(f"site-{number:02d}" for number in range(60))
     links = tuple(Link(a, b, 8.0) for a in sites for b in sites if a != b)
     topology = Topology("sixty", tuple(map(Site, sites)), links)
-    table = tables.links(History.of([]), topology)
-    axes = plots.link_utilisation(table, sites).axes[0]
+    table = tables.tabulate_links(History.of([]), topology)
+    axes = plots.draw_links(table, sites).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == list(sites[::2])
     assert texts(axes) == []
-    (rows,) = plots.gantt(History.of([]), sites).axes
+    (rows,) = plots.draw_gantt(History.of([]), sites).axes
     assert [label.get_text() for label in rows.get_yticklabels()] == list(sites)

@@ -23,7 +23,7 @@ def csv(table: pd.DataFrame) -> list[str]:
 
 
 def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() -> None:
-    assert csv(tables.tasks(history(), forecast)) == [
+    assert csv(tables.tabulate_tasks(history(), forecast)) == [
         "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
         "duration_s,estimate_s,latency_s,bound_s,outcome",
         "0,ps,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed",
@@ -33,14 +33,14 @@ def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() ->
 
 
 def test_a_task_that_never_ended_has_no_end() -> None:
-    last = tables.tasks(history(without("task_abandoned")), forecast).iloc[2]
+    last = tables.tabulate_tasks(history(without("task_abandoned")), forecast).iloc[2]
     assert last["outcome"] == "unfinished"
     assert pd.isna(last["end_s"])
     assert pd.isna(last["duration_s"])
 
 
 def test_workers_compute_wait_and_synchronize() -> None:
-    assert csv(tables.workers(history(), SITES)) == [
+    assert csv(tables.tabulate_workers(history(), SITES)) == [
         "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received",
         "oslo,1,0.200,0.950,3.270,2250000,2000000",
         "rome,2,0.580,0.080,3.770,2000000,2250000",
@@ -56,7 +56,7 @@ def test_faults_have_their_words_targets_and_times() -> None:
         added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv",
               targets=["kyiv"], asked=True),
     )  # fmt: skip
-    assert csv(tables.faults(faulty)) == [
+    assert csv(tables.tabulate_faults(faulty)) == [
         "fault,verb,text,targets,start_s,end_s,by_hand",
         '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900,False',
         "1,kill,kill kyiv,kyiv,1.000,,True",
@@ -71,12 +71,16 @@ def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
 
 
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
-    assert csv(tables.workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
+    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
 
 
 def test_a_run_is_summed_up_in_one_row() -> None:
     events = history()
-    row = tables.run(events, tables.tasks(events, forecast), SITES).iloc[0].to_dict()
+    row = (
+        tables.tabulate_run(events, tables.tabulate_tasks(events, forecast), SITES)
+        .iloc[0]
+        .to_dict()
+    )
     assert row == {
         "tasks": 2,
         "abandoned": 1,
@@ -98,7 +102,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
 
 
 def test_links_have_goodput_while_busy_and_utilisation() -> None:
-    assert csv(tables.links(history(), TOPOLOGY)) == [
+    assert csv(tables.tabulate_links(history(), TOPOLOGY)) == [
         "src,dst,rate_mbps,delay_ms,bytes,interface_bytes,drops,busy_s,goodput_mbps,"
         "utilisation_percent",
         "oslo,rome,8.000,10.000,1750000,1820000,0,1.750,8.000,100.000",
@@ -116,19 +120,19 @@ def test_a_link_without_traffic_or_counters_has_no_numbers_for_them() -> None:
         without("sent", site="kyiv", dst="rome"),
         without("received", site="rome", src="kyiv"),
     ]
-    assert csv(tables.links(history(*changes), TOPOLOGY))[6] == (
+    assert csv(tables.tabulate_links(history(*changes), TOPOLOGY))[6] == (
         "kyiv,rome,8.000,10.000,0,,,0.000,,"
     )
 
 
 def test_time_in_which_transfers_overlap_is_busy_once() -> None:
     overlapping = altered("sent", {"start_ns": 1100 * MS}, task=1, site="oslo", dst="rome")
-    first = tables.links(history(overlapping), TOPOLOGY).iloc[0]
+    first = tables.tabulate_links(history(overlapping), TOPOLOGY).iloc[0]
     assert first["busy_s"] == pytest.approx(2.32)
 
 
 def test_evaluations_are_listed_in_order_of_time() -> None:
-    assert csv(tables.accuracy(history())) == [
+    assert csv(tables.tabulate_accuracy(history())) == [
         "t_s,task,site,accuracy_percent,loss,samples",
         "1.480,0,oslo,41.500,1.625,10000",
         "2.290,1,kyiv,81.500,0.500,10000",
@@ -138,17 +142,17 @@ def test_evaluations_are_listed_in_order_of_time() -> None:
 def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:
     empty = History.of([])
     for got, full in (
-        (tables.tasks(empty, forecast), tables.tasks(history(), forecast)),
-        (tables.accuracy(empty), tables.accuracy(history())),
-        (tables.links(empty, TOPOLOGY), tables.links(history(), TOPOLOGY)),
-        (tables.workers(empty, SITES), tables.workers(history(), SITES)),
+        (tables.tabulate_tasks(empty, forecast), tables.tabulate_tasks(history(), forecast)),
+        (tables.tabulate_accuracy(empty), tables.tabulate_accuracy(history())),
+        (tables.tabulate_links(empty, TOPOLOGY), tables.tabulate_links(history(), TOPOLOGY)),
+        (tables.tabulate_workers(empty, SITES), tables.tabulate_workers(history(), SITES)),
     ):
         assert got.dtypes.equals(full.dtypes)
-    assert len(tables.tasks(empty, forecast)) == 0
+    assert len(tables.tabulate_tasks(empty, forecast)) == 0
 
 
 def test_a_table_survives_being_written_and_read() -> None:
-    table = tables.tasks(history(), forecast)
+    table = tables.tabulate_tasks(history(), forecast)
     again = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6f")))
     pd.testing.assert_frame_equal(again, table, check_dtype=False)
 

@@ -279,7 +279,7 @@ def test_a_killed_run_takes_its_session_and_agents_along_and_is_never_the_latest
         assert runner.poll() is None
         runner.kill()
     wait_until(lambda: tagged(owner) == [])
-    (left,) = orphans.unfinished(tmp_path / "runs")
+    (left,) = orphans.find_unfinished(tmp_path / "runs")
     assert left.owner == owner
     assert [path.name for path in (tmp_path / "runs" / "long").iterdir()] == [left.path.name]
 

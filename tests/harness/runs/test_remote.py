@@ -94,8 +94,8 @@ def identity(server):
 def reach(address: str, config: Path | None = None) -> str:
     """What a shell there prints."""
     with (
-        ssh.connected(ssh.Address.parse(address), config) as connection,
-        connection.opened("echo reached") as program,
+        ssh.connect(ssh.Address.parse(address), config) as connection,
+        connection.start("echo reached") as program,
     ):
         return program.channel.makefile().read().decode()
 
@@ -314,10 +314,12 @@ def test_a_folder_that_is_too_large_to_send_is_refused_before_anything_begins(
     (tmp_path / "runs").mkdir()
     for name in ("a.py", ".git", "__pycache__", "runs/big"):
         (tmp_path / name).write_text("text")
-    assert [n for n, _ in near_side._contents("folder", tmp_path, tmp_path / "runs")] == ["a.py"]
-    monkeypatch.setattr(near_side, "MOST_BYTES", 3)
+    assert [n for n, _ in near_side._list_contents("folder", tmp_path, tmp_path / "runs")] == [
+        "a.py"
+    ]
+    monkeypatch.setattr(near_side, "MAX_BYTES", 3)
     with pytest.raises(RemoteError, match=r"^workload.folder: .*: allowed are"):
-        near_side._contents("folder", tmp_path, tmp_path / "runs")
+        near_side._list_contents("folder", tmp_path, tmp_path / "runs")
 
 
 @pytest.fixture
@@ -392,5 +394,5 @@ def test_of_two_runs_there_one_is_ended_by_ctrl_c_after_its_client_was_killed(se
     other.send_signal(signal.SIGTERM)
     assert other.wait() == 143
     assert not owners[second].alive() and not (server.state / "trunkline").exists()
-    left = orphans.unfinished(server.folder / "runs")
+    left = orphans.find_unfinished(server.folder / "runs")
     assert [each.owner.pid for each in left] == [killed.pid]  # which is what `clean` is for

@@ -51,12 +51,12 @@ def test_the_machine_is_reached_as_vagrant_says_and_as_root_where_a_scenario_nee
     workload = "{kind: synthetic, model: 1 MB}"
     rest = "scheme: allreduce\nstop: {tasks: 1}\n"
     file.write_text(f"topology: internet2\nworkload: {workload}\n{rest}")
-    assert virtual_machine.host(load(file)).command == "trunkline"
-    host = virtual_machine.host(load(file, ["backend=host", "clock=real"]))
+    assert virtual_machine.find_host(load(file)).command == "trunkline"
+    host = virtual_machine.find_host(load(file, ["backend=host", "clock=real"]))
     assert host.command == "sudo -n trunkline"
     with (
-        ssh.connected(ssh.Address.parse(host.text), host.config_file) as connection,
-        connection.opened("echo reached") as program,
+        ssh.connect(ssh.Address.parse(host.text), host.config_file) as connection,
+        connection.start("echo reached") as program,
     ):
         assert program.channel.makefile().read() == b"reached\n"
 
@@ -78,11 +78,11 @@ def test_up_and_down_are_vagrants(machine, capsys):
 def test_what_is_missing_is_said(machine, monkeypatch):
     (machine / "bin" / "vagrant").write_text("#!/bin/sh\necho not created >&2\nexit 1\n")
     with pytest.raises(RemoteError, match="is not up: trunkline vm up\nnot created"):
-        virtual_machine.host()
+        virtual_machine.find_host()
     (machine / "bin" / "vagrant").unlink()
     monkeypatch.setenv("PATH", str(machine / "bin"))
     with pytest.raises(RemoteError, match="no Vagrant here"):
-        virtual_machine.host()
+        virtual_machine.find_host()
     shutil.rmtree(machine / "vagrant")
     with pytest.raises(RemoteError, match="needs a checkout"):
-        virtual_machine.host()
+        virtual_machine.find_host()

@@ -114,7 +114,7 @@ def test_the_folder_of_a_workload_is_beside_the_scenario_and_goes_along(file, gi
     scenario = load(file)
     folder = file.parent / "data" if found else None
     assert scenario.workload.options["folder"] == (str(folder) if folder else None)
-    assert client._folders(scenario) == ({"folder": folder} if folder else {})
+    assert client._find_folders(scenario) == ({"folder": folder} if folder else {})
 
 
 def test_the_schema_for_editors_accepts_files(file):

@@ -13,7 +13,12 @@ from rich.console import Console
 
 from trunkline.harness.report.plots import render
 from trunkline.harness.study import comparison, comparison_plots
-from trunkline.harness.study.comparison import Interval, confidence_interval, ratio, summarize
+from trunkline.harness.study.comparison import (
+    Interval,
+    compute_ratio,
+    confidence_interval,
+    summarize,
+)
 
 KEYS = ("scheme.plan", "scheme.p")
 
@@ -77,14 +82,14 @@ def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
 
 
 def test_a_ratio_is_taken_at_the_same_seed():
-    found = ratio({1: 2.0, 2: 30.0, 4: 5.0}, {1: 1.0, 2: 10.0, 3: 1.0})
+    found = compute_ratio({1: 2.0, 2: 30.0, 4: 5.0}, {1: 1.0, 2: 10.0, 3: 1.0})
     assert found.mean == pytest.approx(math.sqrt(6))
     assert found.low < 2.0
     assert found.high > 3.0
 
 
 def test_what_is_the_same_multiple_in_every_trial_has_no_spread():
-    assert ratio({1: 2.0, 2: 20.0}, {1: 1.0, 2: 10.0}) == Interval(
+    assert compute_ratio({1: 2.0, 2: 20.0}, {1: 1.0, 2: 10.0}) == Interval(
         *(pytest.approx(2.0) for _ in range(3))
     )
 
@@ -92,7 +97,7 @@ def test_what_is_the_same_multiple_in_every_trial_has_no_spread():
 @given(st.dictionaries(st.integers(), st.floats(0.01, 100), min_size=2))
 def test_a_ratio_is_the_inverse_of_the_ratio_the_other_way(values):
     ones = dict.fromkeys(values, 1.0)
-    there, back = ratio(values, ones), ratio(ones, values)
+    there, back = compute_ratio(values, ones), compute_ratio(ones, values)
     assert there.mean == pytest.approx(1 / back.mean)
     assert there.low == pytest.approx(1 / back.high)
 

@@ -11,7 +11,7 @@ from trunkline.harness.study.grid import (
     Cell,
     GridError,
     combine,
-    list_beside,
+    combine_beside,
     read_axes,
     read_axis,
     refuse_conflicts,
@@ -115,7 +115,7 @@ def test_plain_words_come_back_as_they_were(words):
 
 def test_a_scenario_beside_has_the_shared_axes_and_its_name_for_the_first_other_one():
     grid = read_axes(["scheme.plan=crew,ring", "topology.delays=1 ms,2 ms", "scheme.p=3"])
-    beside = list_beside(grid, "gloo")
+    beside = combine_beside(grid, "gloo")
     assert [(str(cell), cell.overrides) for cell in beside] == [
         ("scheme.plan=gloo topology.delays=1 ms scheme.p=-", ("topology.delays=1 ms",)),
         ("scheme.plan=gloo topology.delays=2 ms scheme.p=-", ("topology.delays=2 ms",)),
@@ -125,10 +125,10 @@ def test_a_scenario_beside_has_the_shared_axes_and_its_name_for_the_first_other_
 
 def test_scenarios_are_told_apart_by_their_names_where_all_else_is_shared():
     grid = read_axes(["network.pacing=true,false"])
-    assert [str(cell) for cell in (*combine(grid, "ours"), *list_beside(grid, "gloo"))] == [
+    assert [str(cell) for cell in (*combine(grid, "ours"), *combine_beside(grid, "gloo"))] == [
         "scenario=ours network.pacing=true",
         "scenario=ours network.pacing=false",
         "scenario=gloo network.pacing=true",
         "scenario=gloo network.pacing=false",
     ]
-    assert [cell.overrides for cell in list_beside((), "gloo")] == [()]
+    assert [cell.overrides for cell in combine_beside((), "gloo")] == [()]

@@ -13,7 +13,7 @@ from trunkline.harness.report import columns
 from trunkline.harness.study import comparison_runs, grid, papers
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
-FIGURES = papers.figures()
+FIGURES = papers.find_figures()
 
 SMALL = (
     *("--set", "topology.rates=8 Mbit/s", "--set", "topology.rate_factor=1"),

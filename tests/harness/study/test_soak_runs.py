@@ -69,7 +69,7 @@ def test_faults_that_happened_are_written_out_in_place_of_what_caused_them(tmp_p
     ]
     topology = parse(SCENARIO, "three.yaml").topology
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-    assert soak_runs.write_out(tmp_path, topology) == (
+    assert soak_runs.expand_faults(tmp_path, topology) == (
         Entry(1.0, Kill("n1", for_s=2.5)),
         Entry(1.25, Outage("n1", "n2", for_s=1.0)),
     )
@@ -145,4 +145,4 @@ def test_totals_add_up_runs_and_what_happened_in_them():
             {"seed": 2, "outcome": "fail", "error": "x", "kills": 1, "tasks": 5},
         ]
     )
-    assert soak_runs.add_up(rows) == {"runs": 2, "passed": 1, "kills": 3, "tasks": 15}
+    assert soak_runs.sum_up(rows) == {"runs": 2, "passed": 1, "kills": 3, "tasks": 15}
