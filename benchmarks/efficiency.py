@@ -21,16 +21,16 @@ from statistics import median
 
 import pandas as pd
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from trunkline.agents import registry
+from trunkline.agents.plans.crew import solve_pipelined
+from trunkline.harness.commands.verbs.compare import parse_count
+from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 
-from trunkline.agents import registry  # noqa: E402
-from trunkline.agents.plans.crew import solve_pipelined  # noqa: E402
-from trunkline.harness.commands.verbs.compare import parse_count  # noqa: E402
-from trunkline.harness.config.document import ScenarioErrors  # noqa: E402
-from trunkline.harness.network.interface import payload_share  # noqa: E402
-from trunkline.harness.runs import runner  # noqa: E402
-from trunkline.harness.scenario.loading import Scenario, load  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 GROUP = {9: 5, 16: 4}
 """Sites that synchronize, of so many: about half, and the paper's (16, 4)."""

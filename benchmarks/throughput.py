@@ -27,19 +27,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from trunkline.agents.events.run_events import AgentFailed
+from trunkline.agents.events.task_events import TaskCompleted, TaskStarted
+from trunkline.agents.wire.dial import WORKER_PORT, Peer, listen, mesh
+from trunkline.agents.wire.identity import Gate, Identity
+from trunkline.harness.kernel import boot, build
+from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.session.agent_children import AgentChildren
+from trunkline.harness.session.supervisor import Supervisor
+from trunkline.workloads import find_kinds
 
-from trunkline.agents.events.run_events import AgentFailed  # noqa: E402
-from trunkline.agents.events.task_events import TaskCompleted, TaskStarted  # noqa: E402
-from trunkline.agents.wire.dial import WORKER_PORT, Peer, listen, mesh  # noqa: E402
-from trunkline.agents.wire.identity import Gate, Identity  # noqa: E402
-from trunkline.harness.kernel import boot, build  # noqa: E402
-from trunkline.harness.network.mininet_net import MininetNetwork  # noqa: E402
-from trunkline.harness.scenario.loading import Scenario, parse  # noqa: E402
-from trunkline.harness.session.agent_children import AgentChildren  # noqa: E402
-from trunkline.harness.session.supervisor import Supervisor  # noqa: E402
-from trunkline.workloads import find_kinds  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 EMBEDDED_BYTES = 10_480_000
 """Of a model: times 56 flows of an all-to-all between eight sites, 587 MB."""

@@ -115,7 +115,7 @@ def _report_failure(error: Exception) -> int:
     """Say what went wrong, and return the exit code for it."""
     if os.environ.get("TRUNKLINE_DEBUG") == "1":
         traceback.print_exception(error)
-    from trunkline.harness.scenario.loading import ScenarioErrors
+    from trunkline.harness.config.document import ScenarioErrors
 
     if isinstance(error, ScenarioErrors):
         print(error, file=sys.stderr)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trunkline.harness.live.live_state import Progress
     from trunkline.harness.runs.remote.client import Host
     from trunkline.harness.runs.runner import RunResult
-    from trunkline.harness.scenario.loading import Scenario
+    from trunkline.harness.scenario.settings import Scenario
 
 EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
 BAD_USAGE = 64

@@ -31,7 +31,8 @@ from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import Message
 from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.scenario import timeline_section
-from trunkline.harness.scenario.loading import Scenario, read_beside
+from trunkline.harness.scenario.loading import read_beside
+from trunkline.harness.scenario.settings import Scenario
 
 _SUBREAPER = 36
 

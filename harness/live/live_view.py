@@ -18,7 +18,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState
 from trunkline.harness.live.progress import render_roughly
 from trunkline.harness.report.fault_layout import shorten
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 NARROW = 90
 """A terminal of fewer columns shows everything in one column."""

@@ -34,7 +34,8 @@ from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.processes.lines import Lines, Message, encode
-from trunkline.harness.scenario.loading import Scenario, resolve
+from trunkline.harness.scenario.loading import resolve
+from trunkline.harness.scenario.settings import Scenario
 
 HISTORY = Path("~/.trunkline_history")
 HISTORY_LINES = 1000

@@ -23,7 +23,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.live_view import Clock, View
 from trunkline.harness.live.progress import Show
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 REFRESH_PER_S = 4.0
 

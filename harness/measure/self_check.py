@@ -18,7 +18,8 @@ from trunkline.harness.processes.lines import Lines, Message, decode
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import plots
 from trunkline.harness.runs.runner import describe_environment, run_command
-from trunkline.harness.scenario.loading import Scenario, resolve
+from trunkline.harness.scenario.loading import resolve
+from trunkline.harness.scenario.settings import Scenario
 
 
 @dataclass(frozen=True, slots=True)

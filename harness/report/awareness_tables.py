@@ -11,7 +11,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns
 from trunkline.harness.scenario import awareness_section
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 
 def tabulate_awareness(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:

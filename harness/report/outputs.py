@@ -35,7 +35,8 @@ from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.failover_timeouts import make_failover
-from trunkline.harness.scenario.loading import Scenario, load
+from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
 
 CLOSE_UP_TASKS = 24

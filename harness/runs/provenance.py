@@ -19,7 +19,7 @@ from pathlib import Path
 from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.kernel import build
 from trunkline.harness.record import run_folder
-from trunkline.harness.scenario.loading import Outputs, Scenario
+from trunkline.harness.scenario.settings import Outputs, Scenario
 
 CHOSEN_BY_NAME = ("agents", "topologies", "workloads")
 """Packages any file of which a scenario may choose."""

@@ -23,7 +23,8 @@ from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
-from trunkline.harness.scenario.loading import CannotRunError, Outputs, Scenario, parse
+from trunkline.harness.scenario.loading import CannotRunError, parse
+from trunkline.harness.scenario.settings import Outputs, Scenario
 
 RECORD = "run.json"
 """Written last into a run's folder: the run is whole, what its log is, and on which code it and its

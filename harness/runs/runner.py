@@ -29,7 +29,8 @@ from trunkline.harness.processes import ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, environment
 from trunkline.harness.report import outputs
-from trunkline.harness.scenario.loading import CannotRunError, Scenario, resolve
+from trunkline.harness.scenario.loading import CannotRunError, resolve
+from trunkline.harness.scenario.settings import Scenario
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from trunkline.harness.config.paths import VAGRANT
 from trunkline.harness.runs.remote import RemoteError
 from trunkline.harness.runs.remote.client import Host
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 FOLDER = VAGRANT
 MACHINE = "trunkline"

@@ -21,41 +21,12 @@ from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import timeline_section, user_code
 from trunkline.harness.scenario.extensions import Extensions, discover
-from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.reader import SCHEME, SCHEMES, Reader
 from trunkline.harness.scenario.settings import (
-    Awareness,
     Component,
-    Failover,
-    Limits,
-    NetworkOptions,
-    Outputs,
     Scenario,
-    Scheme,
-    Stop,
 )
 from trunkline.topologies import explicit
-
-__all__ = [
-    "SCHEMES",
-    "Awareness",
-    "Component",
-    "Failover",
-    "Limits",
-    "NetworkOptions",
-    "Outputs",
-    "Problem",
-    "Scenario",
-    "ScenarioErrors",
-    "Scheme",
-    "Stop",
-    "json_schema",
-    "load",
-    "parse",
-    "read_beside",
-    "read_file",
-    "resolve",
-]
 
 
 class CannotRunError(RuntimeError):

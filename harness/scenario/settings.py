@@ -17,24 +17,6 @@ from trunkline.harness.network.interface import NetworkOptions
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 
-__all__ = [
-    "PROGRAMS",
-    "Auxiliary",
-    "Awareness",
-    "Basics",
-    "Component",
-    "Controller",
-    "Entry",
-    "Failover",
-    "Limits",
-    "NetworkOptions",
-    "Outputs",
-    "Scenario",
-    "Scheme",
-    "Stop",
-    "TimelineEntry",
-]
-
 MAX_NAME = 64
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 

@@ -26,7 +26,7 @@ from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import Lines
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,
     FINISHED,

@@ -54,7 +54,7 @@ from trunkline.harness.processes.fork import FAILED
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.scenario import awareness_section, planning
 from trunkline.harness.scenario.failover_timeouts import make_failover
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
 
 FINISHED = 41

@@ -22,7 +22,7 @@ from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import program_init
 from trunkline.harness.session.program_output import (
     OUTPUT_LIMIT_BYTES,

@@ -30,7 +30,8 @@ from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.report.manual_actions import INTERRUPTED
-from trunkline.harness.scenario.loading import Scenario, load
+from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.program_children import ProgramChildren

@@ -27,7 +27,7 @@ from trunkline.agents.wire.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 GRACE_S = 5.0
 """Time from SIGTERM to SIGKILL, in seconds of the run's clock, in which a child can end itself."""

@@ -34,8 +34,8 @@ from trunkline.harness.report.pages import comparison_page as page
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
-from trunkline.harness.scenario.loading import Scenario, parse, read_file
-from trunkline.harness.scenario.settings import MAX_NAME
+from trunkline.harness.scenario.loading import parse, read_file
+from trunkline.harness.scenario.settings import MAX_NAME, Scenario
 from trunkline.harness.study import comparison, comparison_plots
 from trunkline.harness.study.grid import (
     Axis,

@@ -33,7 +33,8 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.scenario.loading import Scenario, parse, read_file, resolve
+from trunkline.harness.scenario.loading import parse, read_file, resolve
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
 
 CHURN = "churn outages=8s pauses=25s kills=25s controller=30s lasting=0.5..6s links=2 agents=2"

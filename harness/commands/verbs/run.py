@@ -10,7 +10,7 @@ from trunkline.harness.commands import terminal
 
 if TYPE_CHECKING:
     from trunkline.harness.runs.runner import RunResult
-    from trunkline.harness.scenario.loading import Scenario
+    from trunkline.harness.scenario.settings import Scenario
 
 EPILOG = """\
 examples:

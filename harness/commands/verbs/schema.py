@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         case _:
             import json
 
-            from trunkline.harness.scenario.loading import json_schema
+            from trunkline.harness.scenario.json_schema import json_schema
 
             print(json.dumps(json_schema(), indent=2))
     return 0

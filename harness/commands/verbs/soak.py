@@ -10,7 +10,7 @@ from trunkline.harness.commands import terminal
 from trunkline.harness.commands.verbs.compare import parse_count
 
 if TYPE_CHECKING:
-    from trunkline.harness.scenario.loading import Scenario
+    from trunkline.harness.scenario.settings import Scenario
     from trunkline.harness.study.soak_runs import Soak
 
 EPILOG = """\

@@ -23,7 +23,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong with each file."""
-    from trunkline.harness.scenario.loading import ScenarioErrors, load
+    from trunkline.harness.config.document import ScenarioErrors
+    from trunkline.harness.scenario.loading import load
 
     code = 0
     for file in arguments.file:

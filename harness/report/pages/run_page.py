@@ -27,7 +27,7 @@ from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt import draw_gantt
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
-from trunkline.harness.scenario.loading import Scenario
+from trunkline.harness.scenario.settings import Scenario
 
 MAX_FAULTS = 100
 """Faults that the page lists; the table has all."""

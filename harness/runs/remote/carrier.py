@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.interface import NetworkError
@@ -26,7 +27,8 @@ from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
 from trunkline.harness.runs.remote import jobs
 from trunkline.harness.runs.remote.jobs import Job
-from trunkline.harness.scenario.loading import Scenario, ScenarioErrors, parse
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.datasets import DatasetError
 
 SAY_PERIOD_S = 0.25

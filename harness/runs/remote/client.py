@@ -23,7 +23,8 @@ from trunkline.harness.runs.remote.jobs import Request
 from trunkline.harness.runs.remote.protocol import Message, Wire
 from trunkline.harness.runs.remote.ssh import Address, Connection, connect
 from trunkline.harness.runs.runner import RunResult
-from trunkline.harness.scenario.loading import Scenario, parse, resolve
+from trunkline.harness.scenario.loading import parse, resolve
+from trunkline.harness.scenario.settings import Scenario
 
 COMMAND = "trunkline"
 """How Trunkline is called on the other machine."""

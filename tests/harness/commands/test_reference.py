@@ -11,8 +11,9 @@ from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.commands import main, reference
 from trunkline.harness.config.options import read_options
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S
+from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.extensions import discover
-from trunkline.harness.scenario.loading import json_schema
+from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.settings import (
     Auxiliary,
     Awareness,
@@ -20,7 +21,6 @@ from trunkline.harness.scenario.settings import (
     Controller,
     Failover,
     Limits,
-    NetworkOptions,
     Outputs,
     Scheme,
     Stop,

@@ -10,7 +10,8 @@ from trunkline.harness.checks import task_checks
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.report import outputs
-from trunkline.harness.scenario.loading import Scenario, load
+from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads import synthetic
 from trunkline.workloads.base import Term, digest
 

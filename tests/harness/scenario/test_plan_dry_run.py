@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trunkline.agents import registry
-from trunkline.harness.scenario.loading import ScenarioErrors, parse
+from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.plan_dry_run import first_group
 
 SCENARIO = """\

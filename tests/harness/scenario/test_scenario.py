@@ -18,23 +18,14 @@ from hypothesis import strategies as st
 from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans import ring
 from trunkline.harness.config import document
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.faults.fault_types import Step, Trace
+from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.extensions import discover
-from trunkline.harness.scenario.loading import (
-    SCHEMES,
-    Awareness,
-    Component,
-    Limits,
-    NetworkOptions,
-    Outputs,
-    ScenarioErrors,
-    Scheme,
-    Stop,
-    json_schema,
-    load,
-    parse,
-    resolve,
-)
+from trunkline.harness.scenario.json_schema import json_schema
+from trunkline.harness.scenario.loading import load, parse, resolve
+from trunkline.harness.scenario.reader import SCHEMES
+from trunkline.harness.scenario.settings import Awareness, Component, Limits, Outputs, Scheme, Stop
 from trunkline.topologies.model import Link, Site, Topology
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.scenario.extensions import Extensions, discover
-from trunkline.harness.scenario.loading import ScenarioErrors, load, parse
+from trunkline.harness.scenario.loading import load, parse
 
 BAD = sorted((Path(__file__).parents[2] / "bad").glob("*.yaml"))
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from trunkline.agents.policies.policy import Ready, average
 from trunkline.harness.commands import overview
 from trunkline.harness.config import document
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import client
-from trunkline.harness.scenario.loading import ScenarioErrors, json_schema, load, parse, resolve
+from trunkline.harness.scenario.json_schema import json_schema
+from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.study import fluid_run
 

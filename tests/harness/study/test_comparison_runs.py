@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 
 from trunkline.harness.commands import main
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.scenario.loading import ScenarioErrors, parse
+from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import comparison_runs
 from trunkline.harness.study.grid import GridError, read_axes
 
