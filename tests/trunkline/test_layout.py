@@ -70,6 +70,17 @@ def test_test_files_have_distinct_names_in_folders_that_mirror_the_code() -> Non
     } == set()
 
 
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_name_files_that_are_there(page: Path) -> None:
+    folders = "|".join((*FOLDERS, "benchmarks", "scenarios", "src", "tests", "vagrant"))
+    named = re.findall(rf"`((?:{folders})/[\w/.-]+\.\w+)`", page.read_text())
+    placeholders = {name for name in named if re.search(r"NAME|PAPER", name)}
+    assert {name for name in {*named} - placeholders if not (ROOT / name).exists()} == set()
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_module_has_its_names(name: str) -> None:
     module = importlib.import_module(f"trunkline.{name}")
