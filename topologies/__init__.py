@@ -1,9 +1,9 @@
 """What the WAN looks like: sites, directed links, and one builder per file, found by its name.
 
 A builder is a module of this package with a function
-`build(rng: random.Random, *, <options>) -> Topology`; the keyword-only, typed parameters of that
-function are its options, and the module's first docstring line describes it. A new topology is
-one new file: nothing has to be registered.
+`build(rng: random.Random, *, <options>) -> Topology`. The keyword-only, typed parameters of that
+function are its options. The first line of the module's docstring describes it. A new topology is
+one new file; no list has to be changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def find_builders() -> dict[str, ModuleType]:
-    """Every topology builder, name -> module, sorted by name: the modules that have `build`."""
+    """Every module of this package that has `build`, by name, sorted by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: module for name, module in modules.items() if hasattr(module, "build")}

@@ -35,16 +35,16 @@ EDGES = (
     (7, 8),
     (8, 9),
 )
-"""Undirected, by the paper's site numbers; site number k has rank k - 1."""
+"""Undirected edges between the paper's site numbers; site number k has rank k - 1."""
 
 SIZES = range(5, 16)
-"""How many sites there may be. The paper has these numbers of sites too, and does not say how they
-are linked: here fewer than nine are the first ones with the edges between them, and each further
-site has edges to the two before it."""
+"""The numbers of sites that the paper uses. It does not say how they are linked. Here fewer than
+nine sites are the first ones, with the edges between them. Each site after the ninth has edges to
+the two sites before it."""
 
 
 def edges(count: int) -> tuple[tuple[int, int], ...]:
-    """The edges between so many sites, by number."""
+    """The undirected edges between the first `count` sites, by site number."""
     further = tuple((site - back, site) for site in range(10, count + 1) for back in (2, 1))
     return tuple((a, b) for a, b in (*EDGES, *further) if max(a, b) <= count)
 
@@ -60,16 +60,17 @@ def build(
     queue_bytes: int | None = None,
     rate_factor: float = 1.0,
 ) -> Topology:
-    """The overlay of the NetStorm paper; every direction of an edge has its own rate.
+    """The overlay of the NetStorm paper. Each direction of an edge has its own rate.
 
     Options:
-        sites: 5 to 15, or as many names or regions, in the order of the paper's numbers; 9 by
-            default, as there.
+        sites: a count from 5 to 15, or 5 to 15 names or regions in the order of the paper's
+            numbers; by default 9, as in the paper.
         rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
             rate.
-        delays_ms: likewise, one-way, without n2.
+        delays_ms: one-way delays in the same forms, except n2.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate; a model as much smaller then takes as long.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
+            alike.
     """
     places = parse_sites(sites)
     if len(places) not in SIZES:

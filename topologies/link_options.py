@@ -1,8 +1,8 @@
-"""The options that builders share, and how they become the links of an overlay.
+"""The options that builders share, and the links that they give.
 
-Rates and delays may be one number, a uniform range, a measured matrix or a matrix of one's own;
-every directed link gets its own value. Draws are made in link order, all rates before all
-delays, so the same seed gives the same network.
+Rates and delays may be one number, a uniform range, a measured matrix or an explicit value for each
+link. Every directed link gets its own value. Values are drawn in link order, all rates before all
+delays, so that the same seed gives the same network.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ Explicit = dict[str, dict[str, float]]
 """src -> dst -> value, one for every link of the overlay."""
 
 Rates = float | tuple[float, float] | Literal["n2"] | MatrixName | Explicit
-"""One rate in Mbit/s, a uniform range, CREW's N2, a measured matrix, or one's own."""
+"""One rate in Mbit/s, a uniform range, CREW's N2, a measured matrix, or a rate for each link."""
 
 Delays = float | tuple[float, float] | MatrixName | Explicit
-"""One one-way delay in ms, a uniform range, half a measured round trip, or one's own."""
+"""One one-way delay in ms, a uniform range, half the measured round trips, or one for each link."""
 
 MAX_SITES = 1000
 
 DELAY_MS = 30.0
-"""One-way delay where nothing says otherwise: the NetStorm testbed's."""
+"""The default one-way delay: that of the NetStorm testbed."""
 
 _OPTIONS = {"rate_mbps": "rates_mbps", "delay_ms": "delays_ms"}
 
 
 def parse_sites(sites: Sites) -> tuple[Site, ...]:
-    """The sites that the option means, in its order.
+    """The sites of the option `sites`, in its order.
 
-    A region in a list also names its site: `aws:us-east-1` becomes `aws-us-east-1`.
+    In a list, a region gives its site the name: `aws:us-east-1` becomes `aws-us-east-1`.
+
+    Raises:
+        TopologyError: fewer than 2 or more than MAX_SITES sites.
     """
     count = sites if isinstance(sites, int) else len(sites)
     if not 2 <= count <= MAX_SITES:
@@ -65,11 +68,24 @@ def build_overlay(
     queue_bytes: int | None,
     rate_factor: float,
 ) -> Topology:
-    """The topology with one link for each directed pair of site names.
+    """Build a topology with one link for each directed pair of site names.
 
-    `delays_ms` None is half the measured round trip where the rates are measured, else 30 ms.
-    Raises TopologyError, with the option at fault as its key, where an option has no value for a
-    link or an impossible one.
+    Args:
+        name: the name of the topology.
+        sites: its sites, in the order of their ranks.
+        pairs: the links, as (source site, destination site).
+        rng: where random values come from.
+        rates_mbps: the rates of links, see `Rates`.
+        delays_ms: their one-way delays, see `Delays`; None is half the measured round trips if the
+            rates are measured, else 30 ms.
+        jitter_ms: the jitter of every link.
+        loss_percent: the loss of every link.
+        queue_bytes: the queue of every link; None is the default size.
+        rate_factor: multiplies every rate.
+
+    Raises:
+        TopologyError: an option lacks the value of a link, or a value is impossible; the error's
+            key is the option.
     """
     if not 0 < rate_factor < math.inf:
         raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
@@ -87,15 +103,16 @@ def build_overlay(
 
 
 def both_ways(edges: Sequence[Pair]) -> list[Pair]:
-    """Undirected edges -> directed pairs, each edge followed by its reverse."""
+    """Both directed pairs of each undirected edge, one after the other."""
     return [pair for src, dst in edges for pair in ((src, dst), (dst, src))]
 
 
 def draw_n2(rng: random.Random) -> float:
-    """A rate in Mbit/s from CREW's N2: `25 * k`, k an integer in [1, 10] from N(5, 1).
+    """Draw a rate in Mbit/s from CREW's N2: `25 * k` with an integer k in [1, 10] from N(5, 1).
 
-    The normal sample is rounded to the nearest integer and redrawn while it lies outside; the
-    paper does not say which, and at 4.5 deviations below and 5.5 above it hardly ever happens.
+    The paper does not say how k becomes such an integer. Here the sample is rounded to the nearest
+    integer and drawn again if it is out of range, which hardly ever happens: the limits are 4.5
+    deviations below and 5.5 above the mean.
     """
     while True:
         k = round(rng.normalvariate(5.0, 1.0))

@@ -1,7 +1,7 @@
 """Measured rates and round trips between cloud regions, read from `topologies/data`.
 
-The numbers have gaps and this file fills none of them: what was not measured is an error that
-names the pair. The single liberty: a missing round trip is taken from the reverse direction.
+The measurements have gaps. A pair without a rate or round trip is an error that names the pair,
+with one exception: a missing round trip is taken from the reverse direction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GCP_ZONE = re.compile(r"(gcp:.+\d)-[a-f]")
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Directed region pair -> rate in Mbit/s, and -> round trip in ms where it was measured."""
+    """The rate in Mbit/s and, if it was measured, the round trip in ms of directed region pairs."""
 
     name: str
     rates_mbps: Mapping[Pair, float]
@@ -37,15 +37,15 @@ class Matrix:
     regions: frozenset[str]
 
     def rates(self, pairs: Sequence[Pair]) -> list[float]:
-        """Rate in Mbit/s of each region pair. TopologyError names those not measured."""
+        """The rate in Mbit/s of each region pair. TopologyError names pairs without a rate."""
         found = [self.rates_mbps.get(self._known(pair, "rates_mbps")) for pair in pairs]
         return self._complete(found, pairs, "rate", "rates_mbps")
 
     def delays(self, pairs: Sequence[Pair]) -> list[float]:
-        """One-way delay in ms (half the round trip) of each region pair.
+        """The one-way delay in ms of each region pair: half of the round trip.
 
-        A round trip missing in one direction is taken from the other. TopologyError names the
-        pairs with neither.
+        A round trip that is missing in one direction is taken from the other direction.
+        TopologyError names pairs without a round trip.
         """
         found = []
         for pair in pairs:
@@ -86,7 +86,7 @@ class Matrix:
 
 @functools.cache
 def load_matrix(name: MatrixName) -> Matrix:
-    """The shipped matrix of that name, with zones dropped from GCP's region names."""
+    """Read a matrix that comes with Trunkline. The names of GCP regions lose their zone."""
     if name not in _FILES:
         allowed = ", ".join(get_args(MatrixName))
         raise TopologyError(f"matrix {name!r}: allowed are {allowed}")

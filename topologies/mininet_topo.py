@@ -1,11 +1,13 @@
 """The same topologies in stock Mininet: `mn --custom topologies/star.py --topo star,5`.
 
-Every site becomes a Mininet host, linked directly to other hosts; each direction is shaped at
-its sender by Mininet's own `TCLink`, with or without `--link tc`. Stock Mininet gives an address
-to the first interface of a host only, so there `ping` works across a host's first link alone:
-`trunkline` is what makes every site reachable. Stock Mininet also reports HTB's warning about its
-quantum as an error from about 16 Mbit/s on (harmless), and cleans up as `mn -c` does after any
-exception, a mistyped parameter included. Mininet is imported only when `mn` asks for a topology.
+Every site becomes a Mininet host with direct links to other hosts. Mininet's `TCLink` shapes each
+direction at its sender, with or without `--link tc`. Mininet is imported only when `mn` asks for a
+topology. Stock Mininet has these limits:
+
+- Only the first interface of a host gets an address, so `ping` works only over a host's first link.
+  In `trunkline` every site is reachable.
+- From about 16 Mbit/s on, it reports HTB's warning about its quantum as an error; it is harmless.
+- After any exception, also after a mistyped parameter, it cleans up as `mn -c` does.
 """
 
 from __future__ import annotations
@@ -20,17 +22,18 @@ from typing import Any
 from trunkline.topologies.model import PACKET_BYTES, Link, Topology, TopologyError
 
 MAX_RATE_MBPS = 1000.0
-"""`TCIntf.bwParamMax`: above it stock Mininet prints a line and leaves the link unshaped."""
+"""`TCIntf.bwParamMax`: stock Mininet leaves a faster link unshaped and only prints a line."""
 
 _MAX_INTERFACE_NAME = 15
 
 
 def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
-    """The value of a builder in its file's `topos`: command-line parameters in, a Topo out.
+    """Wrap `build` for the `topos` of its file: command-line parameters in, a Mininet Topo out.
 
     `--topo NAME,A,B,key=C` gives A and B to the first options of `build` and C to the option
-    `key`, spelled and measured as in Python (`rates_mbps=50`); `seed=7` seeds the draws (default
-    1). `+` joins the elements of a list: `rates_mbps=20+155`, `sites=aws:eu-west-1+gcp:us-west1`.
+    `key`. Names and units are those of Python (`rates_mbps=50`). `seed=7` is the seed of random
+    values (by default 1). `+` separates the elements of a list: `rates_mbps=20+155`,
+    `sites=aws:eu-west-1+gcp:us-west1`.
     """
     parameters = inspect.signature(build).parameters.values()
     names = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
@@ -51,7 +54,11 @@ def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
 
 
 def to_topo(topology: Topology) -> Any:
-    """A stock `mininet.topo.Topo`; needs Mininet, but no network and no root."""
+    """Convert to a stock `mininet.topo.Topo`. Needs Mininet, but no root.
+
+    Raises:
+        TopologyError: a link is faster than stock Mininet can shape.
+    """
     topo = import_module("mininet.topo").Topo()
     tc_link = import_module("mininet.link").TCLink
     for name in topology.site_names:
@@ -59,7 +66,7 @@ def to_topo(topology: Topology) -> Any:
     ports = dict.fromkeys(topology.site_names, 0)
     for link in topology.links:
         if topology.rank(link.src) > topology.rank(link.dst):
-            continue  # the reverse direction is this edge's other end
+            continue  # the reverse direction has added this edge
         interfaces = {}
         for end, site in (("intfName1", link.src), ("intfName2", link.dst)):
             interfaces[end] = _interface_name(site, ports[site])
@@ -76,16 +83,14 @@ def to_topo(topology: Topology) -> Any:
 
 
 def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:
-    """What `TCIntf.config` calls these values.
-
-    netem's limit counts packets in flight as well as queued ones.
-    """
+    """The link's values under the names that `TCIntf.config` has for them."""
     if link.rate_mbps > MAX_RATE_MBPS:
         raise TopologyError(
             f"link {link.src} -> {link.dst}: rate_mbps {link.rate_mbps}: stock Mininet shapes "
             f"{MAX_RATE_MBPS:g} Mbit/s or less",
             key="rates_mbps",
         )
+    # netem's limit counts the packets in flight as well as the queued ones.
     in_flight_bytes = link.rate_mbps * 125.0 * (link.delay_ms + link.jitter_ms)
     held_bytes = in_flight_bytes + topology.queue_bytes(link)
     return {
@@ -98,13 +103,13 @@ def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:
 
 
 def _interface_name(site: str, port: int) -> str:
-    """Mininet's own name, or a short one where the kernel would refuse that."""
+    """Mininet's usual name, or a shorter one if the kernel would refuse that name as too long."""
     name = f"{site}-eth{port}"
     return name if len(name) <= _MAX_INTERFACE_NAME else f"eth{port}"
 
 
 def _split_list(value: Any) -> Any:
-    """`20+155` -> [20.0, 155.0]; `a+b` -> ["a", "b"]; anything else as it is."""
+    """`20+155` -> [20.0, 155.0]; `a+b` -> ["a", "b"]; other values stay as they are."""
     if not isinstance(value, str) or "+" not in value:
         return value
     parts = value.split("+")

@@ -1,7 +1,7 @@
-"""Sites, directed links and the overlay they form (pure: values in, values out).
+"""Sites, directed links and the overlay that they form (pure).
 
-A `Topology` that exists is valid: names are unique, every link has its reverse, every site is
-reachable from every other one, every number is possible. Nothing after it checks that again.
+Every `Topology` object is valid: names are unique, every link has its reverse, every site can be
+reached from every other site, and every number is possible. Later code does not check this again.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 
 MIN_QUEUE_BYTES = 64 * 1024
 MIN_QUEUE_MS = 1.0
-"""Smallest default bottleneck queue: short links still have to hold a burst, and fast ones what
-comes until a busy machine gets round to them."""
+"""The smallest default queue, by size and by the time that it takes to drain. A short link must
+hold a burst; a fast link must hold the packets that arrive before a busy machine serves it."""
 
 PACKET_BYTES = 1514
-"""One full Ethernet frame: a queue below it can pass nothing."""
+"""One full Ethernet frame. A smaller queue would drop every full packet."""
 
 RATES_MBPS = (0.001, 1_000_000.0)
-"""The slowest and the fastest link: 1 kbit/s to 1 Tbit/s."""
+"""The rates of the slowest and of the fastest link: 1 kbit/s and 1 Tbit/s."""
 
 MAX_DELAY_MS = 60_000.0
 
 MAX_JITTER_MS = 2000.0
-"""The kernel draws jitter as 32 bits of nanoseconds."""
+"""The kernel draws from twice the jitter, in 32 bits of nanoseconds: up to 2147 ms."""
 
 MAX_QUEUE_S = 270.0
-"""What the longest queue takes to drain. The kernel counts that as 32 bits of 64 ns, 274.8 s, at a
-rate that it rounds to whole bytes per second."""
+"""The time in which the longest queue drains. The kernel counts that time in 32 bits of 64 ns, up
+to 274.8 s, at a rate that it rounds to whole bytes per second."""
 
 RESERVED_NAMES = ("controller", "backup", "runner")
-"""What events call those that are not sites."""
+"""The names by which events call processes that are not sites."""
 
 _SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
@@ -43,7 +43,8 @@ _LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
 class TopologyError(ValueError):
     """An impossible topology, option or name.
 
-    `key` is the builder option at fault, as Python spells it (`"rates_mbps"`), or empty.
+    Attributes:
+        key: the Python name of the option at fault (`"rates_mbps"`), or empty.
     """
 
     def __init__(self, message: str, key: str = "") -> None:
@@ -53,7 +54,7 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A data centre. `region` is the measured cloud region it stands for (`aws:us-east-1`)."""
+    """A data centre. `region` is its measured cloud region (`aws:us-east-1`), empty if none."""
 
     name: str
     region: str = ""
@@ -66,11 +67,11 @@ class Link:
     Options:
         src: the site that sends.
         dst: the site that receives.
-        rate_mbps: what it carries, headers included.
-        delay_ms: of propagation.
-        jitter_ms: how far the delay is off, uniformly, either way.
-        loss_percent: of random losses.
-        queue_bytes: the bottleneck queue; by default that of `Topology.queue_bytes`.
+        rate_mbps: its rate, headers included.
+        delay_ms: the propagation delay.
+        jitter_ms: the largest deviation from the delay, in both directions; deviations are uniform.
+        loss_percent: the share of packets that are lost at random.
+        queue_bytes: the bottleneck queue; by default one bandwidth-delay product, at least 64 KiB.
     """
 
     src: str
@@ -84,11 +85,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class LinkOverride:
-    """New values for one direction of a link, or both; None keeps.
+    """New values for one or both directions of a link; None keeps a value.
 
     Options:
         link: `a -> b` for one direction, `a <-> b` for both.
-        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: instead of the builder's.
+        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: replaces the builder's value.
     """
 
     link: str
@@ -99,7 +100,7 @@ class LinkOverride:
     queue_bytes: int | None = None
 
     def ends(self) -> tuple[tuple[str, str], ...]:
-        """The directed pairs (src, dst) that `link` names. TopologyError if it names none."""
+        """The directed pairs (src, dst) that `link` names. Raises TopologyError if none."""
         match = _LINK_NAME.fullmatch(self.link)
         if match is None:
             allowed = "'a -> b' for one direction, 'a <-> b' for both"
@@ -115,7 +116,7 @@ class LinkOverride:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A strongly connected overlay of directed links; a site's rank is its index in `sites`."""
+    """A strongly connected overlay of directed links. A site's rank is its index in `sites`."""
 
     name: str
     sites: tuple[Site, ...]
@@ -147,13 +148,13 @@ class Topology:
         return tuple(self._ranks)
 
     def rank(self, name: str) -> int:
-        """The site's index in `sites`. TopologyError if there is no such site."""
+        """The index of a site in `sites`. Raises TopologyError if there is no such site."""
         if name not in self._ranks:
             raise TopologyError(f"site {name!r}: allowed are {', '.join(self._ranks)}")
         return self._ranks[name]
 
     def link(self, src: str, dst: str) -> Link:
-        """The link src -> dst. TopologyError if it does not exist."""
+        """The link src -> dst. Raises TopologyError if it does not exist."""
         self.rank(src), self.rank(dst)
         if (src, dst) not in self._links:
             ends = ", ".join(self._neighbours[src])
@@ -161,30 +162,30 @@ class Topology:
         return self._links[src, dst]
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """The sites that `name` has a link to (and, as every link has a reverse, from)."""
+        """The sites with links to and from the site `name`, in rank order."""
         self.rank(name)
         return self._neighbours[name]
 
     def rates_mbps(self) -> dict[tuple[str, str], float]:
-        """(src, dst) -> rate, one entry per link."""
+        """The rate in Mbit/s of each link, by (src, dst)."""
         return {(link.src, link.dst): link.rate_mbps for link in self.links}
 
     def delays_ms(self) -> dict[tuple[str, str], float]:
-        """(src, dst) -> one-way delay, one entry per link."""
+        """The one-way delay in ms of each link, by (src, dst)."""
         return {(link.src, link.dst): link.delay_ms for link in self.links}
 
     def next_hops(self, src: str) -> dict[str, str]:
-        """Every other site -> the neighbour of `src` that packets for it go to.
+        """The routing table of `src`: for every other site, the neighbour that its packets go to.
 
-        A direct link always wins; otherwise the smallest total delay, then the fewest hops, then
-        the neighbour of lowest rank. Following the tables hop by hop never loops: each hop
-        either ends at the destination or strictly lowers (delay, hops) to it.
+        A direct link always wins. Otherwise the path has the smallest total delay, then the fewest
+        hops, then the next hop of lowest rank. Packets never loop: each hop either reaches the
+        destination or strictly lowers (delay, hops) to it.
         """
         self.rank(src)
         return {dst: self._next_hop(src, dst) for dst in self._ranks if dst != src}
 
     def path(self, src: str, dst: str) -> tuple[str, ...]:
-        """The sites from `src` to `dst`, both included, that `next_hops` leads through."""
+        """The sites from `src` to `dst`, both included, along the `next_hops`."""
         self.rank(src), self.rank(dst)
         nodes = [src]
         while nodes[-1] != dst:
@@ -192,10 +193,10 @@ class Topology:
         return tuple(nodes)
 
     def queue_bytes(self, link: Link) -> int:
-        """The link's bottleneck queue: its own, or one bandwidth-delay product.
+        """The bottleneck queue of a link: its own value, or one bandwidth-delay product.
 
-        The delay of that product is the round trip over this link and its reverse, or 1 ms if that
-        is more; the result is at least 64 KiB, but never more than drains in `MAX_QUEUE_S`.
+        The delay of the product is the round trip over the link and its reverse, but at least 1 ms.
+        The result is at least 64 KiB, and at most what drains in MAX_QUEUE_S.
         """
         if link.queue_bytes is not None:
             return link.queue_bytes
@@ -205,10 +206,10 @@ class Topology:
         return min(wanted_bytes, _longest_queue_bytes(link.rate_mbps))
 
     def with_overrides(self, overrides: Iterable[LinkOverride]) -> Topology:
-        """A copy with some links' values replaced; later overrides win.
+        """A copy with the values of some links replaced; later overrides win.
 
-        TopologyError names the first override whose link does not exist or whose value is
-        impossible.
+        Raises:
+            TopologyError: the link of an override does not exist, or a value is impossible.
         """
         links = dict(self._links)
         for override in overrides:
@@ -225,10 +226,10 @@ class Topology:
         return self._next_towards[dst][src]
 
     def _tree_towards(self, dst: str) -> dict[str, str]:
-        """Dijkstra from `dst` against the links: site -> next hop on its shortest path.
+        """The next hop of each site on its shortest path to `dst` (Dijkstra, against the links).
 
-        Grown from the destination so that a site's cost is its link's delay plus its next hop's
-        cost in floating point too: costs fall along every path, exactly.
+        The search starts at the destination, so the cost of a site is exactly the delay of its link
+        plus the cost of its next hop, also after rounding. Costs then fall along every path.
         """
         settled: set[str] = set()
         costs: dict[str, tuple[float, int, int]] = {dst: (0.0, 0, -1)}
@@ -292,10 +293,12 @@ def _check_links(sites: tuple[Site, ...], links: tuple[Link, ...]) -> None:
 
 
 def check_values(where: str, link: Link) -> None:
-    """Whether a network can have such a link, to begin with or after a change.
+    """Check that the rate, delay, jitter, loss and queue of a link are possible.
 
-    The one place that knows what rates, delays, jitter, losses and queues are possible. Raises
-    TopologyError, which starts with `where` and has the field at fault as its key.
+    New and changed links have the same limits, but only a change may set a loss of 100 %.
+
+    Raises:
+        TopologyError: a value is impossible; the message starts with `where`, the key is the field.
     """
 
     def refuse(name: str, value: object, allowed: str) -> None:
@@ -324,7 +327,7 @@ def _longest_queue_bytes(rate_mbps: float) -> int:
 
 
 def _check_connected(neighbours: dict[str, tuple[str, ...]]) -> None:
-    """One search from the first site suffices: every link has its reverse."""
+    """Raise TopologyError if a site is unreachable. Links have reverses, so one search suffices."""
     first = next(iter(neighbours))
     reached, queue = {first}, [first]
     while queue:

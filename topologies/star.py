@@ -41,10 +41,11 @@ def build(
         hub: the name of the site in the middle; the first by default.
         rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
             rate.
-        delays_ms: likewise, one-way, without n2; by default the measured delays where the rates
-            are measured, else 30 ms.
+        delays_ms: one-way delays in the same forms, except n2; by default the measured delays if
+            the rates are measured, else 30 ms.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate; a model as much smaller then takes as long.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
+            alike.
     """
     places = parse_sites(sites)
     names = [site.name for site in places]
