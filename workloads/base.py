@@ -1,8 +1,8 @@
-"""What every workload offers, and how a model's bytes are recognized again.
+"""The protocol of workloads, and two ways to compare models.
 
-A workload is what one site computes and what it sends. The agents see only the `Workload`
-protocol; the checks compare models by `digest` (equal or not) and by `fingerprint` (linear, so the
-fingerprint of a weighted sum is the weighted sum of the fingerprints).
+A workload is what one site computes and sends. The agents see only the `Workload` protocol. The
+checks compare models by `digest` (equal or not) and by `fingerprint`, which is linear: the
+fingerprint of a weighted sum is the weighted sum of the fingerprints.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FINGERPRINT_BUCKETS = 16
 ELEMENT_BYTES = 4
 
 POPULATE_WRITE = 23
-"""`madvise`: have all pages there, writable; see madvise(2). Python has no name for it."""
+"""MADV_POPULATE_WRITE of madvise(2), for which Python has no name: fault in all pages, writable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What the site `rank` put into a sum: its contribution of an iteration, times a weight."""
+    """A term of a sum: the contribution of the site `rank` in an iteration, times a weight."""
 
     rank: int
     iteration: int
@@ -37,12 +37,12 @@ class Term:
 
 
 Order: TypeAlias = "tuple[Term | Order, ...]"
-"""How a sum is formed: from left to right, a nested sum being formed by itself."""
+"""The order of a sum: terms are added from left to right; a nested tuple is summed first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How good a model is on `samples` held-out samples; `loss` is the mean over them."""
+    """The quality of a model on `samples` held-out samples; `loss` is the mean over them."""
 
     accuracy_percent: float
     loss: float
@@ -51,19 +51,19 @@ class Evaluation:
 
 @runtime_checkable
 class Workload(Protocol):
-    """What one site computes and contributes; one instance per worker process.
+    """The workload of one site; each worker process has one instance.
 
-    A module `workloads/NAME.py` is a workload kind when it defines
+    A module `workloads/NAME.py` is a workload kind if it defines
 
     - `build(rank, sites, seed, *, <options>) -> Workload`,
     - `model_bytes(*, <options>) -> int`, the bytes of one contribution,
     - `problems(sites, *, <options>) -> list[OptionError]`, everything wrong with the options,
     - `preload(*, <options>) -> None`, heavy imports and data, once before agents are forked,
     - `EVALUATES: bool`, whether its models have an accuracy,
-    - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors that a
-      contribution consists of; empty for one array,
-    - optionally `files(*, <options>) -> list[Path]`, what else its results depend on,
-    - optionally `expected` and `is_exact`, as `synthetic` has them, for results that are known.
+    - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors of a
+      contribution; empty for one array,
+    - optionally `files(*, <options>) -> list[Path]`, further files that its results depend on,
+    - optionally `expected` and `is_exact`, as in `synthetic`, for results that can be predicted.
 
     The keyword-only parameters of `build` are the options of the kind. A file beside a scenario
     needs `build` and `model_bytes` only.
@@ -73,31 +73,32 @@ class Workload(Protocol):
         """Do the work of one iteration and return its *modelled* duration in seconds."""
 
     def contribution(self) -> Vector:
-        """The model that this site contributes, without a copy; valid until the next `compute`."""
+        """Return the model of this site, not a copy; it is valid until the next `compute`."""
 
     def install(self, result: Vector) -> None:
-        """Take over the result of a synchronization as this site's model (copied)."""
+        """Copy the result of a synchronization into this site's model."""
 
     def evaluate(self) -> Evaluation | None:
-        """Evaluate the model; None when the kind has no accuracy or none is due now."""
+        """Evaluate the model; None if the kind has no accuracy or no evaluation is due."""
 
 
 def tensor_bytes_of(kind: Any, options: Mapping[str, Any]) -> tuple[int, ...]:
-    """The sizes of a kind's tensors with these options; none where it says nothing of them."""
+    """Return the bytes of each tensor of a workload kind; empty if its model is one array."""
     found: tuple[int, ...] = kind.tensor_bytes(**options) if hasattr(kind, "tensor_bytes") else ()
     return found
 
 
 def allocate(elements: int) -> Vector:
-    """Return fresh memory, all of its pages there at once; it holds zeros.
+    """Return an array of zeros whose memory pages are all present.
 
-    In the embedded kernel a page costs a fault at its first touch, some 100 microseconds, and 6
-    where it is asked for together with others. Where the kernel has huge pages, they are those.
+    In the embedded kernel the first touch of a page costs a fault of about 100 microseconds. Pages
+    that are requested together cost 6 microseconds each. Pages are huge pages if the kernel has
+    them.
     """
     size = max(ELEMENT_BYTES * elements, 1)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for advice in (mmap.MADV_HUGEPAGE, POPULATE_WRITE):
-        with contextlib.suppress(OSError):  # an older or smaller kernel does without
+        with contextlib.suppress(OSError):  # some kernels lack these; the array is right anyway
             memory.madvise(advice)
     return np.frombuffer(memory, np.float32, elements)
 
@@ -105,7 +106,7 @@ def allocate(elements: int) -> Vector:
 def digest(array: Vector) -> str:
     """Return XXH3 (16 bytes, hex) of the array's float32 buffer.
 
-    It tells results apart, 20 times as fast as a cryptographic hash; nobody here forges models.
+    It is 20 times as fast as a cryptographic hash, which forged models would need.
 
     Raises TypeError unless the array is float32 and contiguous.
     """

@@ -1,15 +1,15 @@
-"""How long one iteration takes at a site: distributions, drawn by name instead of in sequence.
+"""The duration of one iteration at a site: distributions that are drawn by hash, not in sequence.
 
-A distribution is its quantile function. The draw of an iteration is the quantile of a number in
-(0, 1) that is hashed from (seed, rank, iteration), so it does not depend on what was drawn before,
-on other sites, or on the machine.
+A distribution is given by its quantile function. The duration of an iteration is the quantile of a
+number in (0, 1) that is a hash of (seed, rank, iteration). So it does not depend on earlier
+draws, on other sites or on the machine.
 
 `t1` and `t2` stand for the two distributions of the CREW evaluation: an LSTM on UCF101 and a
-Transformer on WMT16, both rescaled to 0.05 .. 0.2 s. Its source (Li et al., "Taming unbalanced
+Transformer on WMT16, both rescaled to 0.05 .. 0.2 s. Their source (Li et al., "Taming unbalanced
 training workloads in deep learning with partial collective operations", PPoPP 2020) shows
-histograms, not tables, so they are *modelled*, as lognormals truncated to that range: `t1` broad
-and skewed to the right (the time of a batch follows the lengths of its videos), `t2` a narrow peak
-at the low end with a thin long tail. Their parameters are this project's choice.
+histograms, not tables. So they are *modelled* as lognormals that are truncated to that range. `t1`
+is broad and skewed to the right: the time of a batch follows the lengths of its videos. `t2` is a
+narrow peak at the low end with a thin long tail. Trunkline chose their parameters.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 from trunkline.workloads.option_rules import OptionError, Sites, find_broken, positive
 
 Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
-"""One time in seconds, a uniform range, a named distribution, or a lognormal of one's own."""
+"""One time in seconds, a uniform range, a named distribution, or a lognormal distribution."""
 
 Slowdown: TypeAlias = dict[str, float]
-"""Site (name or rank) -> how many times longer its iterations take."""
+"""Site (name or rank) -> the factor by which its iterations take longer."""
 
 ALLOWED = (
     "a time (0.1 s), a range ([0.05 s, 0.2 s]), t1, t2, "
@@ -39,7 +39,7 @@ class Distribution(Protocol):
     """A distribution of durations, given by its quantile function."""
 
     def quantile_s(self, probability: float) -> float:
-        """Return the duration in seconds that a share `probability` in (0, 1) stays below."""
+        """Return the duration in seconds below which the share `probability` in (0, 1) stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every duration from `low_s` to `high_s` is as likely."""
+    """All durations from `low_s` to `high_s` are equally likely."""
 
     low_s: float
     high_s: float
@@ -75,9 +75,9 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Lognormal:
-    """A lognormal with this mean and standard deviation, truncated to `low_s` .. `high_s`.
+    """A lognormal distribution, truncated to `low_s` .. `high_s`.
 
-    Mean and deviation are those before the truncation.
+    Mean and standard deviation are those before the truncation.
     """
 
     mean_s: float
@@ -117,7 +117,7 @@ NAMED: Mapping[str, Distribution] = {"t1": T1, "t2": T2}
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
-    """The compute times of one site: a distribution times a factor."""
+    """The compute times of one site: draws from a distribution, times a factor."""
 
     distribution: Distribution
     seed: int
@@ -131,16 +131,17 @@ class ComputeTime:
 
 
 def uniform(seed: int, rank: int, iteration: int) -> float:
-    """Return a number in (0, 1) that is uniform over the triples and fixed for each."""
+    """Return a number in (0, 1), always the same for a triple and uniform over all triples."""
     key = f"compute {seed} {rank} {iteration}".encode()
     word = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+    # 52 bits and a half: exact in a float, never 0 and never 1, where quantiles may be infinite.
     return ((word >> 12) + 0.5) / 2**52
 
 
 def parse(compute_s: Any) -> Distribution:
-    """Return the distribution that the option `compute` describes, times in seconds.
+    """Return the distribution that the option `compute` describes, with times in seconds.
 
-    Raises OptionError for anything but what `ALLOWED` lists.
+    Raises OptionError unless the option has one of the forms in `ALLOWED`.
     """
     try:
         match compute_s:
@@ -160,9 +161,9 @@ def parse(compute_s: Any) -> Distribution:
 
 
 def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:
-    """Return how many times slower than the others the site `rank` is.
+    """Return the factor by which `slowdown` slows down the site `rank`; 1 if it is not named.
 
-    Keys of `slowdown` are site names or ranks; names need `sites` to be the names.
+    Keys of `slowdown` are ranks or, if `sites` are names, also names.
     Raises OptionError for an unknown site, a site named twice, or a factor that is not above 0.
     """
     factors: dict[int, float] = {}
@@ -179,14 +180,14 @@ def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Site
 def for_site(
     rank: int, sites: Sites, seed: int, compute_s: Any, factor: float, slowdown: Any
 ) -> ComputeTime:
-    """Return the compute times of the site `rank` from the options that all kinds share."""
+    """Return the compute times of the site `rank` by the options that all kinds share."""
     return ComputeTime(
         parse(compute_s), seed, rank, factor * slowdown_factor(slowdown, rank, sites)
     )
 
 
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
-    """Return what is wrong with `compute_s`, `compute_factor` and `slowdown` where given."""
+    """Return everything that is wrong with `compute_s`, `compute_factor` and `slowdown`."""
     found = find_broken({"compute_factor": positive(1e6)}, options)
     try:
         parse(options.get("compute_s", 0.0))

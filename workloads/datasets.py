@@ -1,7 +1,7 @@
 """Fashion-MNIST as the Debian package `dataset-fashion-mnist` installs it, read into memory once.
 
-The arrays are cached, so that a parent process can read them before it forks the workers, which
-then share its pages.
+The arrays are cached. A parent process reads them before it forks the workers, which then share its
+memory pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DatasetError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Grey images, uint8 [samples, 28, 28], and labels, uint8 [samples] with values 0 .. 9."""
+    """Grey images, uint8 of shape (samples, 28, 28); labels 0 .. 9, uint8 of shape (samples,)."""
 
     train_images: Bytes
     train_labels: Bytes
@@ -37,9 +37,9 @@ class Dataset:
 
 @functools.lru_cache(maxsize=1)
 def load(folder: str = FASHION_MNIST) -> Dataset:
-    """Return the data set in `folder`: 60,000 training and 10,000 test samples in the original.
+    """Return the data set in `folder`; the original has 60,000 training and 10,000 test samples.
 
-    Raises DatasetError when a file is missing or is not what its name says.
+    Raises DatasetError if a file is missing or damaged.
     """
     train_images, train_labels = _pair(Path(folder), "train")
     test_images, test_labels = _pair(Path(folder), "t10k")
@@ -49,7 +49,7 @@ def load(folder: str = FASHION_MNIST) -> Dataset:
 def parse_idx(data: bytes, dimensions: int) -> Bytes:
     """Return the array in an IDX file of unsigned bytes (format: yann.lecun.com/exdb/mnist).
 
-    Raises ValueError when the header does not fit the data or the number of dimensions.
+    Raises ValueError if the header does not fit the data or the number of dimensions.
     """
     header = 4 + 4 * dimensions
     if len(data) < header or data[:4] != bytes([0, 0, 8, dimensions]):
@@ -80,6 +80,7 @@ def _read(path: Path, dimensions: int) -> Bytes:
 
 
 def _gunzip(data: bytes) -> bytes:
-    """Decompress into one buffer of the right size: pages are dear in the embedded kernel."""
+    """Decompress into one buffer of the right size: new pages are slow in the embedded kernel."""
+    # The last four bytes of a gzip file are the size of its content.
     size = int.from_bytes(data[-4:], "little")
     return zlib.decompress(data, wbits=31, bufsize=max(size, 1))

@@ -1,6 +1,6 @@
 """The network that sites train, and its parameters as one flat vector.
 
-Torch is imported when a function runs, not with this file: only scenarios that train need it.
+Functions import torch when they run, because only scenarios that train need it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ CLASSES = 10
 
 
 def parameter_count(channels: int, hidden: int) -> int:
-    """Return how many parameters `cnn(channels, hidden, seed)` has."""
+    """Return the number of parameters of `cnn(channels, hidden, seed)`."""
     convolution = channels * (KERNEL * KERNEL + 1)
     first = hidden * (channels * SIDE * SIDE + 1)
     return convolution + first + CLASSES * (hidden + 1)
 
 
 def cnn(channels: int, hidden: int, seed: int) -> torch.nn.Module:
-    """Return a small CNN for 28 x 28 grey images, equal for equal seeds.
+    """Return a small CNN for 28 x 28 grey images; equal seeds give equal parameters.
 
-    One convolution of stride 2 keeps it cheap; nearly all of its parameters are in the fully
-    connected layer, where a byte of model costs the least arithmetic.
+    One convolution of stride 2 keeps it cheap. Nearly all parameters are in the fully connected
+    layer, where a byte of model costs the least arithmetic.
     """
     import torch
     from torch import nn
@@ -46,7 +46,7 @@ def cnn(channels: int, hidden: int, seed: int) -> torch.nn.Module:
 
 
 def flatten(module: torch.nn.Module) -> torch.Tensor:
-    """Move the parameters into one flat float32 tensor, return it; they become views of it."""
+    """Move all parameters into one flat float32 tensor and return it; they become its views."""
     import torch
 
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])

@@ -1,4 +1,4 @@
-"""Rules for the options of workloads, and the error that says which one is broken and how."""
+"""Rules for the options of workloads, and the error that names a broken rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition on one value, and the words for it."""
+    """A condition on one value, and its description for error messages."""
 
     holds: Callable[[Any], bool]
     allowed: str
@@ -38,7 +38,7 @@ def whole(lowest: int, highest: int) -> Rule:
 
 
 def number(lowest: float, below: float) -> Rule:
-    """Allow the numbers from `lowest` up to, but without, `below`."""
+    """Allow the numbers from `lowest` up to, but not including, `below`."""
     return Rule(
         lambda value: _is_number(value) and lowest <= value < below,
         f"a number from {lowest:g} to below {below:g}",
@@ -68,7 +68,7 @@ def find_broken(rules: Mapping[str, Rule], options: Mapping[str, Any]) -> list[O
 
 
 def reject(problems: Sequence[OptionError]) -> None:
-    """Raise the first of the problems, if there is one."""
+    """Raise the first problem, if there is one."""
     if problems:
         raise problems[0]
 

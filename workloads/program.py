@@ -1,8 +1,8 @@
-"""Any command at each site: somebody else's program instead of our agents.
+"""Any command at each site, instead of Trunkline's agents.
 
-There is no policy, no plan and no controller then: what the sites send each other is up to the
-programs. A program learns who and where it is from its environment (`docs/programs.md`), and may
-report what it does, line by line, so that its synchronizations stand beside ours in the tables.
+Such a run has no policy, no plan and no controller: the programs decide what the sites send. A
+program learns its rank and site from its environment (`docs/programs.md`). It may report events,
+line by line, so that its synchronizations appear in the same tables as those of Trunkline.
 """
 
 from __future__ import annotations
@@ -21,21 +21,25 @@ from trunkline.workloads.option_rules import OptionError, Sites, reject
 
 EVALUATES = False
 PROGRAMS = True
-"""Sites run commands: a scenario of this kind has no scheme."""
+"""Sites run commands, so a scenario of this kind has no scheme."""
 
 Word: TypeAlias = str | int | float
 Words: TypeAlias = tuple[Word, ...]
-"""A program and its arguments; numbers are written as they are spelled in Python."""
+"""A program and its arguments; numbers become text as in Python."""
 
 OURS = "TRUNKLINE_"
-"""Variables whose names begin so are not the scenario's to set."""
+"""The prefix of environment variables that a scenario may not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What one site runs: `command` in the folder, with `env` on top of what every program gets.
+    """The program of one site.
 
-    `preload` are modules that the process which starts the programs has imported already.
+    Attributes:
+        command: the program and its arguments.
+        folder: the working folder.
+        env: environment variables besides those that every program gets.
+        preload: modules that the process which starts the programs has imported already.
     """
 
     command: tuple[str, ...]
@@ -54,14 +58,14 @@ def build(
     env: Mapping[str, Word] = {},
     preload: tuple[str, ...] = (),
 ) -> Program | None:
-    """Return what the site `rank` runs, None where it runs nothing. Raises OptionError.
+    """Return the program of the site `rank`, None if it has none. Raises OptionError.
 
     Options:
         command: a program and its arguments, for every site, or site -> command.
         folder: the working folder, relative to the scenario's file.
         env: environment variables: name -> value.
-        preload: Python modules to import once instead of at every site, where every command is
-            Python's.
+        preload: Python modules to import once instead of at every site; allowed if every command
+            runs a Python file.
     """
     reject(problems(sites, command=command, folder=folder, env=env, preload=preload))
     names = _names(sites)
@@ -73,13 +77,13 @@ def build(
 
 
 def place_programs(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
-    """Return what each site runs, by site in the order of their ranks, without those at rest."""
+    """Return the program of each site that has one, by site, in the order of ranks."""
     every = {site: build(rank, sites, 0, **options) for rank, site in enumerate(sites)}
     return {site: program for site, program in every.items() if program is not None}
 
 
 def model_bytes(**_: Any) -> int:
-    """Return 0: what a program sends is its own business."""
+    """Return 0: Trunkline does not know what a program sends."""
     return 0
 
 
@@ -132,9 +136,9 @@ def preload(**options: Any) -> None:
 
 
 def files(**options: Any) -> list[Path]:
-    """Return the files in its folder that a run depends on: those that commands name.
+    """Return the files that a run depends on: those in the folder that commands name.
 
-    Of a Python file also those beside it, which it may import.
+    With a Python file also the Python files beside it, which it may import.
     """
     command, folder = options["command"], Path(options.get("folder", "."))
     every = command.values() if isinstance(command, Mapping) else (command,)
@@ -144,17 +148,17 @@ def files(**options: Any) -> list[Path]:
 
 
 def search_path() -> str:
-    """Return where commands are looked for: beside the Python that runs Trunkline, then in PATH."""
+    """Return the search path of commands: the folder of Trunkline's own Python, then PATH."""
     return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 
 
 def locate(program: str, folder: Path, path: str) -> str | None:
-    """Return where the program is, None if nowhere: in `path`, or from `folder` if it has a /."""
+    """Find a program in the search path `path`, or from `folder` if it has a /; None if missing."""
     return shutil.which(str(folder / program) if "/" in program else program, path=path)
 
 
 def is_python(command: Sequence[str]) -> bool:
-    """Whether the command is Python running a file."""
+    """Whether the command runs a Python file."""
     interpreter = Path(command[0]).name if command else ""
     is_file = len(command) > 1 and command[1].endswith(".py")
     return re.fullmatch(r"python3?(\.\d+)?", interpreter) is not None and is_file

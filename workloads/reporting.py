@@ -1,7 +1,7 @@
-"""For programs in Python that Trunkline runs: how they tell what they do, and how they compute.
+"""Functions for Python programs that Trunkline runs: to report events, and to take compute time.
 
-Outside Trunkline nothing is reported and nothing waits. Only the standard library is used, so that
-a program whose Python has no Trunkline can bring a copy of this file.
+Outside Trunkline these functions do nothing. This file uses the standard library only, so that a
+program whose Python does not have Trunkline can bring a copy of it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,25 @@ from pathlib import Path
 
 
 def report(event: str, **fields: str | float) -> None:
-    """Write one event of this site, stamped now, to the run's log; a single write of one line."""
+    """Write one event of this site, with the present time, to the run's event log."""
     where = os.environ.get("TRUNKLINE_REPORTS")
     if where is None:
         return
     line = json.dumps({"event": event, "monotonic_ns": time.monotonic_ns(), **fields})
+    # One unbuffered write per line: several processes of a site write to the same pipe.
     with Path(where).open("wb", buffering=0) as reports:
         reports.write(line.encode() + b"\n")
 
 
 @contextlib.contextmanager
 def sync(task: int, size_bytes: int, operation: str = "allreduce") -> Iterator[None]:
-    """What happens inside is the synchronization `task`, which has the same number everywhere."""
+    """Report the block as the synchronization `task`; its number is the same at all sites.
+
+    Args:
+        task: the number of the synchronization.
+        size_bytes: the bytes that it synchronizes.
+        operation: its kind, such as `allreduce`.
+    """
     report("sync_started", task=task, bytes=size_bytes, operation=operation)
     yield
     report("sync_finished", task=task)
@@ -34,9 +41,9 @@ def sync(task: int, size_bytes: int, operation: str = "allreduce") -> Iterator[N
 
 @contextlib.contextmanager
 def computing(iteration: int, modelled_s: float) -> Iterator[None]:
-    """What happens inside takes so many seconds of the run's clock, on a fast enough machine.
+    """Let the block take `modelled_s` seconds of the run's clock, if the machine is fast enough.
 
-    With the virtual clock computing takes no time at all, so all of it is waited for here.
+    With the virtual clock, computing itself takes no time, so the end of the block waits that long.
     """
     report("compute_started", iteration=iteration)
     start_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""How the training samples are dealt out to the sites."""
+"""The distribution of training samples among the sites."""
 
 from __future__ import annotations
 
@@ -14,25 +14,33 @@ Kind = Literal["iid", "dirichlet"]
 def deal(
     kind: Kind, labels: NDArray[np.uint8], sites: int, alpha: float, rng: np.random.Generator
 ) -> list[Indexes]:
-    """Return the indexes of each site's samples; `alpha` is for `dirichlet` only."""
+    """Return the indexes of each site's samples.
+
+    Args:
+        kind: `iid` or `dirichlet`.
+        labels: the class of each sample, of shape (samples,).
+        sites: the number of sites.
+        alpha: the parameter of the Dirichlet distribution, for `dirichlet` only.
+        rng: where random values come from.
+    """
     if kind == "dirichlet":
         return dirichlet(labels, sites, alpha, rng)
     return iid(labels.size, sites, rng)
 
 
 def iid(samples: int, sites: int, rng: np.random.Generator) -> list[Indexes]:
-    """Deal `samples` out at random, as evenly as possible: the indexes of each site."""
+    """Return the indexes of each site's samples: random, and as even as possible."""
     return np.array_split(rng.permutation(samples), sites)
 
 
 def dirichlet(
     labels: NDArray[np.uint8], sites: int, alpha: float, rng: np.random.Generator
 ) -> list[Indexes]:
-    """Deal each class out in proportions drawn from a symmetric Dirichlet distribution.
+    """Share each class in proportions drawn from a symmetric Dirichlet distribution.
 
-    Small `alpha`: a site has few classes; large: every site has all (Hsu et al., "Measuring the
-    effects of non-identical data distribution", 2019). No site stays empty as long as there are
-    enough samples: it gets one of the largest shard's.
+    With a small `alpha` a site has few classes; with a large one every site has all classes (Hsu et
+    al., "Measuring the effects of non-identical data distribution", 2019). A site without samples
+    gets one from the largest shard.
     """
     parts: list[list[Indexes]] = [[] for _ in range(sites)]
     for label in range(int(labels.max()) + 1):

@@ -1,12 +1,14 @@
 """Tensors of small integers whose weighted sums can be recomputed exactly.
 
-Every element is a whole number from 1 to 255, so float32 adds contributions (times whole weights)
-without rounding, in any order, as long as the sum stays below 2**24. A contribution is a fixed
-random pattern of prime period, shifted by an amount that no other (rank, iteration) near it has:
-no two chunks of one contribution, and no two contributions to one task, are alike, so a chunk that
-is missing, doubled, swapped or taken from another iteration changes the result. A checker knows
-the result of any task in closed form (`expected`), without the workers: with other weights than
-small whole ones, by the same float32 operations in the same order.
+Every element is a whole number from 1 to 255. So float32 adds contributions, times whole weights,
+without rounding and in any order, as long as the sum stays below 2**24.
+
+A contribution is a fixed random pattern of prime period, shifted by an amount that is unique among
+nearby ranks and iterations. So no two chunks of a contribution are alike, and no two contributions
+to a task. A chunk that is missing, doubled, swapped or from another iteration changes the result.
+
+`expected` computes the result of any task without the workers. With weights that are not small
+whole numbers, it repeats the float32 operations of the executors in the same order.
 """
 
 from __future__ import annotations
@@ -28,22 +30,26 @@ from trunkline.workloads.tensors import Model
 EVALUATES = False
 
 PERIOD = 1_048_573
-"""The largest prime below 2**20: 4 MB, which stay in the cache while a model is filled."""
+"""The largest prime below 2**20. The pattern takes 4 MB and stays in the processor's cache. A prime
+shares no factor with the size of a chunk, so the pattern starts differently in every chunk."""
 
 LARGEST = 255
 LARGEST_TOTAL_WEIGHT = 2**24 // LARGEST
 RANKS = 1021
-"""Shifts are unique among this many ranks and the 1027 iterations before the same ones recur."""
+"""Shifts are unique among this many ranks, and repeat after 1027 iterations."""
 
 _BLOCK = 1 << 14
-"""Numbers of the pattern that are made at a time, in memory that is used again and again."""
+"""Elements of the pattern that are computed at a time, so that few new pages are touched."""
 
 STRIDE = 324_071
+"""The shift between contributions of neighbouring ranks: 0.309 periods, so that the contributions
+of a few ranks start far apart."""
+
 MODEL_LIMIT_BYTES = 16 * 2**30
 
 
 class Synthetic:
-    """One site's tensor; `compute` fills in the contribution of that iteration."""
+    """One site's tensor; `compute` fills it with the contribution of an iteration."""
 
     def __init__(self, rank: int, seed: int, elements: int, times: ComputeTime) -> None:
         self._rank = rank
@@ -81,11 +87,11 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError.
 
     Options:
-        model_bytes: the size of the one tensor, or the name of a model that has many.
-        compute_s: an iteration's time: one, [low, high] (uniform), t1, t2, or a lognormal
-            distribution as {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
-        compute_factor: multiplies it at every site.
-        slowdown: multiplies it at some sites: site -> factor.
+        model_bytes: the size of one tensor, or the name of a model with several tensors.
+        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
+            {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_factor: multiplies the times of all sites.
+        slowdown: multiplies the times of some sites: site -> factor.
     """
     reject(
         problems(
@@ -106,7 +112,7 @@ def model_bytes(*, model_bytes: int | Model = 50_000_000, **_: Any) -> int:
 
 
 def tensor_bytes(*, model_bytes: int | Model = 50_000_000, **_: Any) -> tuple[int, ...]:
-    """Return the bytes of each tensor of a named model; none for a size."""
+    """Return the bytes of each tensor of a named model; empty for a size."""
     if isinstance(model_bytes, int):
         return ()
     return tuple(ELEMENT_BYTES * size for size in tensors.sizes(model_bytes))
@@ -124,12 +130,12 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
 
 
 def preload(**_: Any) -> None:
-    """Make the pattern, which forked workers then share."""
+    """Compute the pattern, so that forked workers share it."""
     _pattern()
 
 
 def contribution(seed: int, rank: int, iteration: int, elements: int) -> Vector:
-    """Return what the site `rank` contributes in `iteration`: whole numbers, 1 .. 255."""
+    """Return the contribution of the site `rank` in `iteration`: whole numbers, 1 .. 255."""
     model = np.empty(elements, dtype=np.float32)
     _fill(model, seed, rank, iteration)
     return model
@@ -141,12 +147,17 @@ def expected(
     scale: float,
     elements: int,
 ) -> Vector:
-    """Return `scale` times the weighted sum of contributions, as float32 gives it.
+    """Return `scale` times the weighted sum of contributions, in float32.
 
-    `parts` are ranges of elements that together are all of them, each with the order in which its
-    contributions are added. Every weight times a contribution, every addition, and last the scale
-    are rounded to float32, as executors do it. Where the weights are whole (`is_exact`) nothing but
-    the scale rounds, so any order gives the same.
+    Each product of weight and contribution, each addition, and finally the scaling is rounded to
+    float32, as in the executors. With whole weights (`is_exact`) only the scaling rounds, so every
+    order gives the same result.
+
+    Args:
+        seed: the scenario's seed.
+        parts: half-open ranges of elements and the order of their sum; together all elements.
+        scale: the factor of the sum.
+        elements: the size of the result.
     """
     spans: dict[Order, list[tuple[int, int]]] = {}
     for ranges, order in parts:
@@ -161,7 +172,7 @@ def expected(
 
 
 def is_exact(weights: Iterable[float]) -> bool:
-    """Whether sums with these weights are exact in any order: whole, in all at most 65793."""
+    """Whether sums with these weights are exact in any order: whole, at most 65793 in total."""
     every = list(weights)
     return all(float(each).is_integer() for each in every) and (
         sum(map(abs, every)) <= LARGEST_TOTAL_WEIGHT
@@ -173,7 +184,7 @@ def _size_bytes(model: int | Model) -> int:
 
 
 def _add_terms(seed: int, order: Order, elements: int) -> Vector:
-    """Return the first elements of a sum; after PERIOD of them it repeats."""
+    """Return the first elements of a sum; the sum repeats after PERIOD elements."""
     total: Vector | None = None
     for each in order:
         if isinstance(each, Term):
@@ -188,7 +199,7 @@ def _add_terms(seed: int, order: Order, elements: int) -> Vector:
 
 
 def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
-    """Write a contribution: the pattern, from a place of its own on, again and again."""
+    """Write a contribution: the pattern, repeated, from a start that depends on its arguments."""
     word = hashlib.blake2b(str(seed).encode(), digest_size=8).digest()
     place = int.from_bytes(word, "big") + rank + RANKS * iteration
     pattern, start, done = _pattern(), place * STRIDE % PERIOD, 0
@@ -199,7 +210,7 @@ def _fill(out: Vector, seed: int, rank: int, iteration: int) -> None:
 
 
 def _repeat(period: Vector, out: Vector, first: int) -> None:
-    """Fill with elements of the period, from the element `first` of all its repetitions."""
+    """Fill `out` with the endless repetition of `period`, from its element `first` on."""
     done = 0
     while done < out.size:
         place = (first + done) % period.size

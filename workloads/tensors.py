@@ -1,9 +1,9 @@
 """The parameter tensors of well-known networks, as a framework would synchronize them (pure).
 
-Large fully connected layers against many small tensors: AlexNet (Krizhevsky 2014, 16 tensors),
-MobileNetV2 (Sandler et al. 2018, 158) and ResNet (He et al. 2016; 62 to 467), each for ImageNet's
-1000 classes, in the order of torchvision's definitions. Batch normalization has a scale and a shift
-per channel; running means and variances are no parameters.
+They range from a few large tensors to many small ones: AlexNet (Krizhevsky 2014, 16 tensors),
+MobileNetV2 (Sandler et al. 2018, 158) and ResNet (He et al. 2016; 62 to 467). Each network has
+ImageNet's 1000 classes, and its tensors are in the order of torchvision. Batch normalization has a
+scale and a shift per channel; running means and variances are not parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def shapes(model: Model) -> tuple[Shape, ...]:
 
 @cache
 def sizes(model: Model) -> tuple[int, ...]:
-    """How many elements each of the tensors has."""
+    """The number of elements of each tensor of a model, in order."""
     return tuple(map(math.prod, shapes(model)))
 
 

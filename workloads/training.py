@@ -1,9 +1,11 @@
 """A small CNN on Fashion-MNIST: local SGD at every site, models averaged between them.
 
-As in P-Reduce (Algorithm 2) a site takes SGD steps on its own shard and contributes the updated
-model; the result of the synchronization replaces it. Momentum stays local. The work is real, its
-duration is not measured but modelled (`compute_time`), so runs repeat exactly: batches are drawn
-from (seed, rank, iteration), the initial model from the seed, and torch uses one thread.
+As in P-Reduce (Algorithm 2), a site takes SGD steps on its own shard and contributes the updated
+model. The result of the synchronization replaces that model. Momentum stays local.
+
+The work is real, but its duration is modelled (`compute_time`), so that runs repeat exactly.
+Batches are drawn from (seed, rank, iteration), the initial model from the seed, and torch uses one
+thread.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ PIXEL_DEVIATION = 90.02
 
 EVALUATION_BATCH = 500
 SHARDS, BATCHES = 0, 1
-"""First words of the seeds of two independent streams of random numbers."""
+"""The first words of the seeds of two independent streams of random numbers."""
 
 RULES: Mapping[str, Rule] = {
     "channels": whole(1, 256),
@@ -60,7 +62,7 @@ RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Sgd:
-    """What one iteration does: `local_steps` steps, each on `batch` samples."""
+    """The hyperparameters of one iteration: `local_steps` steps, each on `batch` samples."""
 
     batch: int
     local_steps: int
@@ -101,17 +103,17 @@ class Training:
         return self._times.time_s(iteration)
 
     def contribution(self) -> Vector:
-        """Return the parameters themselves."""
+        """Return the parameters, not a copy."""
         return self._flat
 
     def install(self, result: Vector) -> None:
-        """Overwrite the parameters; momentum stays."""
+        """Overwrite the parameters; momentum stays as it is."""
         np.copyto(self._flat, result)
 
     def evaluate(self) -> Evaluation | None:
         """Return accuracy and loss on the whole test set at every `evaluate_every`-th call.
 
-        Sites start at different calls, so that some evaluate while others skip.
+        Sites start to count at different calls, so that some evaluate while others skip.
         """
         self._evaluations_asked += 1
         if self._evaluations_asked % self._evaluate_every:
@@ -158,18 +160,22 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
     Options:
-        channels: of the CNN's convolution.
+        channels: output channels of the CNN's convolution.
         hidden: units of its fully connected layer.
-        batch: samples of a step.
+        batch: samples in one step of SGD.
         local_steps: steps of SGD in one iteration.
-        learning_rate, momentum, weight_decay: of SGD.
-        shards: how samples are spread over the sites, `iid` or `dirichlet`.
-        alpha: of the Dirichlet distribution; the smaller, the more the sites' classes differ.
-        evaluate_every: of the evaluations that a worker asks for, every so many-th is done.
-        compute_s: an iteration's time: one, [low, high] (uniform), t1, t2, or a lognormal
-            distribution as {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
-        compute_factor: multiplies it at every site.
-        slowdown: multiplies it at some sites: site -> factor.
+        learning_rate: the learning rate of SGD.
+        momentum: the momentum of SGD.
+        weight_decay: the weight decay of SGD.
+        shards: how samples are shared among the sites, `iid` or `dirichlet`.
+        alpha: the parameter of the Dirichlet distribution; a smaller one makes the classes of sites
+            differ more.
+        evaluate_every: each task asks the first member of its group for an evaluation; a site
+            answers every so many-th request.
+        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
+            {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_factor: multiplies the times of all sites.
+        slowdown: multiplies the times of some sites: site -> factor.
         data: the folder of the data set.
     """
     given = {
@@ -202,7 +208,7 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
 
 
 def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:
-    """Import torch, with one thread, and read the data set, for forked workers to share."""
+    """Import torch, with one thread, and read the data set, so that forked workers share both."""
     import torch
 
     torch.set_num_threads(1)
@@ -210,7 +216,7 @@ def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:
 
 
 def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluation:
-    """Return the model's accuracy and mean loss on uint8 images [samples, 28, 28]."""
+    """Return the model's accuracy and mean loss on uint8 images of shape (samples, 28, 28)."""
     import torch
     from torch.nn.functional import cross_entropy
 
