@@ -1,1 +1,1 @@
-"""From a YAML text to plain values: positions, units, options from signatures (pure)."""
+"""From YAML text to plain values: key paths and lines, units, options from signatures (pure)."""

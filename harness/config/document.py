@@ -1,8 +1,8 @@
-"""A YAML file as plain data that remembers its lines, and the problems found in it (pure).
+"""A YAML file as plain data, with the line of each value and the problems of the file (pure).
 
-The YAML is strict: a key given twice is an error, `on`, `no` and `1:30` are text, keys are always
-text; anchors, tags and second documents are refused. `--set key.path=value` writes into the same
-data, and a problem there names the option instead of a line.
+The YAML is strict. A key that is given twice is an error. `on`, `no` and `1:30` are text, and keys
+are always text. Anchors, tags and second documents are refused. `--set key.path=value` changes the
+same data, and a problem of such a value names the command's option instead of a line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 KeyPath = tuple[str | int, ...]
-"""Where a value is: ("topology", "overrides", 0, "rate")."""
+"""The place of a value: ("topology", "overrides", 0, "rate")."""
 
 MAX_CHARACTERS = 10_000_000
 MAX_SHOWN = 60
@@ -28,10 +28,12 @@ NO_ALIASES = "anchors (&name) and aliases (*name) are not allowed: write the val
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: `file:line: key.path: value: what is allowed`.
+    """One problem of a file; its text is `file:line: key.path: value: what is allowed`.
 
-    `file` is the option's text for a problem that comes from the command line. What a problem
-    does not have (line, key path, value) is None or empty, and left out of its text.
+    Line, key path and value may be None or empty; the text then leaves them out.
+
+    Attributes:
+        file: the name of the file, or the text of the command's option that gave the value.
     """
 
     file: str
@@ -45,8 +47,8 @@ class Problem:
         return ": ".join(part for part in (place, self.key_path, self.value, self.allowed) if part)
 
 
-class ScenarioErrors(Exception):  # noqa: N818 (it is many errors)
-    """Every problem of a scenario, in the order of its lines."""
+class ScenarioErrors(Exception):  # noqa: N818 (it stands for several errors)
+    """All problems of a scenario, in the order of their lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.line or 0))
@@ -59,12 +61,12 @@ class _Missing:
 
 
 MISSING = _Missing()
-"""What `Document.get` finds where there is nothing."""
+"""The result of `Document.get` where the data has no value."""
 
 
 @dataclass(slots=True)
 class Document:
-    """The data of one file, the place (file, line) of every key path, the problems so far."""
+    """The data of one file, the (file, line) of each key path, and the problems found so far."""
 
     file: str
     data: Any = None
@@ -72,11 +74,18 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def get(self, path: KeyPath) -> Any:
-        """The value at a path, or MISSING."""
+        """The value at a path, or MISSING if there is none."""
         return _get(self.data, path)
 
     def refuse(self, path: KeyPath, allowed: str, value: str | None = None) -> None:
-        """Note a problem; `value` is what stands at the path unless given."""
+        """Add a problem.
+
+        Args:
+            path: the key path of the problem.
+            allowed: the values that are allowed.
+            value: the value to show; by default the one at the path.
+        """
+        # A missing key has no line, so its closest ancestor gives the line.
         ancestors = (path[:length] for length in range(len(path), -1, -1))
         file, line = next(
             (self.places[known] for known in ancestors if known in self.places), (self.file, None)
@@ -89,7 +98,7 @@ class Document:
         return not any(re.split(r"[.\[]", p.key_path)[0] in sections for p in self.problems)
 
     def set(self, assignment: str) -> None:
-        """Apply one `key.path=value`; the value is YAML."""
+        """Apply one `key.path=value`, whose value is YAML; problems are added to the document."""
         option = f"--set {assignment}"
         keys, equals, text = assignment.partition("=")
         path = parse_path(keys.strip())
@@ -112,7 +121,7 @@ class Document:
 
 
 def read(text: str, file: str) -> Document:
-    """Read one YAML value; whatever is wrong with it is in the document's problems."""
+    """Read one YAML value; its problems are in the returned document."""
     document = Document(file, places={(): (file, 1)})
     try:
         if len(text) > MAX_CHARACTERS:
@@ -134,14 +143,14 @@ def read(text: str, file: str) -> Document:
 
 
 def write(data: Mapping[str, Any]) -> str:
-    """YAML that `read` reads back as the same data; innermost lists and mappings in one line."""
+    """Write YAML that `read` reads as the same data. Innermost collections take one line each."""
     return yaml.dump(
         data, Dumper=_StrictDumper, sort_keys=False, default_flow_style=None, width=1000
     )
 
 
 def parse_path(text: str) -> KeyPath | None:
-    """The inverse of `show_path`; None if the text is no key path."""
+    """Parse a text as `show_path` returns it; None if it is not a key path."""
     if not re.fullmatch(r"[\w-]+(\[\d{1,6}\]|\.[\w-]+)*", text):
         return None
     parts = re.findall(r"\[(\d+)\]|([\w-]+)", text)
@@ -149,12 +158,12 @@ def parse_path(text: str) -> KeyPath | None:
 
 
 def show_path(path: KeyPath) -> str:
-    """("overrides", 0, "rate") as `overrides[0].rate`."""
+    """Write a key path as text: ("overrides", 0, "rate") is `overrides[0].rate`."""
     return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path).lstrip(".")
 
 
 def show(value: Any) -> str:
-    """A value in one short line, as a file would spell it."""
+    """Write a value as one short line of YAML."""
     if value is MISSING:
         return "missing"
     if isinstance(value, str) and value.isprintable() and not _SPECIAL.fullmatch(value):
@@ -166,7 +175,7 @@ def show(value: Any) -> str:
 
 
 def list_choices(names: Iterable[str], value: Any = None) -> str:
-    """`allowed is one of a, b`, after a hint if the value looks like a misspelt name."""
+    """The phrase `allowed is one of a, b`, after a hint if the value resembles one of the names."""
     known = list(names)
     if not known:
         return "allowed is nothing here"
@@ -188,7 +197,7 @@ class _Strict(yaml.composer.Composer, yaml.resolver.Resolver):
 
 
 class _FastLoader(_Strict, yaml.CSafeLoader):
-    """Parses in C, which takes a sixth of the time."""
+    """Parses in C, six times as fast."""
 
     def __init__(self, text: str) -> None:
         yaml.CSafeLoader.__init__(self, text)
@@ -196,14 +205,14 @@ class _FastLoader(_Strict, yaml.CSafeLoader):
 
 
 class _WordyLoader(_Strict, yaml.SafeLoader):
-    """Parses in Python, and says more about errors."""
+    """Parses in Python, with better error messages."""
 
 
 class _StrictDumper(yaml.CSafeDumper):
-    """Quotes what either YAML 1.1 or the strict loader would take for something else than text."""
+    """Quotes text that YAML 1.1 or the strict loader would read as another type."""
 
     def represent_text(self, text: str) -> yaml.Node:
-        """Text of several lines as lines."""
+        """Write text of several lines as a block of lines."""
         style = "|" if "\n" in text else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
@@ -224,10 +233,10 @@ _SCALARS: Mapping[str, tuple[str, list[str], Callable[[str], Any]]] = {
     ),
     "str": (".*", [], str),
 }
-"""Type -> (pattern, possible first characters, conversion) of the text of a scalar."""
+"""The types of scalars: name -> (pattern, possible first characters, conversion)."""
 
 _SPECIAL = re.compile("|".join(_SCALARS[kind][0] for kind in ("null", "bool", "int", "float")))
-"""The texts that are not text unless they are quoted."""
+"""Scalars that are text only if they are quoted."""
 
 for _name, (_pattern, _first, _) in _SCALARS.items():
     for _class in (_Strict, _StrictDumper):
@@ -237,6 +246,7 @@ for _name, (_pattern, _first, _) in _SCALARS.items():
 
 
 def _compose(text: str) -> yaml.Node | None:
+    # The slow loader reads only texts with errors, for its messages.
     try:
         return yaml.compose(text, Loader=_FastLoader)
     except yaml.YAMLError:
@@ -244,7 +254,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _build(node: yaml.Node, path: KeyPath, document: Document) -> Any:
-    """A node as plain data; notes the line of every path and every odd or second key."""
+    """Convert a node to plain data, and note the line of every path and every problem."""
     document.places.setdefault(path, (document.file, node.start_mark.line + 1))
     kind = node.tag.removeprefix("tag:yaml.org,2002:")
     if isinstance(node, yaml.SequenceNode) and kind == "seq":
@@ -291,7 +301,7 @@ def _get(data: Any, path: KeyPath) -> Any:
 
 
 def _put(data: Any, path: KeyPath, value: Any) -> bool:
-    """Set the value at a path, making mappings on the way; False if the way is blocked."""
+    """Set the value at a path and make the mappings above it; returns False if that fails."""
     for key, following in itertools.pairwise(path):
         if isinstance(data, dict) and isinstance(key, str) and isinstance(following, str):
             data.setdefault(key, {})

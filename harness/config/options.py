@@ -1,10 +1,9 @@
-"""Options from signatures: what a function takes is what a file may say (pure).
+"""Options from signatures: the parameters of a function are the keys that a file may have (pure).
 
-A builder, policy, plan or workload declares its options as typed keyword-only parameters with
-defaults; the fixed parts of a scenario are dataclasses. Both become pydantic models by one rule:
-the Python name carries the unit and the value in the file does (`rate_mbps=50.0` is
-`rate: 50 Mbit/s`), through lists, mappings and unions. Refusals come out as one sentence per
-place in the file, unions included.
+Builders, policies, plans and workloads declare their options as typed keyword-only parameters. The
+fixed parts of a scenario are dataclasses. Both become pydantic models by one rule: in Python the
+name has the unit, in the file the value has it (`rate_mbps=50.0` is `rate: 50 Mbit/s`). The rule
+also holds inside lists, mappings and unions. Each wrong value gives one sentence, also in a union.
 """
 
 from __future__ import annotations
@@ -42,9 +41,15 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its Python name, its key in a file, its type, its default or REQUIRED.
+    """One option of a function or dataclass.
 
-    `meaning` is a sentence without its subject, empty if nobody wrote one.
+    Attributes:
+        name: its Python name.
+        key: its key in a file.
+        dimension: what it measures; None for an option without a unit.
+        annotation: its Python type.
+        default: its default value, or REQUIRED.
+        meaning: its description in the docstring, empty if there is none.
     """
 
     name: str
@@ -57,16 +62,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the value at a path is not allowed. `text` says what is."""
+    """The refusal of the value at a path; `text` says what is allowed."""
 
     path: KeyPath
     text: str
 
 
 def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
-    """The keyword-only parameters of a function, or the fields of a dataclass, as options.
+    """Read the options of a function (keyword-only parameters) or of a dataclass (fields).
 
-    What they mean is in the docstring, under `Options:`, as in Google's style.
+    Their meanings are in the docstring, under `Options:`, in the form of Google's style.
     """
     hints = get_type_hints(function, include_extras=True)
     meanings = _read_meanings(inspect.getdoc(function) or "")
@@ -81,10 +86,10 @@ def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
 
 
 def make_model(name: str, options: Sequence[Option], description: str = "") -> type[BaseModel]:
-    """A pydantic model of a mapping with these options.
+    """Make a pydantic model of a mapping with these options.
 
-    Its fields are called `option_NAME`, so that no option collides with pydantic. The description
-    is for editors.
+    Its fields are called `option_NAME`, because pydantic reserves some names. Editors show the
+    description.
     """
     fields: dict[str, Any] = {}
     for option in options:
@@ -107,12 +112,15 @@ def make_model(name: str, options: Sequence[Option], description: str = "") -> t
 
 
 def read_values(model: BaseModel, options: Sequence[Option]) -> dict[str, Any]:
-    """The options' values by Python name; lists as tuples."""
+    """Read the values of options from a model, by Python name. Lists become tuples."""
     return {option.name: freeze(getattr(model, f"option_{option.name}")) for option in options}
 
 
 def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
-    """Read a value as a type from `typed` or `model_of`; the value is None if it is refused."""
+    """Read a value as a type from `make_type` or `make_model`.
+
+    Returns the value and the refusals; a refused value is None.
+    """
     try:
         return TypeAdapter(annotation).validate_python(value), []
     except ValidationError as error:
@@ -120,7 +128,10 @@ def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
 
 
 def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
-    """A Python type as what a file may say for it: strict, numbers as quantities."""
+    """Convert a Python type into the pydantic type of its values in a file.
+
+    The type is strict. With a dimension, numbers are quantities with a unit.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return Annotated[(make_type(arguments[0], dimension), *arguments[1:])]
@@ -143,14 +154,14 @@ def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
         return Annotated[annotation, BeforeValidator(_check_word(arguments))]
     if not arguments:
         return annotation
-    keys = 1 if issubclass(origin, Mapping) else 0  # names, which have no unit
+    keys = 1 if issubclass(origin, Mapping) else 0  # the keys of a mapping have no unit
     inner = [make_type(each) for each in arguments[:keys]]
     inner += [each if each is ... else make_type(each, dimension) for each in arguments[keys:]]
     return origin[tuple(inner)]
 
 
 def render(value: Any, dimension: Dimension | None) -> Any:
-    """The inverse of reading: Python values as plain data with units."""
+    """Convert a Python value into the data of a file, where numbers have units."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             option.key: render(getattr(value, option.name), option.dimension)
@@ -166,7 +177,7 @@ def render(value: Any, dimension: Dimension | None) -> Any:
 
 
 def freeze(value: Any) -> Any:
-    """Lists as tuples, all the way down, so that equal options compare equal."""
+    """Convert lists to tuples on all levels, so that equal options compare equal."""
     if isinstance(value, dict):
         return {key: freeze(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -175,7 +186,7 @@ def freeze(value: Any) -> Any:
 
 
 def _read_meanings(text: str) -> dict[str, str]:
-    """What a docstring says under `Options:`; names that share a line share its words."""
+    """Read the section `Options:` of a docstring. Names on the same line get the same meaning."""
     _, _, section = text.partition("Options:\n")
     found: dict[str, str] = {}
     for names, words in re.findall(r"^ {4}(\w[\w, ]*): (.+(?:\n {5,}.+)*)", section, re.MULTILINE):
@@ -206,7 +217,7 @@ def _check_word(words: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def _refuse_quantity(dimension: Dimension) -> Callable[[str], str]:
-    """Refuse a misspelt quantity where any word would do."""
+    """Refuse a quantity with a wrong unit in a place where any word is allowed."""
 
     def read(value: str) -> str:
         if value[:1].isdigit():
@@ -237,7 +248,7 @@ def _convert_deeply(dimension: Dimension) -> Callable[[Any], Any]:
 
 
 def _make_dataclass(cls: Any) -> Any:
-    """A dataclass, read from a mapping of its fields and made by its own constructor."""
+    """The type of a dataclass that is read from a mapping of its fields."""
     options = read_options(cls)
 
     def construct(model: BaseModel) -> Any:
@@ -248,7 +259,7 @@ def _make_dataclass(cls: Any) -> Any:
 
 
 def _make_union(members: Sequence[Any], dimension: Dimension | None) -> Any:
-    """The first member that accepts the value, quantities before words; else one refusal."""
+    """The type of a union: the first member that accepts the value, quantities before words."""
     literals = [word for each in members if get_origin(each) is Literal for word in get_args(each)]
     distinct = [each for each in members if get_origin(each) is not Literal]
     distinct += [Literal[tuple(literals)]] if literals else []
@@ -263,9 +274,10 @@ def _make_union(members: Sequence[Any], dimension: Dimension | None) -> Any:
 
 
 def _keep_closest(value: Any, handler: Callable[[Any], Any]) -> Any:
-    """Of the members' refusals keep those of the member that understood most of the value.
+    """Keep the refusals of the union's member that understood most of the value.
 
-    pydantic puts the member's name first into each place; it is dropped here.
+    That is the member with the deepest path. The first part of each path is pydantic's name of the
+    member; it is removed.
     """
     try:
         return handler(value)
@@ -279,7 +291,7 @@ def _keep_closest(value: Any, handler: Callable[[Any], Any]) -> Any:
 
 
 def _name_known_keys(keys: Sequence[str]) -> Callable[..., Any]:
-    """Let a model say which keys it knows when it refuses an unknown one."""
+    """Let a model list its keys when it refuses an unknown key."""
 
     def read(cls: type, value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
@@ -319,18 +331,18 @@ _PHRASES = {
     "less_than": "allowed is less than {lt}",
     "less_than_equal": "allowed is {le} or less",
 }
-"""Kinds of pydantic errors -> what is allowed, in our words."""
+"""The kinds of pydantic errors, and the sentences for them."""
 
 
 def _make_refusal(details: ErrorDetails) -> Refusal:
-    if details["type"] == "value_error":  # a validator's own words
+    if details["type"] == "value_error":  # the message of one of our validators
         return Refusal(details["loc"], str(details["ctx"]["error"]))
     phrase = _PHRASES.get(details["type"], details["msg"])
     return Refusal(details["loc"], phrase.format(**details.get("ctx", {})))
 
 
 def _join(texts: Sequence[str]) -> str:
-    """`x: allowed is a` and `allowed is b` as `x: allowed is a or b`."""
+    """Join sentences: `x: allowed is a` and `allowed is b` become `x: allowed is a or b`."""
     notes, allowed = [], []
     for text in texts:
         note, _, what = text.partition("allowed is ")

@@ -1,4 +1,4 @@
-"""Where Trunkline's own files are: in a checkout, or where it was installed."""
+"""The folders of Trunkline's own files, in a checkout or in an installation."""
 
 from __future__ import annotations
 

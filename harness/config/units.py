@@ -1,10 +1,10 @@
-"""Quantities with units (pure): `50 Mbit/s` in a file is `rate_mbps=50.0` in Python.
+"""Quantities with units (pure): `rate: 50 Mbit/s` in a file is `rate_mbps=50.0` in Python.
 
-A Python name carries its unit last, a key in a file does not carry it and its value does. The
-six dimensions below are the whole bridge between the two. Numbers go through `Decimal`, so that
-a value written by `render` is read back by `parse` as exactly the same number.
+A Python name ends with its unit. In a file the value has the unit, not the key. The six dimensions
+below convert between the two. Numbers go through `Decimal`, so that `parse` reads a value that
+`render` wrote as exactly the same number.
 
-A bare number is an error, except 0: nothing is nothing in every unit.
+A number without a unit is an error, except 0, which is the same in every unit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ Number = int | float
 
 
 class QuantityError(ValueError):
-    """A text that is not a quantity; the message says what is allowed."""
+    """A value that is not an allowed quantity; the message says what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What is measured, and the units a file may write it in.
+    """A physical dimension and the units that a file may use for it.
 
-    `suffix` ends the Python name; `units` maps each unit to its size in the unit of the suffix.
+    Attributes:
+        name: its name in error messages, with an article.
+        suffix: the end of Python names.
+        units: the size of each unit, in the unit of the suffix.
+        whole: whether values in the unit of the suffix are whole numbers.
     """
 
     name: str
@@ -36,7 +40,7 @@ class Dimension:
 
     @property
     def allowed(self) -> str:
-        """What a file may say, in words."""
+        """What a file may say, for error messages."""
         return f"allowed is {self.name} such as {self.example} (units: {', '.join(self.units)})"
 
     @property
@@ -90,9 +94,9 @@ DIMENSIONS = (RATE_MBPS, TIME_MS, TIME_S, SIZE_BYTES, SHARE_PERCENT, DRIFT_PPM)
 
 
 def split_name(name: str) -> tuple[str, Dimension | None]:
-    """A Python name's key in a file and its dimension: `rate_mbps` -> (`rate`, RATE_MBPS).
+    """Split a Python name into its key in a file and its dimension.
 
-    A name without a unit is its own key: `p` -> (`p`, None).
+    `rate_mbps` gives (`rate`, RATE_MBPS). A name without a unit is its own key: (`p`, None).
     """
     for dimension in DIMENSIONS:
         key = name.removesuffix(f"_{dimension.suffix}")
@@ -102,9 +106,12 @@ def split_name(name: str) -> tuple[str, Dimension | None]:
 
 
 def parse(value: object, dimension: Dimension) -> Number:
-    """Read `50 Mbit/s` as a number in the dimension's unit; bytes are ints, the rest floats.
+    """Read a quantity such as `50 Mbit/s` as a number in the unit of the dimension's suffix.
 
-    Raises QuantityError for anything else, negative numbers and bare numbers (except 0) included.
+    The number is an int for bytes and a float for other dimensions.
+
+    Raises:
+        QuantityError: the value is not a quantity, is negative or too large, or has no unit.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value == 0:
@@ -129,10 +136,10 @@ def parse(value: object, dimension: Dimension) -> Number:
 
 
 def render(value: Number | Decimal, dimension: Dimension) -> str:
-    """Write a number as a text that `parse` reads back as exactly this number.
+    """Write a number as a text that `parse` reads as exactly this number.
 
-    Of the exact texts, one with 1 to 999 of its unit, then the shortest: render(1500.0,
-    RATE_MBPS) is "1.5 Gbit/s".
+    Of all such texts, a number from 1 to 999 is preferred, then the shortest text:
+    render(1500.0, RATE_MBPS) is "1.5 Gbit/s".
     """
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     base = next(unit for unit, size in dimension.units.items() if size == 1)
@@ -148,7 +155,7 @@ def render(value: Number | Decimal, dimension: Dimension) -> str:
 
 
 def short(value: float, dimension: Dimension) -> str:
-    """A quantity to four digits, for people."""
+    """Write a quantity with at most four digits, for people to read."""
     rounded = float(f"{value:.4g}")
     number, _, unit = render(int(rounded) if dimension.whole else rounded, dimension).partition(" ")
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
@@ -167,7 +174,7 @@ def _reads_as(text: str, dimension: Dimension) -> Decimal:
 
 
 def _write_plain(number: Decimal) -> str:
-    """Without exponent or trailing zeros: 1E+2 -> 100, 1.50 -> 1.5."""
+    """Write a number without exponent or trailing zeros: 1E+2 -> 100, 1.50 -> 1.5."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -181,7 +188,7 @@ def _unknown_unit(unit: str, dimension: Dimension) -> str:
 
 
 def _normalize_unit(unit: str) -> str:
-    """The usual other spellings of a unit: Mbps, Mb/s, sec, minutes, percent."""
+    """Replace a usual other spelling of a unit: Mbps, Mb/s, sec, minutes, percent."""
     known = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us"}
     known |= {"usec": "us", "mins": "min", "minute": "min", "minutes": "min", "hour": "h"}
     known |= {"hours": "h", "percent": "%", "pct": "%", "bytes": "B", "byte": "B"}
