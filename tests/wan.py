@@ -41,16 +41,16 @@ from trunkline.workloads.synthetic import is_exact
 
 CHUNK_BYTES = 1024
 JUDGED = (
-    "the log is whole",
+    "the log is complete",
     "every agent exited cleanly",
     "every task ended once",
-    "members decided alike",
-    "all members hold one result",
+    "all members agreed on the outcome",
+    "all members hold the same result",
     "every result is the weighted sum",
-    "giving up changed nothing",
+    "abandoned tasks changed no model",
     "every contribution counts once",
-    "nobody waited for ever",
-    "every task kept its budget",
+    "no worker waited forever",
+    "every task stayed within its budget",
     "every byte arrived",
 )
 """Checks of what agents promise; there is no network here to check."""

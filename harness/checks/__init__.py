@@ -1,1 +1,1 @@
-"""The judgement of a run, from its event log alone (pure)."""
+"""The verdict on a run, computed from its event log alone (pure)."""

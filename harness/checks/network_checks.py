@@ -1,8 +1,8 @@
-"""Checks of the network: did links carry what the agents say, as fast as the scenario says (pure).
+"""Checks of the network: bytes, rates and delays of links against the scenario (pure).
 
-What the scenario says includes its timeline: a link is held to the rate that it had at the time.
-Bytes that do not add up are a failure. A link that outran its rate or its delay makes the run
-prove nothing, whoever is to blame: the verdict is `unknown`.
+A link is checked against the rate that it had at that time, including changes by the timeline.
+Bytes that do not add up make the verdict `fail`. A link that was faster than its rate or delay
+makes it `unknown`: the emulation was wrong, so the run proves nothing about the agents.
 """
 
 from __future__ import annotations
@@ -20,34 +20,35 @@ from trunkline.harness.record.history import History, Task, Transfer, phases, tr
 from trunkline.harness.record.link_history import Conditions
 
 RATE_TOLERANCE = 0.02
-"""A shaper may be off by so much before a run proves nothing."""
+"""Allowed relative error of a shaper."""
 
 BURST_BYTES, BURST_S = 64 * 1024, 0.004
-"""A token bucket lets one super-packet and 4 ms of its rate pass at once."""
+"""A token bucket lets one super-packet (64 KiB) and 4 ms of its rate pass at once."""
 
 DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
-"""Delays are whole microseconds, kept by timers that are good to about 0.1 ms."""
+"""Allowed errors of a delay, relative and in seconds: timers are accurate to about 0.1 ms."""
 
 LATE_TOLERANCE = 0.01
-"""Of all computing time; more means that the host was too busy to say anything about time."""
+"""Allowed lateness as a share of all computing time; above it the host was too busy."""
 
 TIMER_TOLERANCE = 0.1
-"""Of the time that an agent's timers were watched; more means the same."""
+"""Allowed lateness of an agent's timers as a share of the time they were watched."""
 
 TOO_SLOW = (
-    "this machine was too slow or too busy for a real clock: take a virtual one, fewer sites, or "
-    "longer compute times"
+    "this machine was too slow or too busy for the real clock: use the virtual clock, fewer sites "
+    "or longer compute times"
 )
 
 
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
-    """In a completed task every link carried what the plan says, no more and no less.
+    """In a completed task every link carried exactly the bytes that the plan says.
 
-    Where somebody was lost or blocks were withdrawn, some of what was sent may be lost or in vain;
-    then no more may arrive than was sent, and one chunk that was on its way when its sender forgot
-    the task. What a killed site has sent or received is known only if it lived to say so, and what
-    one has passed on early only if it heard of the task in time. What a site sent before it knew
-    its task arrives beside what the plan says, if before the task is over, and is discarded.
+    There are three exceptions:
+
+    - An agent was lost, or blocks were withdrawn. Then bytes may be lost, so at most as many may
+      arrive as were sent, and one chunk that was in flight when its sender forgot the task.
+    - A site did not report its bytes: it was killed, or learned of the task too late.
+    - A site sent early, before it knew its task. Bytes that arrive beyond the plan are discarded.
     """
     total = 0
     outcomes = TaskOutcomes(history, rules.detection_s)
@@ -88,10 +89,9 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No payload, and no stretch of time in which payloads overlap, outran its link.
+    """No payload, and no group of overlapping payloads, was faster than its link.
 
-    What is lost is handed to a link and never on it, so tasks that losses may have hit
-    do not count.
+    Disturbed tasks are left out: lost bytes were handed to the link but never crossed it.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     whole = [task for task in history.tasks if not outcomes.is_disturbed(task)]
@@ -119,7 +119,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload's first byte arrived before its link's delay had passed.
 
-    Tasks that losses may have hit do not count: who was killed does not say what it sent first.
+    Disturbed tasks are left out: a killed site does not report when it began to send.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     quickest_s: dict[Directed, float] = {}
@@ -139,15 +139,15 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
         if took_s < least_s - DELAY_TOLERANCE_S:
             yield doubt(
                 f"{src} -> {dst}: a first byte took {took_s * 1e3:.3f} ms,"
-                f" set to {quickest.delay_ms:g} ms"
+                f" less than the set delay of {quickest.delay_ms:g} ms"
             )
-    yield note(f"{len(quickest_s)} links in use, none shorter than set")
+    yield note(f"{len(quickest_s)} links in use, none with less delay than set")
 
 
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
-    """The interfaces saw the payload of completed tasks, and kept to the rate all in all.
+    """Interfaces counted at least the payload of completed tasks, and no more than their rates.
 
-    What was lost may never have got that far.
+    Of disturbed tasks only arrived bytes count: lost bytes may not have reached the interface.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
@@ -177,7 +177,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
-    """TCP had memory; on a real clock, work took its modelled time, and timers were punctual."""
+    """TCP had enough memory; on a real clock, work took its modelled time, timers were on time."""
     late_s = sum(event.seconds for event in history.all(Late))
     spent_s = sum(
         (phase.end_ns - phase.start_ns) / 1e9
@@ -198,14 +198,14 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     for run in history.all(RunFinished):
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)
-            yield doubt(f"TCP met the limit of its memory at {sites}: raise net.ipv4.tcp_mem")
+            yield doubt(f"TCP reached its memory limit at {sites}: raise net.ipv4.tcp_mem")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 
 def _count_planned_bytes(task: Task) -> Counter[Directed]:
-    """What the task's plan puts on each link: a block's bytes on every hop of both its trees.
+    """The bytes that the plan puts on each link: a block's size on every hop of both its trees.
 
-    With auxiliary paths it is what the sites chose.
+    With auxiliary paths the sites choose the paths, so their reports are counted instead.
     """
     ways = _list_edges(task)
     if task.routed:
@@ -218,7 +218,7 @@ def _count_planned_bytes(task: Task) -> Counter[Directed]:
 
 
 def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
-    """Every edge of the task's plan, with the bytes that take it."""
+    """Every edge of the task's plan with its bytes."""
     for block in Plan.from_json(task.started.forest).blocks:
         moved = task.cut.size_of(block.chunks)
         for edge in (*block.in_edges, *block.out_edges):
@@ -226,7 +226,7 @@ def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
 
 
 def _check_paths(task: Task) -> Iterator[Finding]:
-    """Where the ways that were taken do not make up an edge of the plan."""
+    """Report edges of the plan whose bytes differ from those on all paths between their ends."""
     wanted, taken = Counter[Directed](), Counter[Directed]()
     for edge, size in _list_edges(task):
         wanted[edge[0], edge[-1]] += size
@@ -240,10 +240,10 @@ def _check_paths(task: Task) -> Iterator[Finding]:
 
 
 def _find_silent_sites(task: Task, outcomes: TaskOutcomes, sites: tuple[str, ...]) -> set[str]:
-    """Sites that do not know, or did not live to say, all that they sent and received.
+    """Sites whose reports of sent and received bytes may be missing.
 
-    Who hears of the task after a member has finished it may have forgotten what was early, and who
-    was without a controller when it ended may never be told to say what it passed on.
+    These are killed sites, sites without a controller when the task ended (nobody asked them), and
+    sites that joined after a member had finished (they may have forgotten early bytes).
     """
     said = {event.site for event in (*task.sent, *task.received)}
     start_ns = task.started.t_ns
@@ -269,7 +269,7 @@ def _count_arrived_bytes(task: Task) -> Counter[Directed]:
 
 
 def _merge_overlaps(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:
-    """(bytes, start_ns, end_ns) of every maximal time in which transfers overlap."""
+    """(bytes, start_ns, end_ns) of every maximal interval in which transfers overlap."""
     ordered = sorted(moved, key=lambda transfer: transfer.start_ns)
     size, start_ns, end_ns = 0, 0, -1
     for transfer in ordered:
@@ -291,15 +291,14 @@ def _is_too_fast(
     start_ns: int,
     end_ns: int,
 ) -> bool:
-    """Whether so many bytes are more than the rates that the link had in that time allow.
-
-    A host's kernel sends what is queued when a rate falls at the old rate.
-    """
+    """Whether `size` bytes are more than the link's rates allow from `start_ns` to `end_ns`."""
     spells = conditions.spells[ends]
+    # Jitter moves arrivals: bytes may have started before the interval in which they were seen.
     late_ns = round(max(spell.link.jitter_ms for spell in spells) * 1e6)
     rate = max(spell.link.rate_mbps for spell in spells) * 1e6 / 8
     allowed = conditions.capacity_bytes(ends, [(start_ns, end_ns + late_ns)])
     if history.run is not None and history.run.backend == "host":
+        # When a rate falls, the host's kernel still sends its queue at the old rate.
         queue_bytes = rules.topology.queue_bytes(rules.topology.link(*ends))
         allowed += queue_bytes * conditions.slowdowns(ends, start_ns, end_ns)
     return size > allowed * (1 + RATE_TOLERANCE) + BURST_BYTES + rate * BURST_S

@@ -1,4 +1,7 @@
-"""In which order a task's contributions were added, for checkers that add them again (pure)."""
+"""The order in which a task's contributions were added, so that checks can repeat the sum (pure).
+
+Floating-point addition is not associative: only the same order gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ from trunkline.harness.record.history import Task
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term
 
 Ranges = tuple[tuple[int, int], ...]
-"""Ranges of elements."""
+"""(first, after the last) of ranges of a model's elements."""
 
 
 def find_orders(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
-    """Ranges of elements and the order in which their contributions, `terms` by site, were added.
+    """Ranges of elements, each with the order in which its contributions were added.
 
-    Empty where that is not known: where a chunk was given to another block while the task ran, and
-    the two add in different orders. A plan that only passes a result on adds nothing.
+    `terms` are the contributions by site, `elements` is the model's length. The result is empty if
+    the order is not known: a chunk moved to a block that adds in another order.
     """
     started = task.started
     orders: dict[int, site_plan.Order] = {}
     forests = [started.forest, *(event.forest for event in task.rearranged)]
+    # With a holder, the new plan only passes on a result that is already summed.
     forests += [event.forest for event in task.replanned if event.holder is None]
     for forest in forests:
         plan = Plan.from_json(forest)

@@ -1,8 +1,7 @@
-"""The judgement of a run, from its event log alone (pure).
+"""The checks of a run and its agents, computed from the event log alone (pure).
 
-The checks here are of what the agents promise; `harness.checks.network_checks` has those of the
-network. Each reads the whole history and stands alone: one may repeat what another found, none
-relies on it.
+`harness.checks.network_checks` has those of the network. Each check reads the whole history and
+relies on no other check, so two checks may report the same problem.
 """
 
 from __future__ import annotations
@@ -39,19 +38,20 @@ from trunkline.harness.checks.verdict import (
 from trunkline.harness.record.history import History, Task
 
 SUM_TOLERANCE = 256 * 2.0**-24
-"""Allowed error of a result's fingerprint, as a share of its terms' sizes, per term.
+"""Allowed error of a result's fingerprint per term, relative to the sizes of its terms.
 
-Float32 rounds each addition by at most 2**-24 of its elements; a sum over many elements of either
-sign is smaller than they are, for which 256 makes room: of two contributions, one in 100 000 would
-need more. One chunk that is lost, or summed twice, is off by hundreds of times more.
+Float32 rounds each addition by at most 2**-24 of the element. A fingerprint sums elements of either
+sign, so it is smaller than the elements and its relative error larger: hence the factor 256. Only
+one pair of contributions in 100 000 needs more. A chunk that is lost or summed twice is off by
+hundreds of times more.
 """
 
 BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
-"""Giving a task up takes a few messages after its budget is spent."""
+"""Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
 
 
 def judge(history: History, rules: Rules) -> Verdict:
-    """Every check on one run."""
+    """Run every check on one run."""
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
     return Verdict.of(Check.of(name, check(history, rules)) for name, check in checks.items())
 
@@ -59,15 +59,14 @@ def judge(history: History, rules: Rules) -> Verdict:
 def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     """The run started as the scenario says, ended, and completed at least one task."""
     if history.run is None:
-        yield fail("the log does not say run_started")
+        yield fail("the log has no run_started event")
     elif set(history.run.sites) != set(rules.topology.site_names):
         yield fail(f"the run's sites are {', '.join(history.run.sites)}, not the scenario's")
     if not history.all(RunFinished):
-        yield fail("the log does not say run_finished")
+        yield fail("the log has no run_finished event")
     for event in history.strays:
-        yield fail(
-            f"{event.site} at {_format_time(event.t_ns)}: {event} is of no task or starts it again"
-        )
+        where = f"{event.site} at {_format_time(event.t_ns)}"
+        yield fail(f"{where}: {event} belongs to no task or starts one again")
     if not history.completed and rules.programs is None:
         yield doubt("no task was completed, so nothing is shown to work")
     tasks = len(history.tasks) + len(history.syncs)
@@ -77,7 +76,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
 def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
     """The controller and every worker ended with exit code 0, unless a fault killed it.
 
-    One that was killed ends once more for every time that it was started again.
+    Each restart by a fault adds one exit.
     """
     agents = (CONTROLLER, *([BACKUP] if rules.has_backup else []), *rules.topology.site_names)
     exits = Counter(event.who for event in history.all(AgentExited))
@@ -86,7 +85,7 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail(f"{failure.site} gave up: {failure.reason}")
     for who in agents:
         if not exits[who]:
-            yield fail(f"{who} had to be ended with the run")
+            yield fail(f"{who} did not exit before the run ended")
         elif exits[who] != 1 + starts[who]:
             yield fail(f"{who} exited {exits[who]} times")
     for event in history.all(AgentExited):
@@ -100,7 +99,7 @@ def agents_exited(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every program ended once, with exit code 0 unless it was told to end."""
+    """Every program exited once, with code 0 unless it was told to end."""
     programs = rules.programs or ()
     exits = Counter(event.who for event in history.all(AgentExited))
     for site in programs:
@@ -114,11 +113,11 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in history.all(AgentExited))
-    yield note(f"{len(programs) - asked} programs with code 0, {asked} when told to end")
+    yield note(f"{len(programs) - asked} programs with code 0, {asked} ended on request")
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
-    """Whoever reported to begin a synchronization also ended it; all mean the same by it."""
+    """Each site that began a synchronization ended it; all agree on its size and operation."""
     asked = {event.who for event in history.all(AgentExited) if event.asked}
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
     begun, ended = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
@@ -138,10 +137,10 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each task was completed or abandoned, once.
+    """Each task was completed or abandoned once.
 
-    Where a member or a controller was lost, another controller may have ended it again, or nobody
-    may be left who knows of it.
+    If a member or a controller was lost, another controller may have ended the task again, or none
+    may be left that knows of it.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     again = 0
@@ -156,22 +155,22 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
         else:
             yield fail(f"{_name(task)} was completed {completed} and abandoned {abandoned} times")
     counts = Counter(task.outcome for task in history.tasks)
-    more = f", {again} by no controller or by several" if again else ""
+    more = f", {again} ended by no controller or by several" if again else ""
     yield note(f"{counts['completed']} completed, {counts['abandoned']} abandoned{more}")
 
 
 def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
     """All members of a task install its result, or all give it up.
 
-    Some may do one and some the other only where a member or a controller was lost meanwhile, or
-    where its budget was spent before those who had the result reached the others.
+    A split is allowed in two cases: a member or a controller was lost, or the budget was spent
+    before the members that had the result reached the others.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     split = 0
     for task in history.tasks:
         ended = group_endings(task)
         for site in sorted(ended.keys() - set(task.started.group)):
-            yield fail(f"{_name(task)}: {site} is no member and ended it")
+            yield fail(f"{_name(task)}: {site} ended it but is not a member")
         for site in task.started.group:
             yield from _check_member(outcomes, task, site, len(ended.get(site, ())))
         late = (task.duration_s or 0.0) > rules.task_s
@@ -181,24 +180,24 @@ def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
             done, gave_up = _join_sites(task.finished), _join_sites(task.dropped)
             yield fail(f"{_name(task)}: finished by {done}, given up by {gave_up}")
         elif task.outcome == "completed" and not task.finished:
-            yield fail(f"{_name(task)} is completed, but nobody has its result")
-    yield note(f"{len(history.tasks)} tasks, {split} split where somebody was lost or late")
+            yield fail(f"{_name(task)} is completed, but no member has its result")
+    yield note(f"{len(history.tasks)} tasks, {split} split where an agent was lost or late")
 
 
 def _check_member(outcomes: TaskOutcomes, task: Task, site: str, times: int) -> Iterator[Finding]:
-    """A member that contributed finishes or gives up, once, unless it is killed."""
+    """A member that contributed finishes or gives up once, unless it is killed."""
     taken = any(event.site == site for event in task.contributed)
     start_ns = task.started.t_ns
     if times > 1:
         yield fail(f"{_name(task)}: {site} ended it {times} times")
     elif times and not taken:
-        yield fail(f"{_name(task)}: {site} ended it and did not take part")
+        yield fail(f"{_name(task)}: {site} ended it but did not take part")
     elif taken and not times and not outcomes.was_killed(site, start_ns):
-        yield fail(f"{_name(task)}: {site} never heard how it ended")
+        yield fail(f"{_name(task)}: {site} was not told how it ended")
 
 
 def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
-    """All members that installed a task's result hold the same one, to the byte."""
+    """All members that installed a task's result hold the same bytes."""
     results = [task for task in history.tasks if task.finished]
     for task in results:
         digests = {event.digest for event in task.finished}
@@ -208,7 +207,7 @@ def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
-    """What was installed is the weighted sum of exactly the contributors' inputs."""
+    """Every installed result is the weighted sum of exactly the contributors' inputs."""
     results = [task for task in history.tasks if task.finished]
     for task in results:
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
@@ -224,7 +223,7 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
-    """Whoever gave a task up holds the model that it contributed."""
+    """A member that gave a task up still has the model that it contributed."""
     dropped = 0
     for task in history.tasks:
         given = {event.site: event.digest for event in task.contributed}
@@ -232,13 +231,13 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
             dropped += 1
             if event.digest != given.get(event.site):
                 yield fail(f"{_name(task)}: the model of {event.site} changed")
-    yield note(f"{dropped} times given up")
+    yield note(f"{dropped} times a member gave up")
 
 
 def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each contributor is in its task once, with its weight; no iteration is in two results.
+    """Each contributor is in its task once with its weight, and no iteration is in two results.
 
-    A site may offer an iteration again after it gave up a task that others finished.
+    One exception: a site that gave up a task that others finished may contribute again.
     """
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -254,7 +253,8 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
                 uses[event.site, event.iteration].append(task.number)
             asked = weights.get(event.site, event.weight)
             if event.weight != asked:
-                yield fail(f"{_name(task)}: {event.site} weighs {event.weight}, not {asked}")
+                text = f"{event.site} has weight {event.weight}, not {asked}"
+                yield fail(f"{_name(task)}: {text}")
             if (event.site, event.iteration) not in computed:
                 what = f"{event.site} contributed iteration {event.iteration}"
                 yield fail(f"{what}, which it did not compute")
@@ -266,7 +266,7 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
 
 
 def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each ready worker joins a task or goes on; each contributor hears how its task ended."""
+    """Each ready worker joins a task or goes on; each contributor is told how its task ended."""
     waiting: dict[str, Ready | Contributed] = {}
     for event in history.events:
         match event:
@@ -274,22 +274,22 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
                 before = waiting.get(event.site)
                 joined = isinstance(before, Ready) and isinstance(event, Contributed)
                 if before is not None and not joined:
-                    yield fail(f"{_describe_wait(before)} in vain, then again")
+                    yield fail(f"{_describe_wait(before)} and got no answer before it asked again")
                 waiting[event.site] = event
             case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished() | RoundAlone():
                 waiting.pop(event.site, None)
             case AgentChanged(who=who, do="kill"):
                 waiting.pop(who, None)
     for left in waiting.values():
-        yield fail(f"{_describe_wait(left)} to the end of the log")
+        yield fail(f"{_describe_wait(left)} and waited to the end of the log")
     yield note(f"{len(history.all(Ready))} times ready, each answered")
 
 
 def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No member was in a task for longer than a task may take.
+    """No task took longer than its budget.
 
-    A task that a member has finished may take as long again to reach the others. Time in which
-    any agent was stopped or dead does not count, and losses take time to be noticed.
+    A task that one member has finished may take a second budget to reach the others. Time in which
+    any agent was stopped or dead does not count, nor does the time until a loss is noticed.
     """
     outcomes = TaskOutcomes(history, rules.detection_s)
     for task in history.tasks:
@@ -310,30 +310,29 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
-    """Some evaluation reached the accuracy at which the scenario wants to stop."""
-    asked = rules.accuracy_percent
+    """An evaluation reached the accuracy at which the scenario stops."""
+    target = rules.accuracy_percent
     best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
-    if asked is None:
-        yield note("not asked for")
+    if target is None:
+        yield note("no target")
     elif best is None:
-        yield fail(f"{asked:g} % asked for, nothing was evaluated")
-    elif best < asked:
-        yield fail(f"{asked:g} % asked for, the best was {best:.2f} %")
+        yield fail(f"target {target:g} %, but nothing was evaluated")
     else:
-        yield note(f"{asked:g} % asked for, the best was {best:.2f} %")
+        report = fail if best < target else note
+        yield report(f"target {target:g} %, best {best:.2f} %")
 
 
 CHECKS: Mapping[str, Checker] = {
-    "the log is whole": log_is_whole,
+    "the log is complete": log_is_whole,
     "every agent exited cleanly": agents_exited,
     "every task ended once": tasks_ended,
-    "members decided alike": members_decide_alike,
-    "all members hold one result": results_are_one,
+    "all members agreed on the outcome": members_decide_alike,
+    "all members hold the same result": results_are_one,
     "every result is the weighted sum": results_are_sums,
-    "giving up changed nothing": giving_up_changes_nothing,
+    "abandoned tasks changed no model": giving_up_changes_nothing,
     "every contribution counts once": contributions_count_once,
-    "nobody waited for ever": nobody_waits,
-    "every task kept its budget": budgets_kept,
+    "no worker waited forever": nobody_waits,
+    "every task stayed within its budget": budgets_kept,
     "every byte arrived": network_checks.bytes_arrived,
     "links kept their rates": network_checks.rates_kept,
     "links kept their delays": network_checks.delays_kept,
@@ -341,21 +340,21 @@ CHECKS: Mapping[str, Checker] = {
     "the host kept up": network_checks.host_kept_up,
     "the accuracy was reached": accuracy_reached,
 }
-"""Every check by what holds when it passes, in the order of the verdict."""
+"""The checks of a run of agents. A name says what is true if the check passes."""
 
 
 PROGRAM_CHECKS: Mapping[str, Checker] = {
-    "the log is whole": log_is_whole,
+    "the log is complete": log_is_whole,
     "every program exited cleanly": programs_exited,
     "every reported task ended": syncs_ended,
     "links kept their rates": network_checks.interfaces_agree,
     "the host kept up": network_checks.host_kept_up,
 }
-"""The same for programs: of what they do only what they report is known."""
+"""The checks of a run of programs: only what they report is known."""
 
 
 def _check_sum(task: Task) -> Iterator[Finding]:
-    """Compare fingerprints: linear, so the result's is the weighted sum of the inputs'."""
+    """Compare fingerprints. They are linear: a sum's fingerprint is the sum of fingerprints."""
     started = task.started
     terms = [
         [started.scale * started.weights[event.site] * value for value in event.fingerprint]
@@ -393,7 +392,7 @@ def _join_sites(events: Iterable[Event]) -> str:
 
 def _describe_wait(event: Ready | Contributed) -> str:
     what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
-    return f"{event.site} waited, {what} iteration {event.iteration} at {_format_time(event.t_ns)},"
+    return f"{event.site} was {what} iteration {event.iteration} at {_format_time(event.t_ns)}"
 
 
 def _name(task: Task) -> str:

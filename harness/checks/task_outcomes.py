@@ -1,7 +1,7 @@
-"""What became of each member of a task, and who was on its own at the time (pure).
+"""How each task ended at its members, and which agents were lost at the time (pure).
 
-Failover promises less where a member has lost the controller, or was killed: then, and only then,
-some members may have installed what others gave up. Checks ask here which case a task is.
+Failover promises less if a member lost the controller or was killed: only then may some members
+install a result that others give up. The checks ask here which case applies to a task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trunkline.harness.record.history import History, Interval, Task
 
 @dataclass(frozen=True)
 class TaskOutcomes:
-    """The troubles of a run: `detection_s` may pass until both ends of a loss have noticed it."""
+    """Losses and pauses of a run; both ends notice a loss within `detection_s` seconds."""
 
     history: History
     detection_s: float
@@ -31,7 +31,7 @@ class TaskOutcomes:
         return bool(task.finished and task.dropped)
 
     def is_excused(self, task: Task) -> bool:
-        """Whether a member, or a controller, was lost while the task ran or soon after."""
+        """Whether a member or a controller was lost while the task ran or soon after."""
         start_ns = task.started.t_ns
         ends = [event.t_ns for event in (*task.finished, *task.dropped)]
         end_ns = max([*ends, task.end_ns or start_ns]) + round(self.detection_s * 1e9)
@@ -39,7 +39,7 @@ class TaskOutcomes:
         return any(self.was_lost(name, start_ns, end_ns) for name in names)
 
     def is_disturbed(self, task: Task) -> bool:
-        """Whether bytes may have been lost: what was planned changed, or somebody was lost."""
+        """Whether bytes may have been lost: the plan changed, or an agent or link was lost."""
         if task.rearranged or task.halted or task.replanned:
             return True
         start_ns = task.started.t_ns
@@ -48,17 +48,17 @@ class TaskOutcomes:
         return first < len(self._losses_ns) and self._losses_ns[first] <= end_ns
 
     def was_lost(self, name: str, start_ns: int, end_ns: int) -> bool:
-        """Whether an agent was dead, or without a controller, at some time from start to end."""
+        """Whether an agent was dead or without a controller at any time from start to end."""
         spans = self._without_controller.get(name, ())
         first = bisect_right(spans, start_ns, key=lambda span: span[1])
         return first < len(spans) and spans[first][0] <= end_ns
 
     def was_killed(self, name: str, start_ns: int) -> bool:
-        """Whether an agent was killed at some later time."""
+        """Whether an agent was killed at `start_ns` or later."""
         return any(kill_ns >= start_ns for kill_ns in self._kills.get(name, ()))
 
     def paused_s(self, start_ns: int, end_ns: int) -> float:
-        """How long any agents were stopped or dead from start to end, all told, in seconds."""
+        """Seconds that agents were stopped or dead between start and end, summed over agents."""
         spans = [span for found in self._stopped.values() for span in found]
         overlaps = (min(end_ns, end) - max(start_ns, start) for start, end in spans)
         return sum(max(0, overlap) for overlap in overlaps) / 1e9
@@ -87,7 +87,7 @@ class TaskOutcomes:
 
     @cached_property
     def _without_controller(self) -> Mapping[str, list[Interval]]:
-        """When each agent was dead or without a controller; a loss lasts until it is mended."""
+        """The intervals in which each agent was dead or without a controller."""
         return _find_intervals(
             self.history, ("kill",), ("restart",), ControllerLost, ControllerFound
         )
@@ -104,6 +104,7 @@ def _find_intervals(
     lost: type[Event] | None = None,
     found: type[Event] | None = None,
 ) -> dict[str, list[Interval]]:
+    """From the first `begin` or `lost` of each agent to its next `end` or `found`, in ns."""
     open_ns: dict[str, int] = {}
     spells: defaultdict[str, list[Interval]] = defaultdict(list)
     for event in history.events:
@@ -123,7 +124,7 @@ def _find_intervals(
 
 
 def group_endings(task: Task) -> dict[str, list[TaskFinished | TaskDropped]]:
-    """How the task ended at each site that said so."""
+    """The events that ended the task, by site."""
     ended: defaultdict[str, list[TaskFinished | TaskDropped]] = defaultdict(list)
     for done in task.finished:
         ended[done.site].append(done)

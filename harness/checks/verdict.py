@@ -1,4 +1,8 @@
-"""What a judgement is made of: rules, findings, checks and the verdict on them (pure)."""
+"""Rules, findings, checks and the verdict (pure).
+
+A check compares a run's history with the rules and yields findings. Its worst finding is its
+outcome, and the worst check is the verdict.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from trunkline.harness.record.history import History, Task
 from trunkline.topologies.model import Topology
 
 SHOWN = 5
-"""Findings of one check that are told in words; the rest are counted."""
+"""A check's text has at most this many findings; the rest are counted."""
 
 Result = Literal["pass", "unknown", "fail"]
 """`fail`: a promise was broken. `unknown`: the run proves nothing either way."""
@@ -18,12 +22,17 @@ Result = Literal["pass", "unknown", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the scenario promised.
+    """The promises of a scenario.
 
-    `task_s` is a task's budget, `detection_s` how long a loss may go unnoticed. `expected_digest`
-    gives the digest that a completed task's result must have, where the workload's inputs have a
-    closed form; without it, and where it gives None, only fingerprints are compared. `programs` are
-    the sites that run the scenario's own; None where agents run.
+    Attributes:
+        topology: the sites and links.
+        task_s: a task's budget in seconds.
+        accuracy_percent: the target accuracy, if there is one.
+        expected_digest: the exact digest of a task's result, for workloads whose inputs have a
+            closed form. Without it, or if it returns None, only fingerprints are compared.
+        programs: the sites that run the scenario's own programs; None if agents run.
+        detection_s: seconds within which a loss is noticed.
+        has_backup: whether there is a backup controller.
     """
 
     topology: Topology
@@ -37,7 +46,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a check saw; `pass` says what it looked at."""
+    """One result of a check; the text of a `pass` says what was checked."""
 
     outcome: Result
     text: str
@@ -49,7 +58,7 @@ Checker = Callable[[History, Rules], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check's name, its outcome, and what it saw, in words."""
+    """A check's name, its outcome, and its findings in words."""
 
     name: str
     outcome: Result
@@ -57,7 +66,7 @@ class Check:
 
     @classmethod
     def of(cls, name: str, findings: Iterable[Finding]) -> Check:
-        """The worst outcome, and the findings that had it."""
+        """Summarize findings: the worst outcome, and the texts of the findings that have it."""
         every = tuple(findings)
         outcome = _worst(finding.outcome for finding in every)
         texts = [finding.text for finding in every if finding.outcome == outcome]
@@ -81,7 +90,7 @@ class Verdict:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Every check that did not pass, in words, failures first."""
+        """A line for every check that did not pass, failures first."""
         return tuple(
             f"{check.name}: {check.detail}"
             for outcome in ("fail", "unknown")
@@ -91,7 +100,7 @@ class Verdict:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """The inverse of `to_json`."""
+        """Read what `to_json` gave."""
         rows = data["checks"]
         checks = (Check(row["name"], row["outcome"], row["detail"]) for row in rows)
         return cls(data["verdict"], tuple(checks))
@@ -106,17 +115,17 @@ class Verdict:
 
 
 def note(text: str) -> Finding:
-    """What a check looked at."""
+    """Make a `pass` finding that says what was checked."""
     return Finding("pass", text)
 
 
 def fail(text: str) -> Finding:
-    """A broken promise."""
+    """Make a `fail` finding: a promise was broken."""
     return Finding("fail", text)
 
 
 def doubt(text: str) -> Finding:
-    """Why the run proves nothing."""
+    """Make an `unknown` finding: why the run proves nothing."""
     return Finding("unknown", text)
 
 

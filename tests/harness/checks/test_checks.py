@@ -33,53 +33,53 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
     assert verdict.outcome == "pass"
     assert verdict.problems == ()
     assert {check.name: check.detail for check in verdict.checks} == {
-        "the log is whole": "83 events, 3 tasks",
+        "the log is complete": "83 events, 3 tasks",
         "every agent exited cleanly": "4 agents, each with code 0",
         "every task ended once": "2 completed, 1 abandoned",
-        "members decided alike": "3 tasks, 0 split where somebody was lost or late",
-        "all members hold one result": "2 results, byte-identical at all members",
+        "all members agreed on the outcome": "3 tasks, 0 split where an agent was lost or late",
+        "all members hold the same result": "2 results, byte-identical at all members",
         "every result is the weighted sum": "2 results recomputed by fingerprint",
-        "giving up changed nothing": "2 times given up",
+        "abandoned tasks changed no model": "2 times a member gave up",
         "every contribution counts once": "4 contributions in results",
-        "nobody waited for ever": "9 times ready, each answered",
-        "every task kept its budget": "3 tasks, each within 2 s",
+        "no worker waited forever": "9 times ready, each answered",
+        "every task stayed within its budget": "3 tasks, each within 2 s",
         "every byte arrived": "5000000 bytes planned, sent and received",
         "links kept their rates": "6 links in use, none faster than set",
-        "links kept their delays": "6 links in use, none shorter than set",
+        "links kept their delays": "6 links in use, none with less delay than set",
         "interfaces saw the bytes": "5000000 bytes of payload on 6 interfaces",
         "the host kept up": "1.780 s of computing, 0.000 s late",
-        "the accuracy was reached": "80 % asked for, the best was 81.50 %",
+        "the accuracy was reached": "target 80 %, best 81.50 %",
     }
 
 
 BAD: list[tuple[str, list[Change], str, str]] = [
     (
-        "the log is whole",
+        "the log is complete",
         [without("run_started")],
         "fail",
-        "the log does not say run_started",
+        "the log has no run_started event",
     ),
     (
-        "the log is whole",
+        "the log is complete",
         [altered("run_started", {"sites": ["oslo", "rome"]})],
         "fail",
         "the run's sites are oslo, rome, not the scenario's",
     ),
     (
-        "the log is whole",
+        "the log is complete",
         [without("run_finished")],
         "fail",
-        "the log does not say run_finished",
+        "the log has no run_finished event",
     ),
     (
-        "the log is whole",
+        "the log is complete",
         [added(1000, "rome", "task_joined", task=7)],
         "fail",
         "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False)"
-        " is of no task or starts it again",
+        " belongs to no task or starts one again",
     ),
     (
-        "the log is whole",
+        "the log is complete",
         [without("task_completed")],
         "unknown",
         "no task was completed, so nothing is shown to work",
@@ -88,7 +88,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every agent exited cleanly",
         [without("agent_exited", who="rome")],
         "fail",
-        "rome had to be ended with the run",
+        "rome did not exit before the run ended",
     ),
     (
         "every agent exited cleanly",
@@ -121,40 +121,40 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "task 2 was completed 1 and abandoned 1 times",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [without("task_finished", task=0, site="oslo")],
         "fail",
-        "task 0: oslo never heard how it ended",
+        "task 0: oslo was not told how it ended",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [added(2290, "oslo", "task_finished", task=1, digest="result-1", fingerprint=[])],
         "fail",
-        "task 1: oslo is no member and ended it",
+        "task 1: oslo ended it but is not a member",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [added(3000, "rome", "task_finished", task=2, digest="result-2", fingerprint=[])],
         "fail",
         "task 2: rome ended it 2 times; task 2: finished by rome, given up by oslo, rome",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [without("contributed", task=0, site="rome")],
         "fail",
-        "task 0: rome ended it and did not take part",
+        "task 0: rome ended it but did not take part",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [
             without("task_finished", task=1),
             added(2300, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1),
         ],
         "fail",
-        "task 1: rome never heard how it ended; task 1 is completed, but nobody has its result",
+        "task 1: rome was not told how it ended; task 1 is completed, but no member has its result",
     ),
     (
-        "all members hold one result",
+        "all members hold the same result",
         [altered("task_finished", {"digest": "result-x"}, task=1, site="kyiv")],
         "fail",
         "task 1: members hold 2 different results",
@@ -204,7 +204,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "task 1: the contributions are not finite numbers",
     ),
     (
-        "giving up changed nothing",
+        "abandoned tasks changed no model",
         [altered("task_dropped", {"digest": "half-updated"}, site="rome")],
         "fail",
         "task 2: the model of rome changed",
@@ -248,34 +248,34 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every contribution counts once",
         [altered("contributed", {"weight": 2.0}, task=0, site="oslo")],
         "fail",
-        "task 0: oslo weighs 2.0, not 1.0",
+        "task 0: oslo has weight 2.0, not 1.0",
     ),
     (
-        "nobody waited for ever",
+        "no worker waited forever",
         [without("worker_finished", site="kyiv")],
         "fail",
-        "kyiv waited, ready with iteration 1 at 2.390 s, to the end of the log",
+        "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log",
     ),
     (
-        "nobody waited for ever",
+        "no worker waited forever",
         [without("task_finished", task=0, site="oslo"), without("round_finished", site="oslo")],
         "fail",
-        "oslo waited, in task 0 with iteration 0 at 0.210 s, in vain, then again",
+        "oslo was in task 0 with iteration 0 at 0.210 s and got no answer before it asked again",
     ),
     (
-        "nobody waited for ever",
+        "no worker waited forever",
         [added(2000, "oslo", "ready", iteration=2)],
         "fail",
-        "oslo waited, ready with iteration 1 at 1.580 s, in vain, then again",
+        "oslo was ready with iteration 1 at 1.580 s and got no answer before it asked again",
     ),
     (
-        "every task kept its budget",
+        "every task stayed within its budget",
         [altered("task_abandoned", {"t_ns": 5500 * MS})],
         "fail",
         "task 2 took 3.100 s of 2 s",
     ),
     (
-        "every task kept its budget",
+        "every task stayed within its budget",
         [
             without("task_abandoned"),
             without("task_dropped"),
@@ -320,7 +320,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "links kept their delays",
         [altered("received", {"start_ns": 215 * MS}, task=0, site="rome")],
         "unknown",
-        "oslo -> rome: a first byte took 5.000 ms, set to 10 ms",
+        "oslo -> rome: a first byte took 5.000 ms, less than the set delay of 10 ms",
     ),
     (
         "interfaces saw the bytes",
@@ -346,19 +346,19 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "the host kept up",
         [altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})],
         "unknown",
-        "TCP met the limit of its memory at kyiv, oslo: raise net.ipv4.tcp_mem",
+        "TCP reached its memory limit at kyiv, oslo: raise net.ipv4.tcp_mem",
     ),
     (
         "the accuracy was reached",
         [without("evaluated", task=1)],
         "fail",
-        "80 % asked for, the best was 41.50 %",
+        "target 80 %, best 41.50 %",
     ),
     (
         "the accuracy was reached",
         [without("evaluated")],
         "fail",
-        "80 % asked for, nothing was evaluated",
+        "target 80 %, but nothing was evaluated",
     ),
 ]
 
@@ -377,25 +377,25 @@ KILLED = added(2280, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1)
 
 LOSSES: list[tuple[str, list[Change], str, str]] = [
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         ROME_DROPS,
         "fail",
         "task 1: finished by kyiv, given up by rome",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [*ROME_DROPS, ALONE],
         "pass",
-        "3 tasks, 1 split where somebody was lost or late",
+        "3 tasks, 1 split where an agent was lost or late",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [*ROME_DROPS, added(100, "rome", "controller_lost", reason="silent")],
         "pass",
-        "3 tasks, 1 split where somebody was lost or late",
+        "3 tasks, 1 split where an agent was lost or late",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [
             *ROME_DROPS,
             added(100, "rome", "controller_lost", reason="silent"),
@@ -405,16 +405,16 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
         "task 1: finished by kyiv, given up by rome",
     ),
     (
-        "members decided alike",
+        "all members agreed on the outcome",
         [without("task_finished", task=1, site="kyiv"), KILLED],
         "pass",
-        "3 tasks, 0 split where somebody was lost or late",
+        "3 tasks, 0 split where an agent was lost or late",
     ),
     (
         "every task ended once",
         [added(2400, "backup", "task_completed", task=1), ALONE],
         "pass",
-        "2 completed, 1 abandoned, 1 by no controller or by several",
+        "2 completed, 1 abandoned, 1 ended by no controller or by several",
     ),
     (
         "every task ended once",
@@ -433,7 +433,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
         "task 1: the fingerprint at kyiv is off by 9, rounding explains 0.000595",
     ),
     (
-        "giving up changed nothing",
+        "abandoned tasks changed no model",
         [
             without("task_finished", task=1, site="rome"),
             added(2300, "rome", "task_dropped", task=1, reason="", digest="result-1"),
@@ -449,19 +449,19 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
         "3 contributions in results",
     ),
     (
-        "nobody waited for ever",
+        "no worker waited forever",
         [without("worker_finished", site="kyiv"), added(2395, "kyiv", "round_alone", iteration=1)],
         "pass",
         "9 times ready, each answered",
     ),
     (
-        "nobody waited for ever",
+        "no worker waited forever",
         [
             without("worker_finished", site="kyiv"),
             added(2395, "kyiv", "agent_changed", who="kyiv", do="pause", fault=1),
         ],
         "fail",
-        "kyiv waited, ready with iteration 1 at 2.390 s, to the end of the log",
+        "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log",
     ),
     (
         "every agent exited cleanly",
@@ -492,7 +492,7 @@ def test_losses_excuse_what_they_may_and_nothing_else(
 
 
 def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gifts() -> None:
-    name = "every task kept its budget"
+    name = "every task stayed within its budget"
     late = altered("task_finished", {"t_ns": 4000 * MS}, task=1, site="rome")
     assert one(name, late) == ("pass", "3 tasks, each within 2 s")
     late = altered("task_finished", {"t_ns": 4550 * MS}, task=1, site="rome")
@@ -635,7 +635,7 @@ def test_no_accuracy_is_missing_where_none_was_asked_for() -> None:
     rules = Rules(TOPOLOGY, 2.0)
     assert one("the accuracy was reached", without("evaluated"), rules=rules) == (
         "pass",
-        "not asked for",
+        "no target",
     )
 
 

@@ -148,6 +148,6 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
 def test_a_run_that_never_began_fails_and_has_empty_tables(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, ""))
     assert verdict.outcome == "fail"
-    assert verdict.problems[0].startswith("the log is whole: the log does not say run_started;")
+    assert verdict.problems[0].startswith("the log is complete: the log has no run_started event;")
     assert (tmp_path / "tables/tasks.csv").read_text().count("\n") == 1
     assert (tmp_path / "plots/links.png").exists()
