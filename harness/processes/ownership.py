@@ -3,7 +3,7 @@
 The owner is the process that carries out the run: `trunkline run`, or whatever called the library.
 Its tag says which process that is, so nothing has to be kept anywhere else, and whoever finds the
 tag can tell whether the owner is still there. Processes carry it in their environment, folders in
-their name, site namespaces as the alias of their loopback interface. See `leftovers`.
+their name, site namespaces as the alias of their loopback interface. See `runs.orphans`.
 """
 
 from __future__ import annotations

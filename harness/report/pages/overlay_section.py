@@ -18,8 +18,8 @@ from trunkline.harness.record.history import History, phases
 from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
-from trunkline.harness.report.pages.layout import Place, place_sites
 from trunkline.harness.report.pages.markup import Child, Html, number, tag
+from trunkline.harness.report.pages.site_layout import Place, place_sites
 from trunkline.topologies.model import Link, Site, Topology
 
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from trunkline.harness.report.pages import (
     tasks_section,
 )
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.pages.gantt import draw_gantt
+from trunkline.harness.report.pages.gantt_section import draw_gantt
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.measure.datagrams import Receiver, Sender
@@ -55,8 +56,8 @@ def carried(text, windows_s):
     start_ns = time.time_ns() + 100_000_000
     log = []
 
-    def note(event, **values):
-        if event == "link_changed":
+    def note(kind, **values):
+        if kind is LinkChanged:
             ends = [values["src"], values["dst"]]
             log.append([*ends, time.time_ns() - start_ns, values["rate_mbps"]])
 

@@ -21,9 +21,9 @@ from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
-from trunkline.harness.report.pages import charts, layout, markup, run_page
+from trunkline.harness.report.pages import charts, markup, run_page, site_layout
 from trunkline.harness.report.pages.differences import RunInputs
-from trunkline.harness.report.pages.gantt import MAX_BARS, draw_gantt
+from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -211,15 +211,15 @@ def test_sites_lie_within_the_map_and_apart(count: int, random: object) -> None:
         Link(a, b, 1.0, delays[frozenset((a, b))]) for a in names for b in names if a != b
     )
     topology = Topology("t", tuple(map(Site, names)), links)
-    places, _ = layout.place_sites(topology, 700.0, 400.0, 50.0)
-    assert places == layout.place_sites(topology, 700.0, 400.0, 50.0)[0]
+    places, _ = site_layout.place_sites(topology, 700.0, 400.0, 50.0)
+    assert places == site_layout.place_sites(topology, 700.0, 400.0, 50.0)[0]
     assert all(-0.1 <= x <= 700.1 and -0.1 <= y <= 400.1 for x, y in places)
     gaps = [np.hypot(a[0] - b[0], a[1] - b[1]) for n, a in enumerate(places) for b in places[:n]]
     assert min(gaps) > 15
 
 
 def test_sites_that_are_equally_far_from_each_other_lie_on_a_circle() -> None:
-    places, by_delay = layout.place_sites(TOPOLOGY, 200.0, 200.0, 10.0)
+    places, by_delay = site_layout.place_sites(TOPOLOGY, 200.0, 200.0, 10.0)
     assert not by_delay
     assert places[0] == (100.0, 0.0)
 

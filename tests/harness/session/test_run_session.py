@@ -20,6 +20,7 @@ from burning import all_processors_busy
 from inside import run_all
 
 from trunkline.agents import registry
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.wire.framing import (
     CONTROL,
     HEADER,
@@ -174,9 +175,9 @@ def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
 def kill_a_worker(home: str) -> dict:
     """Inside: SIGKILL the worker of n2 as soon as a task has started."""
 
-    def assassin(self, event):
-        original(self, event)
-        if event["event"] == "task_started":
+    def assassin(self, logged):
+        original(self, logged)
+        if isinstance(logged.event, TaskStarted):
             victims = [child for child in supervisors[0]._forked if child.name == "n2"]
             os.kill(victims[0].process.pid, signal.SIGKILL)
 
