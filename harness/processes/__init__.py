@@ -1,1 +1,1 @@
-"""Processes, and what they hold: none of it outlives the run that made it."""
+"""Processes: how they are forked, owned, timed and talked to, so that none outlives its run."""

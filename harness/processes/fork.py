@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 FAILED = 70
-"""What a forked process exits with after an exception."""
+"""The exit code of a forked process after an exception."""
 
 HANDLERS: Mapping[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
-"""A forked process leaves Ctrl-C to us, and ends at SIGTERM."""
+"""The default signal handlers of a forked process: Ctrl-C is for its parent, SIGTERM ends it."""
 
 _HELD = {signal.SIGINT, signal.SIGTERM}
 _PARENT_DEATH_SIGNAL = 1
@@ -23,7 +23,11 @@ _PARENT_DEATH_SIGNAL = 1
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """A forked process; `code` is its exit code, or minus the signal, None until it is reaped."""
+    """A forked process.
+
+    Attributes:
+        code: its exit code, or minus the number of the signal that ended it; None before `wait`.
+    """
 
     pid: int
     pidfd: int
@@ -50,10 +54,10 @@ class Process:
 
 
 def fork(act: Callable[[], int], handlers: Mapping[int, Any] = HANDLERS) -> Process:
-    """Fork a process that acts and exits with the code that comes back; it dies with us.
+    """Fork a process that calls `act` and exits with the code that it returns.
 
-    An exception ends it with a traceback and FAILED. A caller that has to note the process before
-    a signal can interrupt it calls this with `signals_held`.
+    The process dies with this one. An exception ends it with a traceback and the code FAILED. A
+    caller that must record the process before a signal interrupts it calls this in `signals_held`.
     """
     parent = os.getpid()
     with signals_held():
@@ -65,10 +69,10 @@ def fork(act: Callable[[], int], handlers: Mapping[int, Any] = HANDLERS) -> Proc
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """SIGINT and SIGTERM wait until the block ends.
+    """Delay SIGINT and SIGTERM until the block ends.
 
-    For forks: Python runs functions of its library right after one, and drops what a signal
-    handler raises in them.
+    Forks need this: right after a fork, Python runs functions of its library, and drops an
+    exception that a signal handler raises in them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     try:
@@ -78,7 +82,7 @@ def signals_held() -> Iterator[None]:
 
 
 def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: int) -> None:
-    """What the forked process does; never returns."""
+    """Run as the forked process; never returns."""
     code = FAILED
     try:
         for number, handler in handlers.items():

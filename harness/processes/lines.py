@@ -1,4 +1,4 @@
-"""How processes talk to each other: by lines, most of which hold one JSON object each."""
+"""Messages between processes: lines, most of which hold one JSON object each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Message = dict[str, Any]
 
 @dataclass(slots=True)
 class Lines:
-    """Cuts a stream of bytes into lines; `rest` is the beginning of a line that goes on."""
+    """Splits a stream of bytes into lines; `rest` is the line that has not ended yet."""
 
     rest: bytes = b""
 
     def split(self, data: bytes) -> list[bytes]:
-        """The lines that end in this data, which follows what came before, without line feeds."""
+        """Add data to the stream; returns the lines that have ended, without line feeds."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         return lines
 
 
 def encode(message: Message) -> bytes:
-    """A message as a line."""
+    """Encode a message as a line."""
     return json.dumps(message).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message | None:
-    """The message in a line, None if the line holds anything else than a JSON object."""
+    """Decode the message in a line; None if the line is not a JSON object."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Whose a thing is: everything that a run makes and that could outlive it names its owner.
+"""The owner of everything that a run makes and that could outlive it.
 
-The owner is the process that carries out the run: `trunkline run`, or whatever called the library.
-Its tag says which process that is, so nothing has to be kept anywhere else, and whoever finds the
-tag can tell whether the owner is still there. Processes carry it in their environment, folders in
-their name, site namespaces as the alias of their loopback interface. See `runs.orphans`.
+The owner is the process that carries out the run: `trunkline run`, or a program that calls the
+library. Everything carries the owner's tag: processes in their environment, folders in their name,
+site namespaces as the alias of their loopback interface. The tag alone tells whether the owner
+still runs, so no list of owners is kept. See `harness.runs.orphans`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "TRUNKLINE_OWNER"
-"""The environment variable of processes that a run starts, unless they are the guest's own."""
+"""The environment variable with the tag, of all processes that a run starts on the host."""
 
 FOLDER_PREFIX = "trunkline-"
-"""A scratch folder's name is this, the tag, and something random."""
+"""The name of a scratch folder is this prefix, the tag, and a random part."""
 
 _TAG = re.compile(r"([0-9a-f]{8})-([0-9]{7})-([0-9]{12})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Owner:
-    """A process, told from all others, also from a later one with the same id.
+    """A process, distinct from all others, also from a later process with the same id.
 
     Attributes:
-        place: where `pid` counts: a hash of the machine's boot and the process id namespace.
+        place: where `pid` is valid: a hash of the machine's boot and of the process id namespace.
         pid: its process id.
-        started: when it started, in clock ticks since the machine's boot.
+        started: the time of its start, in clock ticks since the machine's boot.
     """
 
     place: str
@@ -47,13 +47,13 @@ class Owner:
 
     @classmethod
     def of_tag(cls, text: str) -> Owner | None:
-        """The owner that a tag names; None where the text has no tag."""
+        """The owner in the first tag of a text; None if the text has no tag."""
         found = _TAG.search(text)
         return cls(found[1], int(found[2]), int(found[3])) if found else None
 
     @classmethod
     def of_run(cls, run_dir: Path) -> Owner | None:
-        """The owner of a run, as its `environment.json` says; None if that is not known."""
+        """The owner of a run, from its `environment.json`; None if that cannot be read."""
         try:
             about = json.loads((run_dir / "environment.json").read_text(encoding="utf-8"))
             return cls.of_tag(about["owner"])
@@ -62,13 +62,14 @@ class Owner:
 
     @property
     def tag(self) -> str:
-        """Its text form, equally long for all owners."""
+        """The owner as text, of the same length for all owners."""
         return f"{self.place}-{self.pid:07}-{self.started:012}"
 
     def alive(self) -> bool | None:
-        """Whether the owner still runs; None if that cannot be known here.
+        """Whether the owner still runs.
 
-        It cannot for one in another container, on another machine or before the last boot.
+        None if this process cannot know: the owner is in another container, on another machine or
+        from before the last boot.
         """
         if self.place != _place():
             return None
@@ -76,7 +77,7 @@ class Owner:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment with its tag, for the processes that it starts."""
+    """The environment of this process plus its tag, for the processes that it starts."""
     return {**os.environ, VARIABLE: Owner.me().tag}
 
 
@@ -88,7 +89,7 @@ def _place() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None if there is none or it is dead."""
+    """The start of a process in clock ticks since boot; None if it does not run."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

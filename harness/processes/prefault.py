@@ -1,8 +1,9 @@
-"""Gives a forked process, at once, the memory that it would otherwise get page by page.
+"""Gives a forked process in one step the memory pages that it would otherwise fault in one by one.
 
-Forked processes share their pages until one writes. In the embedded kernel every first write costs
-a fault of some 100 microseconds; asked for together, pages cost 6 microseconds each. Processes that
-are forked from the same state to do the same write to the same pages, so the first one shows which.
+A forked process shares its pages with its parent until one of them writes. In the embedded kernel
+the first write to a page costs a fault of about 100 microseconds. Pages that are requested together
+cost 6 microseconds each. Processes that do the same work after a fork write to the same pages, so
+the pages of the first process predict those of the others.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from pathlib import Path
 from trunkline.workloads.base import POPULATE_WRITE
 
 Pages = tuple[int, int]
-"""A range of addresses: where it starts, and its length, in bytes."""
+"""A range of addresses: its start and its length, in bytes."""
 
 GAP_PAGES = 32
-"""So few untouched pages between two ranges cost less than a system call of their own, and half of
-what an agent writes after it listens lies in such gaps."""
+"""Ranges with at most so many untouched pages between them become one: these pages cost less than a
+second system call, and half of the pages that an agent writes after it listens are in such gaps."""
 
 _ENTRY_BYTES = 8
 _OURS_ALONE = 1 << 63 | 1 << 56
-"""A page that is there and mapped only once; see Documentation/admin-guide/mm/pagemap.rst."""
+"""The bits of a page that is present and mapped exactly once; see the kernel's
+Documentation/admin-guide/mm/pagemap.rst."""
 
 
 def find_written(pid: int) -> list[Pages]:
-    """What a forked process has of its own in its private memory: what it wrote since the fork.
+    """The private pages that a forked process has written since the fork.
 
-    Ranges that are close together are one. Empty where the kernel does not say.
+    Ranges that are close together become one. The list is empty if the kernel does not tell.
     """
     try:
         with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
@@ -42,7 +44,8 @@ def find_written(pid: int) -> list[Pages]:
 
 
 def populate(ranges: list[Pages]) -> None:
-    """Makes these pages this process's own; what cannot be is left to be faulted in."""
+    """Fault in these pages of the calling process, writable."""
+    # Errors are ignored: the process faults in the other pages itself, only more slowly.
     advise = ctypes.CDLL(None).madvise
     for start, length in ranges:
         advise(ctypes.c_void_p(start), ctypes.c_size_t(length), POPULATE_WRITE)
@@ -57,7 +60,7 @@ def _find_writable(maps: str) -> Iterator[Pages]:
 
 
 def _find_own(pagemap: int, start: int, length: int) -> Iterator[Pages]:
-    """The runs of pages in a range that the process has alone, and small gaps between them."""
+    """The ranges of pages that belong to the process alone, with the small gaps between them."""
     place = start // mmap.PAGESIZE * _ENTRY_BYTES
     entries = array.array("Q", os.pread(pagemap, length // mmap.PAGESIZE * _ENTRY_BYTES, place))
     own = [index for index, entry in enumerate(entries) if entry & _OURS_ALONE == _OURS_ALONE]

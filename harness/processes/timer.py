@@ -1,6 +1,6 @@
-"""A file descriptor that becomes readable at a time, to the nanosecond (Linux's timerfd).
+"""A file descriptor that becomes readable at a given time, to the nanosecond (Linux's timerfd).
 
-Waiting with a timeout is exact to a millisecond only, and under a virtual clock that shows.
+A wait with a timeout is exact only to a millisecond, which is visible under a virtual clock.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class Alarm:
         self.fd = _check(_libc.timerfd_create(_MONOTONIC, _CLOSE_ON_EXEC | _NO_WAIT))
 
     def close(self) -> None:
-        """Frees the descriptor."""
+        """Free the descriptor."""
         os.close(self.fd)
 
     def set(self, at_ns: int | None) -> None:
-        """Makes `fd` readable at that time (at once if it is past), or never, and not before."""
+        """Make `fd` readable at a time (ns); at once if it is past, never if it is None."""
+        # An alarm that has gone off keeps `fd` readable until it is read.
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 8)
         seconds, rest_ns = divmod(0 if at_ns is None else max(at_ns, 1), 10**9)
@@ -39,11 +40,12 @@ class Alarm:
 
 
 def wait_for_start() -> int:
-    """Waits for the next time at which a run's clock may start, and returns it (monotonic, ns).
+    """Wait for the next time at which a run's clock may start, and return it (monotonic, in ns).
 
-    Reading the embedded kernel's clock makes it go on by 256 ns, and how often that happened until
-    here depends on where things are installed. From a full tenth of a second on nothing is left of
-    that; the phase keeps away from the kernel's ticks and the guest's beats, which are full too.
+    Each reading of the embedded kernel's clock advances it by 256 ns. The number of readings so far
+    depends on where things are installed. A start at a fixed step of the clock removes that
+    difference. The phase keeps away from the kernel's ticks and the guest's beats, which are at
+    full steps.
     """
     at_ns = START_PHASE_NS
     at_ns += -(-(time.monotonic_ns() - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS
