@@ -1,6 +1,6 @@
-"""Boots the embedded kernel around one program: what the guest gets, and how its run ends.
+"""Boots the embedded kernel for one program.
 
-`process` holds the host's side of the running guest, `guest` is the first process inside.
+`process` is the host's side of the running guest, `guest` is the first process inside.
 """
 
 import json
@@ -19,9 +19,9 @@ from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWat
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
-# What every program in the guest gets, whatever the host's environment says: equal hashes, scratch
-# space and a home that end with the guest, no terminal, and one thread for numerics, because the
-# guest has one processor and a spinning helper thread stops virtual time.
+# The same environment for every program in the guest: equal hashes, a home and scratch space that
+# end with the guest, no terminal, and one thread for numerics, because the guest has one processor
+# and a spinning helper thread stops virtual time.
 ENVIRONMENT: Mapping[str, str] = {
     "HOME": "/run/tmp",
     "LANG": "C.UTF-8",
@@ -29,27 +29,28 @@ ENVIRONMENT: Mapping[str, str] = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
-    # Mininet asks distutils for a version; setuptools would bring its own, and all of itself. It
-    # has to from Python 3.12 on, which has none.
+    # Mininet compares versions with distutils. setuptools would replace distutils by its own copy
+    # and import all of itself. From Python 3.12 on there is no other distutils.
     "SETUPTOOLS_USE_DISTUTILS": "stdlib" if sys.version_info < (3, 12) else "local",
     "TERM": "dumb",
     "TMPDIR": "/run/tmp",
 }
 
-# All that is taken from the host's environment: where programs, libraries and modules are.
+# The variables that are taken from the host's environment: the paths of programs and libraries.
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
-# Where the guest's memory may lie, best first.
+# The folders that may hold the guest's memory, best first.
 MEMORY_FOLDERS = (Path("/dev/shm"), Path(tempfile.gettempdir()))
 
-# Host folders that the guest covers with file systems of its own.
+# Host folders that the guest's own file systems hide.
 COVERED = (Path("/run"), Path("/dev"))
 
 # The guest's calendar clock begins here when its clock is virtual: 2026-01-01 00:00 UTC.
 VIRTUAL_EPOCH_S = 1_767_225_600
 
-# Until its first tick the guest's timers are late by milliseconds, and `ping` floods while the
-# machine is up for less than a second. With a virtual clock waiting costs nothing.
+# The guest waits this long before the program starts. Before its first tick its timers are late by
+# milliseconds, and `ping` floods in the first second after boot. With a virtual clock the wait
+# takes no time.
 SETTLE_S = 1.0
 
 GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -72,37 +73,36 @@ def run(
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
-    The program sees the host's files with the rights of this user and is root inside. Of our
-    environment it gets what `INHERITED` names, then `ENVIRONMENT`, then `env`. `/run`, `/dev/shm`
-    and `$TMPDIR` are the guest's own; a folder of ours under them stays in sight if it is `cwd`,
-    holds this Python or this package, or is named in `visible`.
+    The program sees the host's files with the rights of this user, and is root inside. Its
+    environment has the variables of `INHERITED`, then `ENVIRONMENT`, then `env`. `/run`, `/dev/shm`
+    and `$TMPDIR` are the guest's own. A host folder below them stays visible if it is `cwd`, holds
+    this Python or this package, or is in `visible`.
+
+    A SIGINT or SIGTERM to this process goes to the program as SIGINT. The program has
+    INTERRUPT_GRACE_S to end. After the guest has ended, the signal takes its usual effect here.
 
     Args:
         argv: the program and its arguments; the program is looked up in PATH.
-        clock: "virtual" stops while any process computes, skips what all sleep through, and begins
-            at VIRTUAL_EPOCH_S; "real" is the host's.
-        cwd: working folder; ours by default.
+        clock: "virtual" stands still while a process computes, jumps ahead while all processes
+            sleep, and begins at VIRTUAL_EPOCH_S; "real" is the host's clock.
+        cwd: the working folder; by default that of this process.
         env: additional environment variables.
-        visible: host folders that must stay in sight in the guest.
-        seed: of everything that the guest's kernel draws at random (ports, hash keys,
-            `/dev/urandom`); with the virtual clock, the same seed gives the same run.
+        visible: host folders that must stay visible in the guest.
+        seed: the seed of all random numbers of the guest's kernel (ports, hash keys,
+            `/dev/urandom`). With the virtual clock, the same seed gives the same run.
         parameters: more words for the kernel's command line, such as `tcp_cubic.hystart=0`.
-        memory_mb: the guest's memory; only what it touches is taken from the host.
-        on_output: gets what the program prints, as soon as it does; by default it goes to our
-            standard output. While a slow callee leaves more than PIPE_BYTES unread the program
-            waits, and virtual time goes on.
+        memory_mb: the guest's memory in MiB; the host provides only the pages that it touches.
+        on_output: gets the program's output as it comes; by default it goes to our standard output.
+            While it leaves more than PIPE_BYTES unread, the program waits and virtual time goes on.
         companion: talks to the program while it runs.
-        stall_timeout_s: processor seconds that one process may burn while the virtual clock stands
-            still, before it counts as spinning. A long computation of one process also looks like
-            that: choose more than the longest one takes. By default it is a minute, or more where
-            booting was slow. Unused with the real clock.
-        timeout_s: real seconds that the whole run may take.
-
-    A SIGINT or SIGTERM that we get is passed on as SIGINT to the program, which has
-    INTERRUPT_GRACE_S to end; then the guest is gone and the signal takes its usual effect on us.
+        stall_timeout_s: the processor time in seconds that one process may use while the virtual
+            clock stands still. A process that uses more counts as spinning, so choose more than the
+            longest computation takes. By default a minute, or more if booting was slow. Unused with
+            the real clock.
+        timeout_s: the real time in seconds that the whole run may take; by default no limit.
 
     Raises:
-        KernelError: no kernel, no memory, a guest that crashed, spun or took too long.
+        KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
     kernel = build.path()
     if not kernel.exists():
@@ -158,9 +158,9 @@ def _arguments(
         "rw",
         "quiet",
         f"mem={memory_mb}M",
-        # Addresses decide the order of sets of objects.
+        # Python orders sets of objects by their addresses, so equal runs need equal addresses.
         "norandmaps",
-        # IPv6 announces itself at random times, which is enough to make no two runs equal.
+        # IPv6 announces itself at random times, so no two runs would be equal.
         "ipv6.disable=1",
         f"random_seed={seed % 2**64}",
         *(virtual if clock == "virtual" else ()),
@@ -185,7 +185,7 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def _find_hidden(wanted: Iterable[Path]) -> list[str]:
-    """The folders that the guest's mounts would hide, outer ones first."""
+    """The folders that must stay visible and that the guest's mounts hide, outer ones first."""
     ours = (Path(sys.prefix), Path(sys.base_prefix), ROOT)
     folders = {folder.resolve() for folder in (*wanted, *ours)}
     hidden = (f for f in folders if any(f.is_relative_to(covered) for covered in COVERED))
@@ -196,7 +196,7 @@ def _memory_folder(memory_mb: int) -> Path:
     """The first of MEMORY_FOLDERS that is executable and has room for all of the guest's memory.
 
     Raises:
-        KernelError: there is none; the message lists what was tried.
+        KernelError: there is none; the message says why for each folder.
     """
     tried = []
     for folder in dict.fromkeys(MEMORY_FOLDERS):

@@ -1,9 +1,9 @@
-"""Builds the embedded kernel once from the distribution's kernel source and caches it per user.
+"""Builds the embedded kernel once from the distribution's kernel source, and caches it per user.
 
-The key of the cache is a hash of everything that decides what comes out: the options in
-`um.config`, the patches, the source's name and the make arguments. A build happens in a temporary
-folder beside its destination and is moved there in one step, under a lock, so that a half-built
-kernel is never seen and two builders do not collide.
+The key of the cache is a hash of everything that determines the kernel: the options in `um.config`,
+the patches, the name of the source and the arguments of make. A build runs under a lock in a
+temporary folder beside its destination. The kernel then moves there in one step, so that no process
+sees a half-built kernel.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ PATCHES = tuple(
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
 
-# Build step -> what proves that its Debian package is there.
+# Programs that a build needs, and their Debian packages.
 TOOLS: Mapping[str, str] = {
     "bc": "bc",
     "bison": "bison",
@@ -40,11 +40,12 @@ TOOLS: Mapping[str, str] = {
     "tar": "tar",
     "xz": "xz-utils",
 }
+# Files whose absence shows that a package is missing.
 HEADERS: Mapping[str, str] = {
     "/usr/include/stdio.h": "libc6-dev",
 }
 
-# Object files of one build, counted once; only the progress display depends on it.
+# The number of object files of a build, for the display of progress.
 OBJECTS = 784
 
 MAKE_ARGUMENTS = (
@@ -52,12 +53,13 @@ MAKE_ARGUMENTS = (
     "KBUILD_BUILD_TIMESTAMP=2025-01-01",
     "KBUILD_BUILD_USER=trunkline",
     "KBUILD_BUILD_HOST=trunkline",
-    # The kernel is linked below 2 GiB: addresses of 32 bits will do. And a kernel may use what the
-    # compiler knows of memcpy and the like. Both are defaults of other architectures.
+    # The kernel is linked below 2 GiB, so addresses of 32 bits suffice. The compiler may use its
+    # knowledge of memcpy and similar functions. Both are defaults of other architectures.
     "KCFLAGS=-mcmodel=small -fbuiltin",
 )
 
-# Parts of the source that no User-Mode Linux build reads; leaving them packed saves half the time.
+# Parts of the source that a User-Mode Linux build does not read. Without them, unpacking takes half
+# the time.
 NOT_UNPACKED = (
     "*/Documentation/*/*",
     "*/drivers/gpu/*.[ch]",
@@ -71,7 +73,7 @@ NOT_UNPACKED = (
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of a build: `percent` (0 to 100) and what is being done, in a few words."""
+    """The progress of a build: `percent` (0 to 100) and the present step in a few words."""
 
     percent: int
     doing: str
@@ -79,7 +81,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where the cached kernel is, its version if it is built, and what a build would lack."""
+    """The path of the cached kernel, its version if it is built, and packages that are missing."""
 
     path: Path
     version: str | None
@@ -87,7 +89,7 @@ class Status:
 
 
 def path() -> Path:
-    """Where this user's kernel for the present options is or will be."""
+    """The path of this user's kernel for the present options, built or not."""
     texts = [file.read_text() for file in (CONFIG, *PATCHES)]
     recipe = "\n".join((*texts, SOURCE.name, *MAKE_ARGUMENTS))
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
@@ -96,7 +98,7 @@ def path() -> Path:
 
 
 def status() -> Status:
-    """Says whether the kernel is built, and what is missing to build it."""
+    """Finds out whether the kernel is built, and which packages a build would need."""
     kernel = path()
     version = None
     if kernel.exists():
@@ -106,7 +108,7 @@ def status() -> Status:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Debian packages that a build needs and that this machine lacks."""
+    """The Debian packages that a build needs and that this machine lacks."""
     missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
     missing += [package for header, package in HEADERS.items() if not Path(header).exists()]
     if not SOURCE.exists():
@@ -115,12 +117,12 @@ def missing_packages() -> tuple[str, ...]:
 
 
 def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
-    """Returns the kernel's path; builds it first if it is not in the cache (about 3 minutes).
+    """Returns the kernel's path; builds the kernel first if it is not cached (about 3 minutes).
 
-    `progress` is called a few times a second while a build runs.
+    `progress` is called a few times a second during a build.
 
     Raises:
-        KernelError: source or tools are missing, or the build failed; the message has the remedy.
+        KernelError: the source or tools are missing, or the build failed.
     """
     kernel = path()
     if kernel.exists():
@@ -154,7 +156,7 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
             f"cannot build the embedded kernel: missing {' '.join(missing)}; "
             f"remedy: sudo apt-get install {' '.join(missing)}"
         )
-    for abandoned in kernel.parent.glob("build-*"):  # we hold the lock: nobody builds there
+    for abandoned in kernel.parent.glob("build-*"):  # we hold the lock, so no build uses them
         shutil.rmtree(abandoned)
     with tempfile.TemporaryDirectory(dir=kernel.parent, prefix="build-") as folder:
         tree = Path(folder)
@@ -184,14 +186,14 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
 
 
 def _check_options(configured: Path) -> None:
-    """The kernel's configuration drops options that it does not know or whose needs are not met."""
+    """Raise KernelError if make has dropped an option: unknown, or its dependencies are missing."""
     dropped = set(CONFIG.read_text().split()) - set(configured.read_text().split("\n"))
     if dropped:
         raise KernelError(f"the kernel source does not take {', '.join(sorted(dropped))}")
 
 
 def _run(command: list[str], folder: Path, on_line: Callable[[str], None] | None = None) -> None:
-    """Runs one step of the build; it and its children end with us, however we end."""
+    """Runs one step of the build; its processes end when this process ends, for any reason."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", *command],

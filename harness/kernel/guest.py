@@ -1,13 +1,13 @@
 """The first process inside the embedded kernel: prepares the guest, runs one program, powers off.
 
-`boot` starts it by path, before anything is mounted, so it uses the standard library alone. Its one
-argument is a private folder on the host with `request.json`; it removes that folder as soon as it
-has read it, so that a guest leaves no file behind however it ends.
+`boot` starts it by path, before anything is mounted, so it uses the standard library only. Its
+argument is a private folder on the host with `request.json`. It removes the folder as soon as it
+has read the request, so that no guest leaves a file behind.
 
-Two serial lines lead out. `/dev/ttyS0` carries what the program prints. `/dev/ttyS1` carries
-one-line reports to the host (`beat <virtual time in ns>` every BEAT_S of virtual time, and
-`exit <code>` at the end) and single bytes back: INTERRUPT passes SIGINT on to the program, NUDGE
-SIGUSR1; when the host hangs up, the guest powers off.
+Two serial lines connect it to the host. `/dev/ttyS0` carries the output of the program.
+`/dev/ttyS1` carries one-line reports to the host: `beat <virtual time in ns>` every BEAT_S of
+virtual time, and `exit <code>` at the end. The host sends single bytes: INTERRUPT passes SIGINT to
+the program, NUDGE passes SIGUSR1. When the host hangs up, the guest powers off.
 """
 
 import ctypes
@@ -66,8 +66,9 @@ def main() -> None:
 def _mount_everything(visible: Sequence[str]) -> None:
     """Gives the guest its own kernel file systems and scratch space.
 
-    `visible` are host folders that must stay in sight although one of the mounts covers them.
+    `visible` are host folders that must stay visible although one of the mounts hides them.
     """
+    # A handle still leads to a folder that a mount hides, so it can be bound there afterwards.
     handles = {path: os.open(path, os.O_PATH) for path in visible}
     _mount("proc", "/proc")
     _mount("sysfs", "/sys")
@@ -106,10 +107,11 @@ def _raise_loopback() -> None:
 
 
 def _lift_tcp_limit() -> None:
-    """TCP may use all of the guest's memory.
+    """Lets TCP use all of the guest's memory.
 
-    By default it may use a tenth of it, and then sockets of different sites wait for each other,
-    some of them until their connection times out: the sites share a kernel, but not a machine.
+    By default TCP may use about a tenth of it. Beyond that, sockets of different sites would wait
+    for each other, some until their connection times out. Sites share a kernel, but they stand for
+    different machines.
     """
     pages = str(os.sysconf("SC_PHYS_PAGES"))
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(" ".join([pages] * 3))
@@ -141,9 +143,9 @@ def _start(request: dict[str, Any], output: int) -> int:
 
 
 def _supervise(child: int, report: int) -> int:
-    """Beats until the program ends, reaping whatever else dies; returns the program's exit code.
+    """Reports beats and reaps processes until the program ends; returns the program's exit code.
 
-    A program that a signal ended counts as 128 plus the signal's number, as in a shell.
+    For a program that a signal ended, it is 128 plus the signal's number, as in a shell.
     """
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -175,9 +177,10 @@ def _supervise(child: int, report: int) -> int:
 
 
 def _start_beats() -> int:
-    """A file descriptor that is readable at every full BEAT_S of the monotonic clock.
+    """A file descriptor that becomes readable at every multiple of BEAT_S of the monotonic clock.
 
-    Reading the clock takes virtual time, so that the beats must not depend on when they began.
+    Each report of a beat reads the clock, which takes virtual time. Beats at fixed times make that
+    independent of the time at which they began.
     """
     handle = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
     period_ns = round(BEAT_S * 1e9)

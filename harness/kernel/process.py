@@ -1,12 +1,12 @@
-"""The host's side of a running guest: its processes, its pipes, and its certain end.
+"""The host's side of a running guest: its processes, its pipes, and its end.
 
-A guest is a process group of its own. It dies with us (a parent-death signal, and a hang-up on its
-control line), its memory is an unnamed file, and its first process removes the folder that it was
-started from. So success, failure, a signal or even SIGKILL of either side leave no process and no
-file.
+A guest is a process group of its own. It ends when this process ends, by a parent-death signal and
+a hang-up on its control line. Its memory is an unnamed file, and its first process removes the
+folder that it was started from. So no process and no file is left behind, even after a SIGKILL of
+either side.
 
-Three pipes lead out: what the program prints, the kernel's own messages (the last of them are kept
-for error messages) and the reports of `guest` (virtual time, exit code). One leads in.
+Three pipes lead out of the guest: the output of the program, the messages of the kernel (the last
+ones are kept for errors), and the reports of `guest` (virtual time, exit code). One pipe leads in.
 """
 
 import contextlib
@@ -29,39 +29,45 @@ from trunkline.harness.processes.lines import Lines
 from trunkline.harness.processes.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
+"""The time that an interrupted program has to end."""
+
 END_TIMEOUT_S = 10.0
+"""The time in which the kernel should end all processes of a killed guest."""
+
 POLL_S = 0.2
 MIN_STALL_S = 60.0
 MIN_STALL_BOOTS = 120
 LOG_BYTES = 4096
+"""The part of the kernel's messages that is kept for errors."""
+
 PIPE_BYTES = 1 << 20
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Program(Protocol):
-    """A program that runs, in a guest or on this host, as who talks to it sees it."""
+    """A running program, in a guest or on this host, as its companion sees it."""
 
     def nudge(self) -> None:
-        """Sends it SIGUSR1."""
+        """Sends SIGUSR1 to the program."""
 
     def pause(self) -> None:
-        """Freezes it, with the whole guest that it runs in."""
+        """Freezes the program, with the whole guest that it runs in."""
 
     def resume(self) -> None:
-        """Lets it run on."""
+        """Lets the program run on."""
 
 
 class Companion(Protocol):
-    """Somebody who talks to a program while it runs, and is served in between."""
+    """An object of the host process that talks to a program while it runs."""
 
     def began(self, program: Program) -> None:
-        """The program runs."""
+        """Called when the program has begun to run."""
 
     def handles(self) -> Mapping[int, Callable[[], None]]:
-        """What to call when there is something to read from a file descriptor."""
+        """File descriptors to watch, and functions to call when these are readable."""
 
     def interrupted(self) -> None:
-        """The program is being interrupted."""
+        """Called when the program has been interrupted."""
 
 
 class Guest:
@@ -85,8 +91,8 @@ class Guest:
             f"ssl1=fd:{commands_end},fd:{control_end}",
         ]
         inherited = (messages_end, output_end, control_end, commands_end)
-        # The signal is set by a program, not by a callback between fork and exec, because such a
-        # callback is not safe beside other threads.
+        # `setpriv` sets the parent-death signal. A callback between fork and exec is not safe when
+        # there are other threads.
         self._claim = contextlib.ExitStack()
         number = str(self._claim.enter_context(processor.claim()))
         pinned = ["taskset", "--cpu-list", number, "setpriv", "--pdeathsig", "KILL"]
@@ -104,7 +110,8 @@ class Guest:
             for handle in inherited:
                 os.close(handle)
         self._ended = os.pidfd_open(self._process.pid)
-        # A crash of the guest is no core file, and every file that is open inside is open here.
+        # A crash of the guest shall leave no core file. The guest's open files are open in its host
+        # processes too.
         _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
@@ -131,9 +138,9 @@ class Guest:
         on_output: Callable[[bytes], None],
         beside: Mapping[int, Callable[[], None]] = {},
     ) -> bool:
-        """Handles what the guest sends, for POLL_S at most; returns False once it has ended.
+        """Waits up to POLL_S and handles what the guest has sent; returns False once it has ended.
 
-        `beside` are functions to call when there is something to read from other descriptors.
+        `beside` has other descriptors, and functions to call when these are readable.
         """
         sinks = {
             self._messages: self._keep_messages,
@@ -146,6 +153,7 @@ class Guest:
             ready = {key.fd for key, _ in selector.select(POLL_S)}
         ended = self._ended in ready
         for handle, sink in sinks.items():
+            # After its end, everything that it has sent must be read; nothing follows.
             for data in _read_all(handle) if ended else _read_once(handle):
                 sink(data)
         for handle, act in beside.items():
@@ -162,7 +170,7 @@ class Guest:
         self._command(NUDGE)
 
     def pause(self) -> None:
-        """Freezes the guest. A virtual clock goes on, at `resume`, from where it was."""
+        """Freezes the guest. At `resume`, a virtual clock continues from where it was."""
         self.paused = True
         os.kill(self._process.pid, signal.SIGSTOP)
 
@@ -172,9 +180,9 @@ class Guest:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def cpu_s(self) -> dict[int, float]:
-        """Processor seconds used so far by each host process of the guest.
+        """The processor time in seconds of each host process of the guest, by process id.
 
-        One of them is the kernel; each of the others does the computing of one guest process.
+        One process is the kernel. Each of the others executes one process of the guest.
         """
         stats = _find_living(self._process.pid)
         return {pid: (int(f[11]) + int(f[12])) / CLOCK_TICKS_PER_S for pid, f in stats.items()}
@@ -184,7 +192,7 @@ class Guest:
 
         Raises:
             KernelError: the guest ended without one, or it ran out of memory; the message has the
-                kernel's last words.
+                kernel's last messages.
         """
         last_words = self._log.decode(errors="replace").strip()
         if self._exit_code is None:
@@ -212,10 +220,10 @@ class Guest:
 
 
 class StallWatch:
-    """Ends a run whose virtual clock stands still while one process burns processor time.
+    """Ends a run whose virtual clock stands still while one process uses processor time.
 
-    Without a timeout it is MIN_STALL_S, or MIN_STALL_BOOTS times what booting took: an emulated
-    processor needs many times as long for everything.
+    The default timeout is MIN_STALL_S or, if that is longer, MIN_STALL_BOOTS times the processor
+    time of booting, because an emulated processor takes many times as long for everything.
     """
 
     def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:
@@ -228,7 +236,7 @@ class StallWatch:
         self._seen_cpu_s: dict[int, float] = {}
 
     def check(self) -> None:
-        """To be called often.
+        """Check the guest now; call this often.
 
         Raises:
             KernelError: a process has used `timeout_s` of processor time since the clock moved.
@@ -254,10 +262,10 @@ class StallWatch:
 
 
 class Signals:
-    """Holds back SIGINT and SIGTERM while a guest runs; on leaving, they take their usual effect.
+    """Delays SIGINT and SIGTERM while a guest runs; on leaving, they take their usual effect.
 
-    SIGTSTP (Ctrl-Z) freezes the guest along with us. Signals that are ignored stay so. Outside the
-    main thread, where Python handles no signals, all this does nothing.
+    SIGTSTP (Ctrl-Z) freezes the guest together with this process. Ignored signals stay ignored.
+    Outside the main thread, where Python handles no signals, this class does nothing.
     """
 
     def __init__(self) -> None:
@@ -285,7 +293,7 @@ class Signals:
             signal.raise_signal(self._received[0])
 
     def pass_on_to(self, guest: Guest, companion: Companion | None = None) -> None:
-        """Interrupts or freezes the guest's program if a signal came.
+        """Interrupts or freezes the guest's program if a signal has come.
 
         Raises:
             KernelError: a second signal came, or the program did not end in INTERRUPT_GRACE_S.
@@ -316,7 +324,7 @@ class Signals:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe with room for a burst of output, whose reading end does not block."""
+    """A pipe with room for a burst of output. Its reading end does not block."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with contextlib.suppress(PermissionError):  # the host's limit may be lower
@@ -337,7 +345,7 @@ def _read_all(handle: int) -> Iterator[bytes]:
 
 
 def _find_living(session: int) -> dict[int, list[str]]:
-    """/proc/PID/stat, from the state on, of each process of a session but zombies."""
+    """The fields of /proc/PID/stat, from the state on, of each process of a session, no zombies."""
     stats = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
