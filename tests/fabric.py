@@ -170,11 +170,11 @@ class Fabric:
             count = min(len(buffer), len(stream))
             buffer[:count] = stream[:count]
             stream = stream[count:]
-            match reader.filled(count):
+            match reader.advance(count):
                 case (header, payload):
-                    executor.arrived(link[0], header, payload)
+                    executor.on_chunk(link[0], header, payload)
                 case Delivered() as message:
-                    executor.dispatch.delivered(message)
+                    executor.dispatch.on_delivered(message)
 
     def _keep(self, site: str, task: int, own: np.ndarray | None) -> Callable[[np.ndarray], None]:
         """Whoever has finished changes its model, as soon as it may."""

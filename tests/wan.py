@@ -352,7 +352,7 @@ class Wan:
         if name not in self.agents:
             raise ConnectionRefusedError(f"{name} does not listen")
         ours, theirs = path.socketpair()
-        self.agents[name].accepted(me, theirs)
+        self.agents[name].accept(me, theirs)
         return ours
 
     async def _run(self, scenario, limit_s):

@@ -1,8 +1,8 @@
-"""Clocks of sites kept alike over the overlay's own links (NetStorm, Section V).
+"""Clock synchronization between sites over the links of the overlay (NetStorm, Section V).
 
-The controller gives the time to the roots, by its own site's clock. Every other site asks its
-parent in the tree of fastest paths, over the link between them, again and again; who does not know
-the time yet does not answer. Only what awareness stamps goes by these clocks.
+The roots ask the controller for the time, which answers by its own site's clock. Every other site
+periodically asks its parent in the tree of fastest paths, over the link between them. A site that
+does not know the time yet does not answer. Only the stamps of awareness use these clocks.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from trunkline.agents.wire.messages import Control, TimeReply, TimeRequest, Time
 from trunkline.agents.wire.site_clock import Correction, Exchange, SiteClock
 
 CONTROLLER = "controller"
-"""Stands for whoever controls among those who are asked for the time."""
+"""The name of the controller in charge as a time server."""
 
 FIRST_EXCHANGES, FIRST_PAUSE_S = 4, 0.1
-"""So many exchanges begin with a server, so far apart."""
+"""How many exchanges a site makes first in quick succession, and the pause between them."""
 
 
-def servers(rates_mbps: Mapping[Directed, float], roots: int) -> dict[str, str]:
-    """Whom every site of a connected overlay asks for the time.
+def choose_servers(rates_mbps: Mapping[Directed, float], roots: int) -> dict[str, str]:
+    """The time server of every site of a connected overlay, as {site: server}.
 
-    The roots are the best sites by the paths of least summed 1 / rate to them, as those of the
-    fastest aggregation path trees; the others ask their parents on the paths to the nearest root.
+    The roots have the fastest paths to all sites (the least sums of 1 / rate), like the roots of
+    fastest aggregation path trees. Other sites ask the next site on the path to their nearest root.
+    Raises PlanError if the links do not connect all sites.
     """
     weights = {link: 1.0 / rate for link, rate in rates_mbps.items()}
     sites = sorted({site for link in weights for site in link})
@@ -41,7 +42,7 @@ def servers(rates_mbps: Mapping[Directed, float], roots: int) -> dict[str, str]:
 
 @dataclass(slots=True)
 class TimeService:
-    """The controller's part: tells everybody whom to ask, and answers the roots."""
+    """The controller's part: it assigns a time server to every site and answers the roots."""
 
     clock: SiteClock
     roots: int
@@ -49,35 +50,36 @@ class TimeService:
     now_ns: Callable[[], int]
     tell: Callable[[str, Control], None]
     log: Log
-    _told: dict[str, str] = field(default_factory=dict)
+    _servers: dict[str, str] = field(default_factory=dict)
 
     def refresh(self, present: Collection[str], usable_mbps: Mapping[Directed, float]) -> None:
-        """These sites can be reached, and these links used: tell whoever is to ask another."""
-        self._told = {site: asked for site, asked in self._told.items() if site in present}
+        """Assign servers over the usable links, and tell the sites whose server has changed."""
+        self._servers = {site: asked for site, asked in self._servers.items() if site in present}
         if not self.roots or not usable_mbps:
             return
         try:
-            found = servers(usable_mbps, self.roots)
-        except PlanError:  # the links do not connect all: whoever is cut off has nobody to ask
+            found = choose_servers(usable_mbps, self.roots)
+        except PlanError:  # some sites are cut off: keep the servers until the links are back
             return
-        changed = {site: found[site] for site in found if self._told.get(site) != found[site]}
+        changed = {site: found[site] for site in found if self._servers.get(site) != found[site]}
         for site in sorted(changed):
             self.tell(site, TimeServer(changed[site]))
-        self._told |= changed
+        self._servers |= changed
         if changed:
             self.log(awareness_events.TimeServed, servers=changed)
 
     def answer(self, site: str, request: TimeRequest) -> None:
-        """A root asks."""
+        """Answer a root's request."""
         time_ns = self.clock.read_ns(self.now_ns())
         self.tell(site, TimeReply(request.asked_ns, time_ns, time_ns, self.rank, 0))
 
 
 @dataclass(slots=True)
 class SynchronizedClock:
-    """A site's clock. With `period_s` None nobody sets it right.
+    """A site's clock, synchronized every `period_s`; with None it stays as it is.
 
-    `tell` reaches neighbours and, as `CONTROLLER`, whoever controls.
+    `server` is the site to ask for the time. `tell` sends to a neighbour, or to the controller in
+    charge under the name `CONTROLLER`.
     """
 
     clock: SiteClock
@@ -90,7 +92,10 @@ class SynchronizedClock:
     _controller: int = 0
 
     def stamp(self, now_ns: int) -> Stamp | None:
-        """What it takes a true time for, and whose time that is; None until somebody tells it."""
+        """The synchronized time at `now_ns`, with the rank of the controller that it follows.
+
+        None if this site does not know the time yet.
+        """
         own_ns = self.clock.read_ns(now_ns)
         if self.period_s is None:
             return Stamp(own_ns, self._controller)
@@ -99,28 +104,28 @@ class SynchronizedClock:
         return Stamp(own_ns + self._correction.at_ns(own_ns), self._controller)
 
     async def run(self) -> None:
-        """Ask again and again, until cancelled."""
+        """Ask for the time periodically until cancelled."""
         while self.period_s is not None:
             self.ask()
             begins = self._correction.exchanges < FIRST_EXCHANGES
             await asyncio.sleep(min(FIRST_PAUSE_S, self.period_s) if begins else self.period_s)
 
     def ask(self) -> None:
-        """Ask once, if there is whom to ask."""
+        """Ask for the time once, if this site has a server."""
         if self.period_s is not None and self.server is not None:
             self.tell(self.server, TimeRequest(self.clock.read_ns(self.now_ns())))
 
-    def asked(self, peer: str, request: TimeRequest) -> None:
-        """A neighbour asks."""
+    def on_request(self, peer: str, request: TimeRequest) -> None:
+        """Answer a neighbour's request, if this site knows the time."""
         stamp, distance_ns = self.stamp(self.now_ns()), self._correction.distance_ns
         if stamp is not None and distance_ns is not None:
             known = stamp.time_ns, stamp.time_ns, stamp.controller, distance_ns
             self.tell(peer, TimeReply(request.asked_ns, *known))
 
-    def answered(self, peer: str, reply: TimeReply) -> int:
-        """Whoever was asked tells the time; that of another controller begins a new line.
+    def on_reply(self, peer: str, reply: TimeReply) -> int:
+        """Correct the clock by an answer; another controller's time replaces all earlier ones.
 
-        Returns by how many nanoseconds that sets this clock ahead (0 by the same controller's).
+        Returns by how many nanoseconds a change of the controller has set this clock ahead.
         """
         if peer != self.server:
             return 0

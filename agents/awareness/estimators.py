@@ -1,19 +1,21 @@
-"""The rate of a directed link from the times of the chunks that crossed it anyway (pure).
+"""Estimators of a directed link's rate from the chunks that cross the link anyway (pure).
 
-NetStorm's passive awareness (Section V). Times are nanoseconds: when a frame's first byte entered
-the sender's socket, by the sender's clock, and when its last one arrived, by the receiver's. Only
-chunks larger than `probe_bytes` (PROBE_CHUNK_SIZE) count towards a rate, and `count` of them
-(PROBE_CHUNK_NUM) give one. Of a chunk of S bytes on a link of rate r the one-way delay is
+This is NetStorm's passive awareness (Section V). A frame has two times in nanoseconds: when its
+first byte entered the sender's socket, by the sender's clock, and when its last byte arrived, by
+the receiver's clock. Only chunks larger than `probe_bytes` (PROBE_CHUNK_SIZE) are measured;
+`count` of them (PROBE_CHUNK_NUM) give one rate. The one-way delay of a chunk of S bytes on a link
+of rate r is
 
-    t = S / r + propagation + what was queued before it, in the socket and on the way
+    t = S / r + propagation + time in queues (in the socket and on the way)
 
-    one_way            the mean of S / t, as (17) is printed: low, the more the smaller the chunk
-    one_way_min_delay  S over the time that the link was busy with the chunks: without propagation,
-                       which is the smallest one-way delay of any frame, and without the queue, as
-                       no chunk can be on the wire before the one ahead of it has arrived. Clocks
-                       that differ by a constant do no harm: it is in both delays
+    one_way            The mean of S / t, as (17) is printed. It is too low, most of all for small
+                       chunks.
+    one_way_min_delay  S over the time that the link was busy with the chunks. Propagation, which is
+                       the smallest one-way delay of any frame, is left out, and so is the time in
+                       queues, because no chunk is on the wire before the chunk ahead of it has
+                       arrived. A constant difference of the clocks cancels out.
     round_trip         TSEngine's, from acknowledgements: the mean of S / (t + propagation / 2)
-                       (Proposition 1); only the sender's clock matters
+                       (Proposition 1). Only the sender's clock matters.
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 MEMORY_NS = 120 * 10**9
-"""The smallest delay is that of the last two to four minutes: propagation and clocks change, and a
-link may be busy for minutes."""
+"""The smallest delay is taken over the last one or two periods of this length: long enough for a
+link that is busy for minutes, short enough to follow changes of propagation and clocks."""
 
 IMPLAUSIBLE = 10
-"""No link becomes so many times as fast from one chunk to the next; NetStorm's 7.75 times."""
+"""No link becomes this many times as fast from one chunk to the next; in NetStorm the largest
+factor is 7.75."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A link's rate in Mbit/s of chunk bytes, from so many chunks; the smallest delay seen."""
+    """A link's rate in Mbit/s of payload, how it was measured, and the smallest delay so far."""
 
     rate_mbps: float
     chunks: int
@@ -41,56 +44,58 @@ class Measurement:
 
 
 class Estimator(Protocol):
-    """One directed link's; a new rate comes of every `count`-th chunk that is large enough."""
+    """Estimates one directed link's rate: once per `count` chunks that are large enough."""
 
     def add(self, sent_ns: int, arrived_ns: int, size: int) -> Measurement | None:
-        """Take in a frame: a chunk of `size` bytes, or one without a chunk (0).
+        """Take in a frame with a chunk of `size` bytes (0 without a chunk).
 
-        Frames come in the order in which they arrived. Of `round_trip` the second time is that of
-        the acknowledgement at the sender.
+        Frames must be given in the order of arrival. For `round_trip`, `arrived_ns` is when the
+        acknowledgement reached the sender.
         """
         ...
 
-    def passed(self, arrived_ns: int) -> None:
-        """Take in that a frame arrived of which it is not known when it was sent."""
+    def add_untimed(self, arrived_ns: int) -> None:
+        """Take in a frame whose sending time is unknown."""
         ...
 
     def set_ahead(self, by_ns: int) -> None:
-        """The clocks of both ends of the link are set ahead by so much (negative: back)."""
+        """Take in that the clocks of both ends were set ahead (if negative, back)."""
         ...
 
 
 @dataclass(slots=True)
-class Least:
-    """The smallest of the values of the last `MEMORY_NS` or more."""
+class RecentMinimum:
+    """The smallest value of the last `MEMORY_NS` to twice as long."""
 
     _older: int | None = None
     _newer: int | None = None
     _since_ns: int = 0
 
     def add(self, now_ns: int, value: int) -> int:
-        """Take in a value; returns the smallest."""
+        """Take in a value; returns the smallest recent one."""
         if self._newer is None or now_ns - self._since_ns >= MEMORY_NS:
             self._older, self._newer, self._since_ns = self._newer, value, now_ns
         self._newer = min(self._newer, value)
         return self._newer if self._older is None else min(self._newer, self._older)
 
     def set_ahead(self, by_ns: int) -> None:
-        """See `Estimator`: the delays stay what they were."""
+        """See `Estimator`; the delays do not change, because both clocks move."""
         self._since_ns += by_ns
 
 
 @dataclass(slots=True)
 class MeanOfRates:
-    """(17): the mean over the chunks of size over time, which `time_ns(delay, least)` says.
+    """Equation (17): the mean of size / time over the chunks.
 
-    A chunk that arrived before it was sent, by clocks that disagree, has no rate and is left out.
+    `time_ns(delay_ns, least_ns)` is the time of a chunk with this delay, where the smallest delay
+    is `least_ns`. A chunk that seems to arrive before it was sent, because clocks differ, is left
+    out.
     """
 
     probe_bytes: int
     count: int
     time_ns: Callable[[int, int], float]
-    _least: Least = field(default_factory=Least)
+    _least: RecentMinimum = field(default_factory=RecentMinimum)
     _rates_mbps: list[float] = field(default_factory=list)
     _bytes: int = 0
 
@@ -110,7 +115,7 @@ class MeanOfRates:
         self._rates_mbps, self._bytes = [], 0
         return found
 
-    def passed(self, arrived_ns: int) -> None:
+    def add_untimed(self, arrived_ns: int) -> None:
         """See `Estimator`."""
 
     def set_ahead(self, by_ns: int) -> None:
@@ -120,16 +125,16 @@ class MeanOfRates:
 
 @dataclass(slots=True)
 class BusyTime:
-    """All bytes of the chunks over all of the time that the link was busy with them.
+    """The sum of the chunks' bytes over the sum of the times that the link was busy with them.
 
-    The sums are divided, not each chunk: where TCP waits for a lost packet, the chunk with the gap
-    seems slow and those behind it, which are there already, infinitely fast. If such follow a
-    measurement's last chunk, it is made again with them.
+    A mean of each chunk's rate would be wrong: while TCP waits for a lost packet, that packet's
+    chunk seems slow, and the chunks behind it, which have arrived by then, seem infinitely fast. If
+    such chunks follow the last chunk of a measurement, the measurement is repeated with them.
     """
 
     probe_bytes: int
     count: int
-    _least: Least = field(default_factory=Least)
+    _least: RecentMinimum = field(default_factory=RecentMinimum)
     _last_ns: int | None = None
     _busy_ns: int = 0
     _bytes: int = 0
@@ -155,7 +160,7 @@ class BusyTime:
         rate_mbps = self._bytes * 8e3 / self._busy_ns
         return Measurement(rate_mbps, self._chunks, self._bytes, least_ns / 1e6)
 
-    def passed(self, arrived_ns: int) -> None:
+    def add_untimed(self, arrived_ns: int) -> None:
         """See `Estimator`."""
         self._last_ns = arrived_ns
 
@@ -166,7 +171,7 @@ class BusyTime:
             self._last_ns += by_ns
 
     def _waited_for_another(self, took_ns: int, size: int) -> bool:
-        """Whether a chunk must have been there when the measurement's last one became complete."""
+        """Whether this chunk was waiting behind the last one, as it came implausibly fast."""
         is_fast = took_ns * self._bytes * IMPLAUSIBLE < size * self._busy_ns
         return is_fast and self._chunks < 2 * self.count
 
@@ -182,10 +187,11 @@ def one_way_min_delay(probe_bytes: int, count: int) -> Estimator:
 
 
 def round_trip(probe_bytes: int, count: int) -> Estimator:
-    """Proposition 1's, of which half the acknowledgement's way back is part.
+    """Proposition 1: a chunk's time includes half of the acknowledgement's way back.
 
-    The time to the acknowledgement is t and the whole way back, a half of the smallest round trip;
-    so a quarter of that is taken off. (Printed is half of that time, which would be too little.)
+    The measured time is t plus the whole way back, which is half of the smallest round trip. So a
+    quarter of the smallest round trip is subtracted. (As printed, the time would be halved, which
+    is too little.)
     """
     return MeanOfRates(probe_bytes, count, lambda delay_ns, least_ns: delay_ns - least_ns / 4)
 
@@ -195,4 +201,4 @@ ESTIMATORS: Mapping[str, Callable[[int, int], Estimator]] = {
     "one_way": one_way,
     "round_trip": round_trip,
 }
-"""By name, from PROBE_CHUNK_SIZE in bytes and PROBE_CHUNK_NUM."""
+"""Estimators by name; the arguments are PROBE_CHUNK_SIZE in bytes and PROBE_CHUNK_NUM."""

@@ -1,8 +1,7 @@
-"""How a site measures its links by the chunks that cross them, and tells the controller.
+"""Measures a site's links from the chunks that cross them, and reports to the controller.
 
-What is measured about a link is known at its receiving end, or with acknowledgements at its sending
-end; either way it goes to the controller, which plans with it
-(`agents.awareness.measured_rates.MeasuredRates`).
+A link is measured at its receiving end, or with acknowledgements at its sending end. Either way the
+rate goes to the controller, which plans with it (`agents.awareness.measured_rates.MeasuredRates`).
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from trunkline.agents.wire.messages import (
 
 @dataclass(slots=True)
 class Awareness:
-    """Of one site: the `agents.wire.link.Timing` of its connections. Without `probing` it is idle.
+    """One site's awareness: the `agents.wire.link.Timing` of all of its connections.
 
-    `tell` reaches a neighbour, `beat` all of them with a frame that is nearly empty, `report` the
-    controller.
+    `tell` sends to a neighbour, `beat` sends a heartbeat to all of them, and `report` sends to the
+    controller. Without `probing` in the settings, nothing is measured.
     """
 
     settings: WorkerSettings
@@ -53,11 +52,11 @@ class Awareness:
         self._clock = SynchronizedClock(clock, period_s, self.now_ns, ask, self.log)
 
     async def run(self) -> None:
-        """Keep the clock right, until cancelled."""
+        """Keep the clock synchronized until cancelled."""
         await self._clock.run()
 
-    def pauses(self) -> None:
-        """The site begins to compute: likely a moment without queues."""
+    def on_compute_started(self) -> None:
+        """Ask for the time: the site begins to compute, so queues are likely empty."""
         self._clock.ask()
 
     def stamp(self, now_ns: int) -> Stamp:
@@ -65,7 +64,7 @@ class Awareness:
         found = self._clock.stamp(now_ns) if self.settings.probing else None
         return found or UNTIMED
 
-    def arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
+    def on_arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
         """See `Timing`."""
         probing, site = self.settings.probing, self.settings.site
         if probing is None:
@@ -75,34 +74,34 @@ class Awareness:
         elif size == 0 or (size or 0) > probing.chunk_bytes:
             self.tell(peer, Arrived(*sent, size or 0))
 
-    def heard(self, frame: TimeServer | TimeReply) -> None:
-        """The controller says something about the time."""
+    def on_controller_frame(self, frame: TimeServer | TimeReply) -> None:
+        """Handle the controller's messages about the time."""
         if isinstance(frame, TimeServer):
             self._clock.server = frame.site
         else:
-            self._answered(CONTROLLER, frame)
+            self._on_reply(CONTROLLER, frame)
 
-    def heard_from(self, peer: str, frame: Arrived | TimeRequest | TimeReply) -> None:
-        """A neighbour says something about the time, or that a frame of this site has arrived."""
+    def on_neighbour_frame(self, peer: str, frame: Arrived | TimeRequest | TimeReply) -> None:
+        """Handle a neighbour's messages about the time and the arrival of this site's frames."""
         match frame:
             case TimeRequest():
-                self._clock.asked(peer, frame)
+                self._clock.on_request(peer, frame)
             case TimeReply():
-                self._answered(peer, frame)
+                self._on_reply(peer, frame)
             case Arrived() if self.settings.probing is not None:
                 link = self.settings.site, peer
                 sent = Stamp(frame.sent_ns, frame.controller)
                 self._add(self.settings.probing, link, sent, frame.size)
 
-    def tell_all(self) -> None:
-        """Whoever controls from now on has heard of nothing yet."""
+    def report_all(self) -> None:
+        """Report the latest rates to a controller that has just taken charge."""
         for found in self._latest.values():
             self.report(found)
 
     def _ask(self, server: str, message: Control) -> None:
-        """Ask for the time, and let neighbours see how long an idle link takes.
+        """Ask for the time, and send heartbeats from which neighbours learn the propagation delay.
 
-        A link that is busy from its first chunk on would never show its propagation.
+        Chunks alone would not show it on a link that is always busy.
         """
         self.beat()
         if server == CONTROLLER:
@@ -110,9 +109,9 @@ class Awareness:
         else:
             self.tell(server, message)
 
-    def _answered(self, server: str, reply: TimeReply) -> None:
-        """Another controller's time is another clock; all sites are about to follow it."""
-        if ahead_ns := self._clock.answered(server, reply):
+    def _on_reply(self, server: str, reply: TimeReply) -> None:
+        """Correct the clock. If it follows another controller now, shift the estimators' times."""
+        if ahead_ns := self._clock.on_reply(server, reply):
             for estimator in self._estimators.values():
                 estimator.set_ahead(ahead_ns)
 
@@ -123,8 +122,8 @@ class Awareness:
         if link not in self._estimators:
             make = ESTIMATORS[probing.estimator]
             self._estimators[link] = make(probing.chunk_bytes, probing.count)
-        if sent.controller != now.controller:  # whose clocks may be hours apart
-            self._estimators[link].passed(now.time_ns)
+        if sent.controller != now.controller:  # clocks of two controllers may be hours apart
+            self._estimators[link].add_untimed(now.time_ns)
             return
         found = self._estimators[link].add(sent.time_ns, now.time_ns, size)
         if found is None or not math.isfinite(found.rate_mbps):

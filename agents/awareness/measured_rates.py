@@ -1,4 +1,4 @@
-"""What plans know of the links' rates when they do not know them exactly (pure)."""
+"""Link rates for plans that do not know the exact ones: measured, or with an error (pure)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from trunkline.agents.planning.plan import Directed
 
 @dataclass(slots=True)
 class MeasuredRates:
-    """The latest rate of every directed link, in Mbit/s, as far as somebody has measured it.
+    """The latest measured rate of every directed link, in Mbit/s.
 
-    What was never measured has the rate that is `assumed`. What was, keeps its last measurement
-    until the next, however old it is: a link that nobody uses is not measured (NetStorm's
-    "avalanche").
+    A link without a measurement has its `assumed` rate. A measurement stays valid until the next
+    one, at any age: a link that no plan uses is not measured again (NetStorm's "avalanche").
     """
 
     assumed: Mapping[Directed, float]
@@ -35,9 +34,10 @@ class MeasuredRates:
 def add_error(
     rates_mbps: Mapping[Directed, float], error: float, rng: random.Random
 ) -> dict[Directed, float]:
-    """Every rate b as b (1 + u), u uniform in [-error, error], 0 <= error < 1 (CREW, figure 11).
+    """Replace every rate b by b (1 + u) with u uniform in [-error, error] (CREW, figure 11).
 
-    Each directed link is off by its own u. No error leaves all rates as they are.
+    Each directed link has its own u. With an error of 0, all rates stay the same. Raises ValueError
+    unless 0 <= error < 1.
     """
     if not 0 <= error < 1:
         raise ValueError(f"error: {error}: allowed is 0 up to, not including, 1")

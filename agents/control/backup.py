@@ -1,7 +1,8 @@
-"""A controller that stands by, and takes over while the one that starts the run is silent.
+"""The backup controller: it acts while the first controller, which starts the run, is silent.
 
-It keeps a connection to that one, and follows nobody else's word: as long as it hears a sign of
-life it turns workers away. When the first controller is back, it hands over by closing.
+The backup keeps a connection to the first controller and refuses workers as long as that
+connection is alive. Reports of workers that the first controller is lost do not count. When the
+first controller is back, the backup closes its connections to the workers, who then reconnect.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ FIRST = "controller"
 
 
 class Backup:
-    """`run` returns when the run is over, whoever ended it.
+    """Stands by and acts in turns; `run` returns when the run is over.
 
-    `make` gets the last tasks that are known from before, so that each term goes on counting.
+    `make` creates the controller for each turn. Its argument is the latest task number of each
+    controller so far, so that no task number is used twice.
     """
 
     def __init__(
@@ -62,37 +64,37 @@ class Backup:
                 self._first.close()
 
     def stop(self) -> None:
-        """Somebody asks for the end: whenever this controller acts, there are no more tasks."""
+        """Start no more tasks, now and whenever this controller acts again."""
         self._asked_to_stop = True
         if self._acting is not None:
             self._acting.stop()
 
-    def accepted(self, site: str, sock: socket.socket) -> None:
-        """A worker has called: it is welcome if this controller acts."""
+    def accept(self, site: str, sock: socket.socket) -> None:
+        """Take over a worker's connection, or close it if this controller only stands by."""
         if self._acting is None:
             sock.close()
         else:
-            self._acting.accepted(site, sock)
+            self._acting.accept(site, sock)
 
     def _connections(self) -> list[Connection]:
         return [] if self._first is None else [self._first]
 
     async def _stand_by(self) -> None:
-        """Return when the first controller is silent, or said goodbye."""
+        """Return when the first controller is silent or has ended the run."""
         if self._first is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._find(), self._failover.patience_s)
+                await asyncio.wait_for(self._connect_to_first(), self._failover.patience_s)
         if self._first is not None:
             await self._lost.wait()
 
     async def _act(self) -> None:
-        """Be the controller until the first one is back, or the run is over."""
+        """Act as the controller until the first one is back or the run is over."""
         controller = self._acting = self._make(self._last_tasks)
         if self._asked_to_stop:
             controller.stop()
         elapsed_s = self._now_ns() / 1e9
         acting = asyncio.create_task(controller.run({}, elapsed_s))
-        finding = asyncio.create_task(self._find())
+        finding = asyncio.create_task(self._connect_to_first())
         try:
             await asyncio.wait((acting, finding), return_when=asyncio.FIRST_COMPLETED)
             if acting.done():
@@ -105,12 +107,14 @@ class Backup:
                 task.cancel()
             await asyncio.gather(acting, finding, return_exceptions=True)
 
-    async def _find(self) -> None:
+    async def _connect_to_first(self) -> None:
         sock = await redial(partial(self._reach.call, FIRST), self._failover)
         self._lost.clear()
-        self._first = Connection(sock, FIRST, self._heard, self._gone, no_chunks, self._now_ns)
+        self._first = Connection(
+            sock, FIRST, self._on_frame, self._on_lost, no_chunks, self._now_ns
+        )
 
-    def _heard(self, _: str, frame: Frame) -> None:
+    def _on_frame(self, _: str, frame: Frame) -> None:
         match frame:
             case Begin():
                 pass
@@ -122,6 +126,6 @@ class Backup:
             case _:
                 raise ProtocolError(f"not for a backup: {describe(frame)}")
 
-    def _gone(self, _: str, error: Exception) -> None:
+    def _on_lost(self, _: str, error: Exception) -> None:
         self._first = None
         self._lost.set()

@@ -1,8 +1,9 @@
 """The controller: a thin shell around a policy and a plan builder.
 
-It hears who is ready, asks the policy who synchronizes, asks the plan builder how, and stops the
-run when the scenario says so; `agents.control.tasks` does the rest of each task. No model passes
-through it. It can begin in the middle of a run: the workers report all that it must know.
+Workers tell the controller when they are ready. The policy then decides which sites synchronize,
+and the plan builder decides how. `agents.control.tasks` supervises each task, and
+`agents.control.termination` ends the run. No model passes through the controller. A controller can
+begin in the middle of a run, because workers report everything that it must know.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from trunkline.agents.awareness.clock_sync import TimeService
 from trunkline.agents.awareness.measured_rates import MeasuredRates
 from trunkline.agents.control.driver import Driver, NewTask, Postponed
 from trunkline.agents.control.tasks import Tasks
-from trunkline.agents.control.termination import ASKED, Ending
+from trunkline.agents.control.termination import ASKED, Termination
 from trunkline.agents.events import awareness_events, connection_events, run_events, task_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import policy as decisions
-from trunkline.agents.site.plan_cache import Tables
+from trunkline.agents.site.plan_cache import PlanCaches
 from trunkline.agents.wire.agent_settings import ControllerSettings
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
@@ -53,11 +54,12 @@ from trunkline.agents.wire.messages import (
 
 
 class Controller:
-    """`run` returns when all is done and everybody who can be reached was told to leave.
+    """`run` returns when the run is over and every worker within reach was told to exit.
 
-    With a `default` split, sites that are ready send by it at once; `build` is then expected to
-    keep what it can of it. `latest_mbps` says what is now known of every link's rate; None leaves
-    it to what the workers measure, if plans are to follow that.
+    With a `default` split, sites send their contributions by it as soon as they are ready; `build`
+    should then keep as much of that split as it can. `latest_mbps` returns the latest known rate of
+    every link. If it is None and the settings follow measured rates, plans use the rates that
+    workers measure.
     """
 
     def __init__(
@@ -82,8 +84,10 @@ class Controller:
         self._driver = Driver.create(settings, policy, build)
         self._planner = self._driver.planner
         self._overlay = self._planner.overlay
-        self._ending = Ending(settings, self._overlay.present, self._busy, self._say_stop)
-        self._time = TimeService(
+        self._termination = Termination(
+            settings, self._overlay.present, self._is_busy, self._announce_stop
+        )
+        self._time_service = TimeService(
             settings.clock, settings.time_roots, settings.rank, now_ns, self._tell, log
         )
         self._tasks = Tasks(
@@ -93,45 +97,45 @@ class Controller:
             settings.failover.replans,
             self._planner.plan,
             self._planner.detours,
-            Tables(self._planner.rates),
+            PlanCaches(self._planner.rates),
             self._tell,
             log,
-            self._ending.check,
+            self._termination.check,
         )
         self._links: dict[str, Connection] = {}
         self._unsettled: list[decisions.Event] | None = []
         self._absent: set[str] = set()
         self._helps: dict[str, tuple[int, ...]] = {}
-        self._all_gone = asyncio.Event()
+        self._all_closed = asyncio.Event()
         self._iterations: dict[str, int] = {}
         self._stranded: set[str] = set()
         self._timers: list[asyncio.TimerHandle] = []
 
     async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
-        """Run until a stop condition holds and nothing is left running.
+        """Run until a stop condition holds and no task is running.
 
-        `elapsed_s` of the run have passed already. Raises PlanError when the plan refuses a group
-        although every link can be used.
+        `elapsed_s` is the time since the run's start. Raises PlanError if the plan builder refuses
+        a group although every link can be used.
         """
         loop = asyncio.get_running_loop()
         settings = self.settings
-        self._ending.begin()
+        self._termination.begin()
         for site, sock in workers.items():
-            self.accepted(site, sock)
+            self.accept(site, sock)
         self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
         if settings.time_s is not None:
             reason = f"{settings.time_s:g} s are over"
             left_s = max(0.0, settings.time_s - elapsed_s)
-            self._timers.append(loop.call_later(left_s, self._ending.stop, reason))
+            self._timers.append(loop.call_later(left_s, self._termination.stop, reason))
         updating = asyncio.create_task(self._update())
-        updating.add_done_callback(self._check)
+        updating.add_done_callback(self._fail_on_error)
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
-            await self._ending.wait()
+            await self._termination.wait()
             for link in self._connections():
                 link.tell(Bye())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_gone.wait(), settings.failover.timeout_s)
+                await asyncio.wait_for(self._all_closed.wait(), settings.failover.timeout_s)
         finally:
             updating.cancel()
             pulse.cancel()
@@ -139,25 +143,27 @@ class Controller:
 
     @property
     def last_tasks(self) -> tuple[int, ...]:
-        """The latest task of each controller that this one knows of."""
+        """The latest task number of each controller that this one knows of."""
         return tuple(self._driver.last_tasks.values())
 
     def stop(self) -> None:
-        """Somebody asks for the end: no more tasks."""
-        self._ending.stop(ASKED)
+        """Start no more tasks, because a user asked for the end of the run."""
+        self._termination.stop(ASKED)
 
-    def accepted(self, site: str, sock: socket.socket) -> None:
-        """A worker, or a controller that stands by, has called and said who it is."""
-        if not self._ending.is_open:
+    def accept(self, site: str, sock: socket.socket) -> None:
+        """Take over a connection from a worker, or from the backup controller, after its hello."""
+        if not self._termination.is_open:
             sock.close()
             return
         if site in self._links:
             self._links[site].lose(ConnectionLostError(f"{site} calls again"))
-        self._links[site] = Connection(sock, site, self._heard, self._lost, no_chunks, self._now_ns)
+        self._links[site] = Connection(
+            sock, site, self._on_frame, self._on_lost, no_chunks, self._now_ns
+        )
         self._links[site].tell(Begin(parts_of(self._default, site) if self._default else ()))
 
     def _close(self) -> None:
-        self._ending.close()
+        self._termination.close()
         for timer in self._timers:
             timer.cancel()
         self._tasks.close()
@@ -167,61 +173,61 @@ class Controller:
     def _connections(self) -> list[Connection]:
         return list(self._links.values())
 
-    # -- what workers say ---------------------------------------------------------------------
+    # -- messages from workers ----------------------------------------------------------------
 
-    def _heard(self, site: str, frame: Frame) -> None:
+    def _on_frame(self, site: str, frame: Frame) -> None:
         if site not in self._overlay.present and not isinstance(frame, Report):
             raise ProtocolError("a worker begins with its report")
         try:
-            self._take(site, frame)
+            self._handle(site, frame)
         except PlanError as error:
-            self._ending.fail(error)
+            self._termination.fail(error)
         if isinstance(frame, Report | LinkLost | LinkFound):
             self._serve_time()
-        self._ending.check()
+        self._termination.check()
 
-    def _take(self, site: str, frame: Frame) -> None:
+    def _handle(self, site: str, frame: Frame) -> None:
         match frame:
             case Report():
-                self._joined(site, frame)
+                self._add_worker(site, frame)
             case SiteReady():
                 self._offers[site] = frame.offer
-                self._tasks.tables.asked(site, frame.version)
+                self._tasks.plan_caches.note_version(site, frame.version)
                 self._ready(site, frame.iteration)
             case TaskFinished():
-                self._tasks.finished(site, frame.task, frame.blocks)
+                self._tasks.on_finished(site, frame.task, frame.blocks)
             case Halted():
-                self._tasks.halted(site, frame.task, frame.finished)
+                self._tasks.on_halted(site, frame.task, frame.finished)
             case Refused():
-                self._tasks.refused(frame.site, frame.task)
+                self._tasks.on_refused(frame.site, frame.task)
             case LinkLost():
                 self._offers.clear()
                 self._overlay.lost.setdefault(site, set()).add(frame.peer)
-                self._link_lost(site, frame.peer)
+                self._on_link_lost(site, frame.peer)
             case LinkFound():
                 self._offers.clear()
                 self._overlay.lost.setdefault(site, set()).discard(frame.peer)
                 self._share_paths()
-                self._tasks.mended()
+                self._tasks.on_link_found()
             case Measured():
-                self._measured(frame)
+                self._record_rate(frame)
             case TimeRequest():
-                self._time.answer(site, frame)
+                self._time_service.answer(site, frame)
             case Evaluated():
-                self._evaluated(frame.accuracy_percent)
+                self._check_accuracy(frame.accuracy_percent)
             case Left():
-                self._left(site)
+                self._on_left(site)
             case tuple():
                 raise ProtocolError("a chunk sent to the controller")
             case _:
                 raise ProtocolError(f"not for the controller: {describe(frame)}")
 
-    def _joined(self, site: str, report: Report) -> None:
-        """A worker follows this controller, for the first time or again."""
+    def _add_worker(self, site: str, report: Report) -> None:
+        """Handle a worker's report: the worker has connected, for the first time or again."""
         if site in self._overlay.present or site not in self.settings.sites:
             raise ProtocolError("a second report, or one of no worker")
         self._overlay.present.add(site)
-        self._tasks.tables.forget(site)
+        self._tasks.plan_caches.forget(site)
         self._absent.discard(site)
         self._offers.clear()
         self._overlay.lost[site] = set(report.lost)
@@ -233,30 +239,30 @@ class Controller:
         for state in report.tasks:
             if self._unsettled is not None:
                 self._tasks.adopt(state, site)
-            elif not self._tasks.rejoined(site, state):
+            elif not self._tasks.on_rejoined(site, state):
                 self._tell(site, TaskOver(state.task, False, "decided without this site"))
         self._helps[site] = report.helps
         if self._unsettled is None:
-            self._tasks.helps(site, report.helps)
+            self._tasks.add_helper(site, report.helps)
         for peer in report.lost:
-            self._link_lost(site, peer)
+            self._on_link_lost(site, peer)
         self._share_paths()
-        if self._ending.stopping:
+        if self._termination.stopping:
             self._tell(site, Stop())
         if report.left:
-            self._left(site)
+            self._on_left(site)
         elif report.ready is not None:
             self._ready(site, report.ready)
-        self._tasks.mended()
+        self._tasks.on_link_found()
         self._settle_if_complete()
 
     def _settle_if_complete(self) -> None:
-        """Once every worker has reported, or was lost before it did."""
+        """Settle once every worker has reported or was lost before its report."""
         if self._overlay.present | self._absent >= set(self.settings.sites):
             self._settle()
 
     def _settle(self) -> None:
-        """Everybody has reported, or had the time to: begin to decide."""
+        """Begin to decide: all workers have reported, or the time for reports is over."""
         if self._unsettled is None:
             return
         events, self._unsettled = self._unsettled, None
@@ -267,18 +273,19 @@ class Controller:
                 self._decide(decisions.Lost(site))
         self._share_paths()
         for site, tasks in self._helps.items():
-            self._tasks.helps(site, tasks)
+            self._tasks.add_helper(site, tasks)
         self._tasks.settle()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             is_ready = isinstance(event, decisions.Ready)
-            if not is_ready or event.site in self._driver.ready:  # else a task has it already
+            # A site that is not ready any more takes part in a task already.
+            if not is_ready or event.site in self._driver.ready:
                 self._decide(event)
         self._serve_time()
-        self._ending.check()
+        self._termination.check()
 
     def _ready(self, site: str, iteration: int) -> None:
         self._iterations[site] = iteration
-        if not self._ending.stopping and self._tasks.ask(site):
+        if not self._termination.stopping and self._tasks.invite_ready(site):
             self._stop_if_enough()
             return
         self._driver.ready.add(site)
@@ -286,25 +293,25 @@ class Controller:
 
     def _serve_time(self) -> None:
         if self._unsettled is None:
-            self._time.refresh(self._overlay.present, self._overlay.usable_mbps())
+            self._time_service.refresh(self._overlay.present, self._overlay.usable_mbps())
 
-    def _measured(self, frame: Measured) -> None:
+    def _record_rate(self, frame: Measured) -> None:
         try:
             self._measured_rates.record((frame.src, frame.dst), frame.rate_mbps)
         except KeyError:
             raise ProtocolError(f"no such link: {describe(frame)}") from None
 
-    def _left(self, site: str) -> None:
-        self._ending.left(site)
+    def _on_left(self, site: str) -> None:
+        self._termination.mark_done(site)
         self._driver.ready.discard(site)
-        self._tasks.leaves(site)
+        self._tasks.on_left(site)
         self._decide(decisions.Left(site))
 
-    def _lost(self, site: str, error: Exception) -> None:
+    def _on_lost(self, site: str, error: Exception) -> None:
         del self._links[site]
         if not self._links:
-            self._all_gone.set()
-        if not self._ending.is_open:
+            self._all_closed.set()
+        if not self._termination.is_open:
             return
         if site not in self._overlay.present and self._unsettled is None:
             return
@@ -320,22 +327,22 @@ class Controller:
         self._serve_time()
         self._share_paths()
         try:
-            self._tasks.site_lost(site)
+            self._tasks.on_site_lost(site)
             self._planner.forget(lambda path: site in path)
-            if self._ending.works(site):
+            if self._termination.is_working(site):
                 self._decide(decisions.Lost(site))
         except PlanError as failed:
-            self._ending.fail(failed)
-        self._ending.check()
+            self._termination.fail(failed)
+        self._termination.check()
 
-    def _link_lost(self, a: str, b: str) -> None:
-        """Nobody is to send that way; what is on it is lost, and mended task by task."""
+    def _on_link_lost(self, a: str, b: str) -> None:
+        """Stop the use of this link and repair every task whose chunks were lost on it."""
         self._share_paths()
-        self._tasks.link_lost(a, b)
+        self._tasks.on_link_lost(a, b)
         self._planner.forget(lambda path: repair.crosses(path, a, b))
 
     def _share_paths(self) -> None:
-        """Tell every worker which paths it may use from now on."""
+        """Tell every worker which auxiliary paths it may use from now on."""
         if not self.settings.auxiliary or self._unsettled is not None:
             return
         found, version = self._planner.paths(), self._planner.rates.version
@@ -347,10 +354,10 @@ class Controller:
         if site in self._links and site in self._overlay.present:
             self._links[site].tell(message)
 
-    # -- what the policy decides --------------------------------------------------------------
+    # -- decisions of the policy --------------------------------------------------------------
 
     def _decide(self, event: decisions.Event) -> None:
-        if self._ending.stopping:
+        if self._termination.stopping:
             return
         if self._unsettled is not None:
             self._unsettled.append(event)
@@ -390,11 +397,15 @@ class Controller:
 
     def _stop_if_enough(self) -> None:
         enough = self.settings.tasks
-        if enough is not None and self._driver.started >= enough and self._tasks.complete_groups:
-            self._ending.stop(f"{enough} tasks are started")
+        if (
+            enough is not None
+            and self._driver.started >= enough
+            and self._tasks.groups_are_complete
+        ):
+            self._termination.stop(f"{enough} tasks are started")
 
     def _postpone(self, postponed: Postponed) -> None:
-        """The sites of a group that cannot be connected are ready again later."""
+        """Try this group again after a pause: the usable links do not connect it now."""
         group = postponed.start.group
         self._log(task_events.GroupPostponed, group=group, reason=postponed.reason)
         self._stranded |= postponed.ready
@@ -409,7 +420,7 @@ class Controller:
                 self._ready(site, self._iterations[site])
 
     async def _update(self) -> None:
-        """Every UPDATE_TIME, plan by the latest rates from then on."""
+        """Take over the latest rates for plans every `update_s` (NetStorm's UPDATE_TIME)."""
         while self._latest_mbps is not None:
             await asyncio.sleep(self.settings.update_s)
             known = self._planner.rates
@@ -418,20 +429,20 @@ class Controller:
                 self._log(awareness_events.PlansUpdated, version=known.version, links=links)
                 self._share_paths()
 
-    def _evaluated(self, accuracy_percent: float) -> None:
+    def _check_accuracy(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent
         if target is not None and accuracy_percent >= target:
-            self._ending.stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
+            self._termination.stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
 
-    def _check(self, task: asyncio.Task[None]) -> None:
+    def _fail_on_error(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
-            self._ending.fail(error)
+            self._termination.fail(error)
 
-    def _busy(self) -> bool:
-        """Whether tasks are under way, or may be."""
+    def _is_busy(self) -> bool:
+        """Whether tasks are running, or may be running before all workers have reported."""
         return self._unsettled is not None or bool(self._tasks.running)
 
-    def _say_stop(self, reason: str) -> None:
+    def _announce_stop(self, reason: str) -> None:
         self._log(run_events.Stopping, reason=reason)
         for site in self.settings.sites:
             self._tell(site, Stop())

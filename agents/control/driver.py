@@ -1,7 +1,7 @@
 """Turns events into tasks with plans: one policy and one planner (pure).
 
-The controller of a run and the fluid model of a run share it. So the fluid model knows every
-policy, and both give a task the same number, the same group and the same plan.
+The controller and the fluid model of a run both use this driver. So the fluid model supports every
+policy, and a task has the same number, group and plan in both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trunkline.agents.wire.agent_settings import (
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """A task begins. Members in `unready` take part as soon as they are ready."""
+    """A task that begins. Members in `unready` join it as soon as they are ready."""
 
     number: int
     start: Start
@@ -32,7 +32,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The links that can be used do not connect this group. Members in `ready` wait."""
+    """A group that the usable links do not connect. Its members in `ready` wait."""
 
     start: Start
     reason: str
@@ -44,10 +44,10 @@ Action = NewTask | Postponed | Release
 
 @dataclass(slots=True)
 class Driver:
-    """`ready` are the sites that wait for a task; `started` counts the tasks so far.
+    """Decides which tasks begin and numbers them.
 
-    `last_tasks` has the latest task of each controller, by its rank; no number up to it is given
-    to a task again.
+    `ready` are the sites that wait for a task; `started` counts the tasks so far. `last_tasks` maps
+    each controller's rank to its latest task number; numbers up to that are not used again.
     """
 
     policy: Policy
@@ -71,9 +71,10 @@ class Driver:
         return driver
 
     def skip(self, last_tasks: Iterable[int]) -> None:
-        """Go on counting where another controller stopped.
+        """Continue to count tasks after these latest numbers, one per earlier controller.
 
-        Some of its tasks may be known to no worker that has reported, at most one per site.
+        An earlier term of this controller may have started tasks that no report mentions: at most
+        one per site. Their numbers are left out.
         """
         for last in last_tasks:
             remember(self.last_tasks, last)
@@ -83,9 +84,10 @@ class Driver:
                 self._next = max(self._next, last + 1 + len(self.planner.settings.sites))
 
     def step(self, event: Event) -> Iterator[Action]:
-        """What follows from an event, in order. The caller takes all of it.
+        """Give an event to the policy; yields the actions that follow, in order.
 
-        Raises PlanError when the plan refuses a group although every link can be used.
+        The caller must consume all of them. Raises PlanError if the plan builder refuses a group
+        although every link can be used.
         """
         if isinstance(event, Ready):
             self.ready.add(event.site)

@@ -1,7 +1,6 @@
-"""Builds a controller's plans over the links that can be used, by the rates that are known (pure).
+"""Builds a controller's plans from the usable links and their known rates (pure).
 
-It remembers from task to task what plans must not change, and which auxiliary paths workers may
-be using.
+The planner also remembers which auxiliary paths workers may still be using.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ Build = Callable[[PlanRequest], Plan]
 
 @dataclass(slots=True)
 class Planner:
-    """Plans for groups of sites; `overlay` says which links and sites can be used.
+    """Builds plans for groups of sites; `overlay` knows which links and sites can be used.
 
-    `given` are the auxiliary paths of each pair of sites that workers were told of. A path that is
-    no longer among the latest may still have chunks on it.
+    `given` are all auxiliary paths, by pair of sites, that workers were ever told of, because
+    chunks may still be on a path that newer paths have replaced.
     """
 
     settings: ControllerSettings
@@ -44,17 +43,17 @@ class Planner:
 
     @classmethod
     def over(cls, settings: ControllerSettings, build: Build) -> Planner:
-        """A planner over the whole overlay of the settings: no site has joined yet."""
+        """A planner over the whole overlay of the settings, before any site has joined."""
         rates = PlanRates(settings.rates_mbps, settings.update_threshold)
         return cls(settings, UsableOverlay(rates), build)
 
     @property
     def rates(self) -> PlanRates:
-        """The rates that plans go by."""
+        """The rates that plans use."""
         return self.overlay.rates
 
     def plan(self, group: tuple[str, ...], task: int) -> Plan:
-        """A plan over the links and sites that can be used now; PlanError if there is none."""
+        """Build a plan over the usable links and sites. Raises PlanError if there is none."""
         around = self.overlay.reachable_from(group[0])
         if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
@@ -72,7 +71,7 @@ class Planner:
         return plan
 
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
-        """All paths that workers may use now, by pair (Algorithm 3)."""
+        """Compute all paths that workers may use now, by pair (NetStorm, Algorithm 3)."""
         pairs = itertools.permutations(sorted(self.overlay.present), 2)
         found = find_disjoint_paths(pairs, self.overlay.usable_mbps())
         for pair, paths in found.items():
@@ -80,12 +79,12 @@ class Planner:
         return found
 
     def forget(self, is_gone: Callable[[Edge], bool]) -> None:
-        """These paths were lost with all that was on them."""
+        """Forget the paths that are gone: all chunks on them were lost."""
         for pair, paths in self.given.items():
             self.given[pair] = {path for path in paths if not is_gone(path)}
 
     def detours(self, block: Block) -> Iterable[Edge]:
-        """Every path that a chunk of the block may be on beside the block's own edges."""
+        """The auxiliary paths that a chunk of this block may have taken."""
         edges = (*block.in_edges, *block.out_edges)
         return (path for edge in edges for path in self.given.get((edge[0], edge[-1]), ()))
 
@@ -98,10 +97,10 @@ def make_request(
     rng: random.Random,
     first_mbps: Mapping[Directed, float] | None = None,
 ) -> PlanRequest:
-    """What a plan builder may know: the only place that puts a `PlanRequest` together.
+    """Make the request for a plan builder; no other code creates a `PlanRequest`.
 
-    `sites` may help, the group included; `rates_mbps` are those of the links that can be used;
-    `first_mbps` are the rates that were known when the run began, of any links.
+    `sites` are the group and the sites that may help it. `rates_mbps` has the usable links only;
+    `first_mbps` has the rates that were known at the run's start, perhaps of further links.
     """
     return PlanRequest(
         group,

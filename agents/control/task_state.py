@@ -1,4 +1,4 @@
-"""What a controller knows of a task that runs (pure)."""
+"""What a controller knows about a running task (pure)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from trunkline.agents.policies.policy import Start
 
 @dataclass(slots=True)
 class Running:
-    """A task: `blocks` are those that are not withdrawn, of the `used` numbers so far.
+    """A running task.
 
-    `informed` sites have heard of the task, `gone` members were lost before they were known to
-    have `finished`. `holders` still have the result. `awaited` members have not answered a halt;
-    None while nobody is halted. `extended` says that the budget is spent, `hit` that it has to be
-    halted as soon as its members have reported, `stuck` that no holder reaches who waits for the
-    result. `unasked` members have not said yet that they are ready for it; they know nothing of it,
-    and hear of it with the same `offers` as all others when they do.
+    plan: None if another controller started the task.
+    blocks: the valid blocks by number; withdrawn blocks are left out.
+    used: how many block numbers the task has used so far.
+    deadline_s: the end of the budget, in seconds of the event loop's clock.
+    replans: how often the task may still be planned anew.
+    offers: the contributors' offers that the task takes in, by site.
+    unasked: members that are not ready yet and have not been told of the task.
+    informed: sites that know the task; `former` sites knew it before they were lost or the task
+        was planned anew.
+    finished: members known to have installed the result; `holders` still have it in memory.
+    gone: members that were lost before the controller heard that they finished.
+    awaited: members that have not answered a halt yet; None while the task is not halted.
+    reason: why the task was halted last.
+    extended: the budget is spent once already.
+    hit: the task must be halted as soon as all members have reported.
+    stuck: no holder can reach the members that wait for the result.
     """
 
     start: Start
@@ -44,5 +54,5 @@ class Running:
 
     @property
     def unfinished(self) -> list[str]:
-        """The members that still wait for the result and can be told how to get it."""
+        """The members within reach that still wait for the result."""
         return [site for site in self.start.group if site not in self.finished | self.gone]

@@ -1,9 +1,9 @@
-"""The tasks that run now, as their controller sees them: started, mended, ended.
+"""The controller's supervision of running tasks: start, repair, end.
 
-The rule that keeps members together: who holds the whole result installs it at once, and that
-decides the task, for all. So before a task is planned anew or given up every member that can be
-reached is halted, and says whether it has finished. If one has, it gives its result to the rest.
-docs/failover.md has the whole protocol.
+One rule keeps the models of members equal. A member that holds the whole result installs it at
+once, and the task then counts as decided for all members. So before the controller plans a task
+anew or abandons it, the controller halts every member within reach, and each answers whether it has
+finished. If one has, it sends its result to the others. docs/failover.md describes the protocol.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
 from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.planning.site_plan import BlockPart, parts_of
 from trunkline.agents.policies.policy import Start
-from trunkline.agents.site.plan_cache import Tables
+from trunkline.agents.site.plan_cache import PlanCaches
 from trunkline.agents.wire.messages import (
     Control,
     Halt,
@@ -33,17 +33,18 @@ from trunkline.agents.wire.messages import (
 )
 
 LATE_BLOCKS = 10_000
-"""Block numbers that a controller leaves free when it takes over a task: its predecessor may have
-announced some that nobody reports."""
+"""How many block numbers a controller skips when it takes over a task. Its predecessor may have
+announced blocks that appear in no worker's report."""
 
 
 @dataclass(slots=True)
 class Tasks:
     """All running tasks of a controller.
 
-    `tell` reaches the sites that are present in the overlay; `build` plans for a group over the
-    links that can be used now, and raises PlanError where that is impossible. `detours` are paths
-    that are not in a block and that its chunks may be on.
+    `build` makes a plan for a group over the usable links, and raises PlanError if there is none.
+    `detours` returns the auxiliary paths that chunks of a block may have taken. `tell` sends to
+    sites that are present in the overlay. `ended` is called after each end of a task. Until
+    `settled`, the controller waits for reports and halts no task.
     """
 
     overlay: UsableOverlay
@@ -52,7 +53,7 @@ class Tasks:
     replans: int
     build: Callable[[tuple[str, ...], int], Plan]
     detours: Callable[[Block], Iterable[Edge]]
-    tables: Tables
+    plan_caches: PlanCaches
     tell: Callable[[str, Control], None]
     log: Log
     ended: Callable[[], None]
@@ -70,8 +71,8 @@ class Tasks:
     ) -> None:
         """Tell all participants of a new task their parts.
 
-        Contributors have made these offers, and the witnesses may have received of them. Members
-        that are not ready yet, the `unasked`, are told when they `ask`.
+        `offers` are the contributors' offers that the task takes in; `witnesses` are sites that may
+        have received chunks of them. Members in `unasked` are told by `invite_ready`.
         """
         deadline_s = asyncio.get_running_loop().time() + self.task_s
         blocks = dict(enumerate(plan.blocks))
@@ -82,8 +83,8 @@ class Tasks:
         for site in sorted({*plan.participants(), *witnesses} - running.unasked):
             self._invite(site, task, plan, parts_of(plan, site), offers=offers)
 
-    def ask(self, site: str) -> bool:
-        """A site is ready: tell it of the task that waits for it; False if none does."""
+    def invite_ready(self, site: str) -> bool:
+        """Invite a site that is ready to the task that waits for it; False if none does."""
         for task, running in self.running.items():
             if site in running.unasked and running.plan is not None:
                 running.unasked.discard(site)
@@ -92,22 +93,23 @@ class Tasks:
                 return True
         return False
 
-    def leaves(self, site: str) -> None:
-        """A site will not be ready any more."""
+    def on_left(self, site: str) -> None:
+        """Halt tasks that wait for this site: it has done its rounds."""
         for task, running in list(self.running.items()):
             if site in running.unasked:
                 self._halt(task, f"{site} takes no part any more")
 
     @property
-    def complete_groups(self) -> bool:
+    def groups_are_complete(self) -> bool:
         """Whether no running task waits for a member to be ready."""
         return not any(running.unasked for running in self.running.values())
 
     def adopt(self, state: TaskState, site: str) -> None:
-        """Take over the supervision of a task from another controller, by a member's report.
+        """Take over the supervision of another controller's task, from one member's report.
 
-        Nobody has its plan any more: it goes on undisturbed, or it is halted. Members that report
-        no such task have given it up; `settle` sees to it when all have reported.
+        This controller does not know the task's plan, so it cannot repair the task: the task either
+        goes on undisturbed or is halted. Members that do not report the task have given it up;
+        `settle` halts such tasks when all members have reported.
         """
         running = self.running.get(state.task)
         if running is None:
@@ -124,7 +126,7 @@ class Tasks:
             running.holders.add(site)
 
     def settle(self) -> None:
-        """All members of adopted tasks have reported: from now on this controller decides."""
+        """Begin to decide about tasks: all members of adopted tasks have reported."""
         self.settled = True
         for task, running in list(self.running.items()):
             if running.hit or running.gone or not self.overlay.whole:
@@ -132,8 +134,8 @@ class Tasks:
             else:
                 self._complete_if_done(task)
 
-    def helps(self, site: str, tasks: Iterable[int]) -> None:
-        """A site that reports takes part in these tasks, of which it is no member."""
+    def add_helper(self, site: str, tasks: Iterable[int]) -> None:
+        """Note that a site takes part in these tasks without being a member of their groups."""
         for task in tasks:
             if task in self.running:
                 self.running[task].informed.add(site)
@@ -141,16 +143,19 @@ class Tasks:
                 self.tell(site, TaskOver(task, False, "over"))
 
     def close(self) -> None:
-        """Let go of all tasks."""
+        """Forget all tasks and cancel their timers."""
         for running in self.running.values():
             if running.budget is not None:
                 running.budget.cancel()
         self.running.clear()
 
-    # -- what members say ---------------------------------------------------------------------
+    # -- messages from members ----------------------------------------------------------------
 
-    def finished(self, site: str, task: int, blocks: int) -> None:
-        """A member has installed the result; it gave nothing to blocks from number `blocks` on."""
+    def on_finished(self, site: str, task: int, blocks: int) -> None:
+        """Note that a member has installed the result.
+
+        It contributed nothing to blocks from number `blocks` on, as it had not heard of them.
+        """
         running = self.running.get(task)
         if running is None:
             return
@@ -164,8 +169,8 @@ class Tasks:
         else:
             self._complete_if_done(task)
 
-    def halted(self, site: str, task: int, finished: bool) -> None:
-        """A member has stopped, with the result or without."""
+    def on_halted(self, site: str, task: int, finished: bool) -> None:
+        """Handle a member's answer to a halt: it has stopped, with the result or without."""
         running = self.running.get(task)
         if running is None or running.awaited is None:
             return
@@ -175,13 +180,13 @@ class Tasks:
             running.holders.add(site)
         self._conclude_if_answered(task)
 
-    def rejoined(self, site: str, state: TaskState) -> bool:
-        """A member is back that was lost; False if it may not go on with the task."""
+    def on_rejoined(self, site: str, state: TaskState) -> bool:
+        """Handle the return of a lost member; False if it may not go on with the task."""
         running = self.running.get(state.task)
         if running is None:
             return False
         if state.finished:
-            self.finished(site, state.task, state.blocks)
+            self.on_finished(site, state.task, state.blocks)
             return state.task in self.running
         if running.awaited is not None and site in running.gone:
             running.gone.discard(site)
@@ -190,24 +195,24 @@ class Tasks:
             return True
         return site not in running.gone
 
-    def refused(self, site: str, task: int) -> None:
-        """A site takes no part in the task any more."""
+    def on_refused(self, site: str, task: int) -> None:
+        """Handle the news that a site takes no part in the task any more."""
         running = self.running.get(task)
         if running is not None and site not in running.finished:
-            self._without(task, running, site, f"{site} takes no part any more")
+            self._drop_site(task, running, site, f"{site} takes no part any more")
 
-    # -- what breaks --------------------------------------------------------------------------
+    # -- repair -------------------------------------------------------------------------------
 
-    def site_lost(self, site: str) -> None:
-        """A worker is lost: mend what it took part in."""
+    def on_site_lost(self, site: str) -> None:
+        """Repair the tasks in which the lost site took part."""
         for task, running in list(self.running.items()):
-            self._without(task, running, site, f"{site} is lost")
+            self._drop_site(task, running, site, f"{site} is lost")
             if task in self.running and running.awaited is not None:
                 running.awaited.discard(site)
                 self._conclude_if_answered(task)
 
-    def link_lost(self, a: str, b: str) -> None:
-        """What was on its way between two neighbours is gone: mend what went that way."""
+    def on_link_lost(self, a: str, b: str) -> None:
+        """Repair the tasks that use the link between two neighbours: its chunks are lost."""
         for task, running in list(self.running.items()):
             hit = [
                 number
@@ -217,14 +222,14 @@ class Tasks:
             if hit or running.plan is None:
                 self._mend(task, hit, f"{a} and {b} lost each other")
 
-    def mended(self) -> None:
-        """A link has been found again: results may find a way now."""
+    def on_link_found(self) -> None:
+        """Retry stuck tasks: a link is back, so a result may reach the other members now."""
         for task, running in list(self.running.items()):
             if running.stuck:
                 self._halt(task, running.reason)
 
-    def _without(self, task: int, running: Running, site: str, reason: str) -> None:
-        """The site has dropped what it knew of the task."""
+    def _drop_site(self, task: int, running: Running, site: str, reason: str) -> None:
+        """Repair a task without this site, which has dropped its state of the task."""
         running.holders.discard(site)
         if site in running.informed:
             running.informed.discard(site)
@@ -250,14 +255,14 @@ class Tasks:
         if running.plan is None or running.finished or running.unasked or not stars:
             self._halt(task, reason)
             return
-        added = [self._moved(running.plan, block) for block in hit_blocks]
+        added = [self._move_block(running.plan, block) for block in hit_blocks]
         if None in added:
             running.replans = 0  # the paper's rule: without a candidate the task is discarded
             self._halt(task, f"{reason}, and nobody else reaches the whole group")
             return
         self._rearrange(task, hit, [block for block in added if block is not None], reason)
 
-    def _moved(self, plan: Plan, block: Block) -> Block | None:
+    def _move_block(self, plan: Plan, block: Block) -> Block | None:
         keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
         able = [s for s in sorted(self.overlay.present) if s in keeps or s not in plan.receivers]
         size = self.cut.size_of(block.chunks)
@@ -267,7 +272,7 @@ class Tasks:
         return None if hub is None else repair.move_block(plan, block, hub)
 
     def _loads_bytes(self) -> dict[str, int]:
-        """What each site is scheduled to reduce in all running tasks."""
+        """The bytes that each site is scheduled to aggregate in all running tasks."""
         loads: dict[str, int] = {}
         for running in self.running.values():
             for block in running.blocks.values():
@@ -276,9 +281,9 @@ class Tasks:
         return loads
 
     def rearrange(self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block]) -> None:
-        """Let new blocks of a running task take over from some of its blocks.
+        """Replace some blocks of a running task by new blocks.
 
-        Raises PlanError, before anybody is told, if the task would then not do what it promises.
+        Raises PlanError, before any message is sent, if the resulting plan would be invalid.
         """
         self._rearrange(task, withdrawn, blocks, "")
 
@@ -301,9 +306,10 @@ class Tasks:
     # -- halting ------------------------------------------------------------------------------
 
     def _halt(self, task: int, reason: str) -> None:
-        """Stop everybody and ask every member that can be reached whether it has finished.
+        """Halt the task at every site and ask the members within reach whether they finished.
 
-        Nobody has while members are unasked: such a task begins anew when all are ready again.
+        A task with `unasked` members cannot have finished anywhere, so it is abandoned at once.
+        Its other members then become ready again.
         """
         running = self.running[task]
         if running.awaited is not None:
@@ -332,12 +338,12 @@ class Tasks:
         if not running.unfinished:
             self._end(task, completed=bool(running.finished))
         elif running.finished:
-            self._give(task)
+            self._give_result(task)
         else:
             self._plan_anew(task)
 
-    def _give(self, task: int) -> None:
-        """A member that has finished gives its result to those that have not."""
+    def _give_result(self, task: int) -> None:
+        """Let a member that has finished send its result to those that have not."""
         running = self.running[task]
         for holder in sorted(running.holders):
             try:
@@ -365,7 +371,7 @@ class Tasks:
         self._replan(task, plan, None)
 
     def _replan(self, task: int, plan: Plan, holder: str | None) -> None:
-        """Begin again with this plan; everything before is withdrawn everywhere."""
+        """Start the task again with this plan and withdraw all earlier blocks."""
         running = self.running[task]
         running.plan, first = plan, running.used
         running.blocks = dict(enumerate(plan.blocks, first))
@@ -376,7 +382,7 @@ class Tasks:
         self.log(task_events.TaskReplanned, task, first, holder, forest, reason)
         self._announce(task, plan, first, first, holder=holder)
 
-    # -- telling ------------------------------------------------------------------------------
+    # -- messages to participants -------------------------------------------------------------
 
     def _announce(
         self,
@@ -391,7 +397,7 @@ class Tasks:
         running = self.running[task]
         for site in sorted(running.informed | set(plan.participants())):
             parts = parts_of(plan, site, first)
-            if site == holder:  # it has nothing to add: its result is whole
+            if site == holder:  # its result is complete, so it adds nothing
                 parts = tuple(replace(each, sources=(), originals=()) for each in parts)
             if site in running.informed:
                 message = RearrangeTask(task, running.used, floor, tuple(withdrawn), parts)
@@ -408,11 +414,11 @@ class Tasks:
         floor: int = 0,
         offers: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Tell a site of a task that it has not heard of, or has forgotten."""
+        """Tell a site about a task that it does not know or has forgotten."""
         running = self.running[task]
         running.informed.add(site)
         member = site in running.start.group
-        unchanged = self.tables.is_known(site, parts)
+        unchanged = self.plan_caches.record(site, parts)
         message = StartTask(
             task=task,
             group=running.start.group,
@@ -426,12 +432,12 @@ class Tasks:
             evaluate=site == running.start.group[0],
             offers=dict(offers),
             parts=() if unchanged else parts,
-            version=self.tables.rates.version,
+            version=self.plan_caches.rates.version,
             unchanged=unchanged,
         )
         self.tell(site, message)
 
-    # -- ending -------------------------------------------------------------------------------
+    # -- end ----------------------------------------------------------------------------------
 
     def _complete_if_done(self, task: int) -> None:
         running = self.running[task]
@@ -456,10 +462,13 @@ class Tasks:
     def _watch_budget(self, task: int) -> None:
         running = self.running[task]
         loop = asyncio.get_running_loop()
-        running.budget = loop.call_at(running.deadline_s, self._expired, task)
+        running.budget = loop.call_at(running.deadline_s, self._on_expired, task)
 
-    def _expired(self, task: int) -> None:
-        """Over its budget; if somebody has finished, the others have as much again to follow."""
+    def _on_expired(self, task: int) -> None:
+        """Halt a task whose budget is spent.
+
+        If a member has finished, the others get as much time again to receive its result.
+        """
         running = self.running[task]
         reason = f"exceeded its budget of {self.task_s:g} s"
         if running.extended and running.awaited is None:
@@ -470,4 +479,4 @@ class Tasks:
         self._halt(task, reason)
         if task in self.running:
             loop = asyncio.get_running_loop()
-            running.budget = loop.call_later(max(1.0, self.task_s), self._expired, task)
+            running.budget = loop.call_later(max(1.0, self.task_s), self._on_expired, task)

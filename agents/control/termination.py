@@ -1,4 +1,4 @@
-"""When a run ends, and who may still come back before it does."""
+"""When a run ends, and how long it waits for lost sites before that."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Set
 from trunkline.agents.wire.agent_settings import ControllerSettings
 
 ASKED = "somebody asked for it"
-"""Why a run ends that is told to."""
+"""The reason of a run's end that a user asked for."""
 
 
-class Ending:
-    """Of a controller's run: `wait` returns once nothing is under way and nobody works.
+class Termination:
+    """Decides when a controller's run ends: when no task is running and no site is working.
 
-    `present` is the set of sites that can be reached, which its owner keeps up to date; `busy` says
-    whether anything is under way. `announce` is called once, with the reason, when no more tasks
-    are to begin.
+    `present` is the set of sites within reach; its owner keeps it up to date. `busy` returns
+    whether tasks are running. `announce` is called once, with the reason, when no more tasks may
+    begin.
     """
 
     def __init__(
@@ -39,25 +39,25 @@ class Ending:
         self.stopping = False
 
     def begin(self) -> None:
-        """The run goes on from now."""
+        """Begin the run; needs a running event loop."""
         self._over = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> None:
-        """Return at the end of the run, which has begun; raises what `fail` was given."""
+        """Return at the end of the run; raises the error given to `fail`. Call `begin` first."""
         assert self._over is not None
         await self._over
 
     @property
     def is_open(self) -> bool:
-        """Whether the run has begun and is not over."""
+        """Whether the run has begun and has not ended."""
         return self._over is not None and not self._over.done()
 
-    def works(self, site: str) -> bool:
-        """Whether this site has neither done its rounds nor been given up."""
+    def is_working(self, site: str) -> bool:
+        """Whether this site still has rounds to do and has not been given up."""
         return site in self._working
 
     def stop(self, reason: str) -> None:
-        """No more tasks."""
+        """Let no more tasks begin."""
         if self.stopping:
             return
         self.stopping = True
@@ -66,20 +66,20 @@ class Ending:
             self._call_last(self._patience_s, self._give_up_absent)
 
     def fail(self, error: BaseException) -> None:
-        """The run cannot go on."""
+        """End the run with an error."""
         if self._over is not None and not self._over.done():
             self._over.set_exception(error)
 
-    def left(self, site: str) -> None:
-        """This site has done its rounds."""
+    def mark_done(self, site: str) -> None:
+        """Note that this site has done all of its rounds."""
         self._working.discard(site)
 
     def check(self) -> None:
-        """End when nothing runs and nobody works; whoever is lost may come back for a while.
+        """End the run if no task is running, no site is working and none is still missing.
 
-        So may those who have done their rounds: nobody else tells them that the run is over. Where
-        all are lost before anybody has done its rounds it is as likely the controller that is cut
-        off: then the while is as long as a task may take.
+        Lost sites have `patience_s` to come back, even after their last round: otherwise they would
+        not learn that the run is over. If all sites are lost before any has done its rounds, the
+        controller itself may be cut off. It then waits as long as a task may take.
         """
         if self._over is None or self._over.done():
             return
@@ -99,7 +99,7 @@ class Ending:
             self._call_last(self._task_s, lambda: self.stop(reason))
 
     def close(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting for lost sites."""
         if self._last_call is not None:
             self._last_call.cancel()
             self._last_call = None
@@ -115,5 +115,5 @@ class Ending:
         self.check()
 
     def _missing(self) -> Set[str]:
-        """The sites that cannot be reached and may still come back."""
+        """The sites that are lost and may still come back."""
         return self._sites - self._present - self._given_up

@@ -1,9 +1,9 @@
-"""How chunks leave a site: on which link, along which path, and what was sent for whom.
+"""Sends a site's chunks: chooses link and path, and counts what was sent for which task.
 
-With auxiliary paths a site chooses, chunk by chunk, between the plan's edge and ways around it
-(`agents.planning.auxiliary_paths`). What takes one carries its whole path and is only forwarded by
-the sites on it, which go by that path and by nothing that they know themselves; so paths may change
-at any time, site by site, without loops. Whoever it is for tells its sender back along the path.
+With auxiliary paths, a site chooses for each chunk between the plan's edge and a path around it
+(`agents.planning.auxiliary_paths`). A chunk on an auxiliary path carries the whole path in its
+header, and the sites on the way forward it by that path alone. So paths may change at any time,
+one site after the other, without loops. The destination confirms the chunk along the same path.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class _Parcel:
     release: Callable[[], None]
 
     def frame(self) -> Outgoing:
-        """As who drops frames wants to see it."""
+        """The chunk as a frame, for functions that select frames to drop."""
         return Outgoing(b"", self.payload, self.header, self.flow)
 
 
 @dataclass(slots=True)
 class Dispatch:
-    """Everything that a site sends its neighbours of models.
+    """Sends all chunks of one site to its neighbours.
 
-    `account` says what a chunk counts for, None if that is over. Chunks of own sums, own
-    contributions and results may take auxiliary paths if there are `bounds`.
+    `account` returns the task or offer that a chunk counts for, or None if that has ended. With
+    `bounds`, chunks of this site's own sums, contributions and results may take auxiliary paths.
     """
 
     site: str
@@ -61,7 +61,7 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         self.rank = self.sites.index(self.site)
-        self._queues = PathQueues(self.bounds or Bounds(), self._go)
+        self._queues = PathQueues(self.bounds or Bounds(), self._send_on_path)
 
     def put(
         self,
@@ -95,22 +95,22 @@ class Dispatch:
         for parcel in self._queues.drop(lambda parcel: parcel.flow in flows):
             parcel.release()
 
-    def routed(self, task: int) -> Mapping[Edge, tuple[int, int]]:
-        """Forget which paths a task's chunks took from here; returns their bytes and chunks."""
+    def pop_routes(self, task: int) -> Mapping[Edge, tuple[int, int]]:
+        """Forget the paths of a task's chunks; returns each path's bytes and number of chunks."""
         found = self._routed.pop(task, {})
         return {path: (size, chunks) for path, (size, chunks) in found.items()}
 
     # -- auxiliary paths ----------------------------------------------------------------------
 
     def switch(self, paths: Iterable[Edge]) -> None:
-        """From now on choose among these paths from this site, the best of each pair first."""
+        """Use these paths from this site from now on; the best of each pair comes first."""
         found: defaultdict[Directed, list[Edge]] = defaultdict(list)
         for path in paths:
             found[path[0], path[-1]].append(path)
         self._queues.switch(found)
 
-    def onward(self, header: ChunkHeader) -> str | None:
-        """The neighbour that a chunk that is here goes on to; None if it is for this site."""
+    def next_hop(self, header: ChunkHeader) -> str | None:
+        """The neighbour to forward a chunk to; None if this site is the chunk's destination."""
         if header.auxiliary:
             rest = header.route[header.route.index(self.rank) + 1 :]
         else:
@@ -118,19 +118,22 @@ class Dispatch:
         return self.sites[rest[0]] if rest else None
 
     def forward(self, hop: str, header: ChunkHeader, data: Vector, flow: Flow, free: _Free) -> None:
-        """Pass on a chunk that only crosses this site."""
+        """Forward a chunk to another site; `free` is called with its memory afterwards."""
         if not header.auxiliary:
             header = replace(header, route=header.route[1:])
         self.put(hop, header, data, flow, "relay", lambda: free(data))
 
     def confirm(self, peer: str, header: ChunkHeader) -> None:
-        """Tell the sender of a chunk that came by an auxiliary path that it is here."""
+        """Confirm a chunk to its sender, if it came by an auxiliary path."""
         if header.auxiliary and peer in self.links:
             key = header.inward, header.block, header.chunk
             self.links[peer].tell(Delivered(header.route, header.task, *key))
 
-    def delivered(self, message: Delivered) -> None:
-        """A chunk has arrived: this site sent it, or passes the word on."""
+    def on_delivered(self, message: Delivered) -> None:
+        """Handle a confirmation: of a chunk from this site, or one to pass on to the sender.
+
+        Raises ProtocolError if this site is not on the path.
+        """
         if self.rank not in message.path[:-1]:
             raise ProtocolError(f"{self.site} is not on the way of {message}")
         before = message.path[: message.path.index(self.rank)]
@@ -140,8 +143,8 @@ class Dispatch:
         elif (hop := self.sites[before[-1]]) in self.links:
             self.links[hop].tell(message)
 
-    def refuse(self, header: ChunkHeader) -> None:
-        """Raises ProtocolError if a chunk cannot be on its way here."""
+    def check_header(self, header: ChunkHeader) -> None:
+        """Raises ProtocolError if a chunk with this header cannot have reached this site."""
         path = header.route
         if max(header.source, *path, 0) >= len(self.sites):
             raise ProtocolError(f"chunk from or to an unknown site: {header}")
@@ -153,7 +156,7 @@ class Dispatch:
 
     # -- one chunk ----------------------------------------------------------------------------
 
-    def _go(self, path: Edge, parcel: _Parcel) -> None:
+    def _send_on_path(self, path: Edge, parcel: _Parcel) -> None:
         header, phase = parcel.header, "in" if parcel.header.inward else "out"
         if path != parcel.primary:
             ranks = tuple(self.sites.index(site) for site in path)
@@ -170,7 +173,8 @@ class Dispatch:
         release: Callable[[], None],
         path: Edge = (),
     ) -> None:
-        if hop not in self.links:  # lost, and its loss reported: whoever repairs the task knows
+        # Where the link is lost, the controller has been told and repairs the task.
+        if hop not in self.links:
             release()
             return
 

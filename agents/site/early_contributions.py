@@ -1,8 +1,8 @@
-"""Contributions on their way before anybody knows which task they are part of (pure).
+"""Contributions that are sent before their task is known (pure).
 
-With a non-blocking scatter a site that is ready sends at once, by a default split; CREW's paper
-calls it that. What it sends is its *offer*, numbered by the site. A task that starts names its
-contributors' offers; until then whoever receives a chunk of one holds it, unweighted.
+With a non-blocking scatter (CREW), a site that is ready sends its contribution at once, by a
+default split. That contribution is an *offer*; each site numbers its own offers. When a task
+starts, it names its contributors' offers. Until then a receiver holds their chunks, unweighted.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from trunkline.agents.wire.messages import ProtocolError
 from trunkline.workloads.base import Vector
 
 Key = tuple[int, int]
-"""One offer: (rank of the site whose contribution it is, its number there)."""
+"""One offer: (rank of its site, number of the offer at that site)."""
 
 
 def key_of(header: ChunkHeader) -> Key:
-    """The offer that an early chunk is part of; its header has the number in place of a task."""
+    """The offer of an early chunk; the chunk's header has the offer's number as its `task`."""
     return header.source, header.task
 
 
 @dataclass(slots=True)
 class OwnOffer:
-    """What this site has offered: each chunk's edge, and which have not left it yet."""
+    """This site's own offer: each chunk's edge, and the chunks that are not sent yet."""
 
     number: int
     edges: dict[int, Edge]
@@ -36,11 +36,12 @@ class OwnOffer:
 
 @dataclass(slots=True)
 class Offers:
-    """The offers of others, as one site hears of them.
+    """All offers that one site knows of.
 
-    `tasks` are the running tasks that offers have become part of. A site has one offer at a time,
-    so whatever precedes its latest offer, or one whose task is over, is not wanted any more: at
-    most one model's worth of each site is held.
+    `tasks` maps offers to the running tasks that took them in, `held` has the chunks of the others.
+    `settled` is the highest number per site that is not needed any more. A site has one offer at a
+    time, so a newer offer, or the end of its task, makes all earlier offers obsolete. So the held
+    chunks are at most one model per site.
     """
 
     tasks: dict[Key, int] = field(default_factory=dict)
@@ -49,34 +50,34 @@ class Offers:
     settled: dict[int, int] = field(default_factory=dict)
 
     def is_settled(self, key: Key) -> bool:
-        """Whether nobody wants this offer any more."""
+        """Whether this offer is not needed any more."""
         return key[1] <= self.settled.get(key[0], -1)
 
     def flow(self, key: Key) -> Flow:
-        """The offer's flow; it belongs to a task as soon as the offer does."""
+        """The offer's flow; it becomes part of a task together with the offer."""
         return self.flows.setdefault(key, Flow(self.tasks.get(key), inward=True))
 
     def hold(self, header: ChunkHeader, data: Vector) -> None:
-        """Keep a chunk of an offer that is part of no task yet."""
+        """Keep a chunk of an offer without a task. Raises ProtocolError if it came before."""
         chunks = self.held.setdefault(key_of(header), {})
         if header.chunk in chunks:
             raise ProtocolError(f"chunk {header.chunk} of {key_of(header)} came twice")
         chunks[header.chunk] = data
 
     def superseded(self, key: Key) -> list[Key]:
-        """The earlier offers of the same site that are part of no task and never will be."""
+        """The earlier offers of the same site without a task: no task will take them in."""
         known = {*self.held, *self.flows} - self.tasks.keys()
         return [other for other in known if other[0] == key[0] and other[1] < key[1]]
 
     def adopt(self, task: int, offers: Mapping[int, int]) -> None:
-        """These offers, number by source, are what the task starts from."""
+        """Note that a task takes in these offers, given as {source: number}."""
         for key in offers.items():
             if not self.is_settled(key):
                 self.tasks[key] = task
                 self.flow(key).task = task
 
     def of(self, task: int | None) -> list[Key]:
-        """The offers that are part of this task; with None, those that are part of none."""
+        """The offers that this task took in; with None, the offers without a task."""
         known = {*self.held, *self.flows, *self.tasks}
         return [key for key in known if self.tasks.get(key) == task]
 

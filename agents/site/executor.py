@@ -1,8 +1,8 @@
 """Runs one site's part of any plan, chunk by chunk, pipelined.
 
-A chunk is added as soon as it arrives and sent on as soon as its sum is complete:
-`agents.site.task_execution`. Here chunks come and go: each is for a task that runs, or for one that
-this site has not heard of yet, or an offer, or on its way through.
+A chunk is added as soon as it arrives, and a sum is sent on as soon as it is complete
+(`agents.site.task_execution`). This module sorts arriving chunks: into running tasks, tasks that
+this site does not know yet, offers, and chunks to forward.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trunkline.workloads.base import Vector, allocate
 
 
 class Executor:
-    """All tasks that this site takes part in; its `dispatch` sends what others are to have."""
+    """All tasks that this site takes part in; its `dispatch` sends chunks to other sites."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Executor:
         self._flows: dict[tuple[int, bool], Flow] = {}
         self._offers = Offers()
         self._own: OwnOffer | None = None
-        self._over: set[int] = set()
+        self._ended: set[int] = set()
         self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
         self._received, self._discarded = Book(), Book()
         self._spare: Vector | None = None
@@ -65,14 +65,14 @@ class Executor:
         contribution: Vector | None,
         finished: Callable[[Vector], None],
     ) -> None:
-        """Take part in a task; `finished(result)` is called once if this site receives it.
+        """Take part in a task; `finished(result)` is called once if this site is a receiver.
 
-        `contribution` has all elements of the model and must not change before `finished`, which
-        also waits until the links have taken all of it.
+        `contribution` is the whole model and must not change before `finished` is called, which
+        happens only when the links have sent all of it.
         """
-        self.halt(message.task)  # of which it may have had another part once
+        self.halt(message.task)  # the site may have had another part of the same task before
         self._settle(self._offers.of(message.task))
-        self._over.discard(message.task)
+        self._ended.discard(message.task)
         result = self._take_result() if message.receives else None
         share = Share(self._local, message, contribution, result, finished)
         self._tasks[message.task] = share
@@ -83,7 +83,7 @@ class Executor:
     def offer(self, number: int, contribution: Vector, parts: Iterable[BlockPart]) -> None:
         """Send this site's contribution by a default split, before its task is known.
 
-        It must not change before the task that takes it in has `finished`, or `take_back`.
+        The contribution must not change before its task calls `finished`, or before `take_back`.
         """
         self.take_back()
         links = self.dispatch.links
@@ -107,48 +107,52 @@ class Executor:
                 size=data.nbytes,
                 early=True,
             )
-            self._put(edges[chunk][1], header, data, "early", partial(self._offered, own, chunk))
+            self._put(
+                edges[chunk][1], header, data, "early", partial(self._on_offer_sent, own, chunk)
+            )
 
     def take_back(self) -> None:
-        """Send no more of this site's offer if it has become part of no task."""
+        """Withdraw this site's offer if no task has taken it in."""
         if self._own and (key := self._own_key(self._own)):
             if key not in self._offers.tasks:
                 self._settle([key])
             self._own = None
 
     def refuse_offers(self) -> None:
-        """Take in no offer that has become part of no task yet, as far as it is known."""
+        """Discard all known offers without a task."""
         self._settle(self._offers.of(None))
 
     def rearrange(self, message: RearrangeTask) -> None:
-        """Drop every trace of the withdrawn blocks of a running task, take part in the new ones.
+        """Drop the withdrawn blocks of a running task and take part in the new blocks.
 
-        Sums are formed in the same order wherever they are formed, so it does not matter which
-        aggregator a chunk of the result came from.
+        Every aggregator adds in the same order, so results of old and new blocks are identical.
         """
         share = self._tasks.get(message.task)
         if share is None:
             return
-        share.unsent += 1  # what is withdrawn must not let it finish before it has begun the new
+        share.unsent += 1  # keeps the task from finishing between the old and the new blocks
         share.rearrange(message)
         self._process_early(share)
-        share.own_sent()
+        share.release_own()
 
     def halt(self, task: int) -> bool:
-        """Drop all blocks of a task so far; True if this site has finished, else it never will."""
+        """Drop all blocks of a task so far; True if this site has finished it already.
+
+        If not, the dropped blocks will not let it finish any more.
+        """
         known = self._tasks.get(task)
         if known is None:
             return False
         known.raise_floor(known.blocks)
-        return known.told
+        return known.reported
 
     def blocks(self, task: int) -> int:
-        """How many block numbers of a task this site has heard of."""
+        """How many block numbers of a task this site knows."""
         return self._tasks[task].blocks
 
     def knows(self, task: int) -> bool:
-        """Whether this site takes part in the task, or did."""
-        return task in self._tasks or task in self._over
+        """Whether this site takes part in the task or did so before."""
+        return task in self._tasks or task in self._ended
 
     def runs(self, task: int) -> bool:
         """Whether this site takes part in the task now."""
@@ -158,20 +162,20 @@ class Executor:
         """The tasks that this site takes part in now."""
         return tuple(self._tasks)
 
-    def strangers(self) -> dict[int, set[str]]:
-        """Tasks that this site has not been told of, each with the sites that sent it chunks."""
+    def find_unknown_tasks(self) -> dict[int, set[str]]:
+        """Tasks that this site was not told of, each with the sites that sent chunks of it."""
         return {
             task: {self._local.sites[header.source] for header, _ in held}
             for task, held in self._early.items()
             if task not in self._tasks
         }
 
-    def over(self, task: int) -> tuple[Page, Page, Page]:
-        """Forget a task and drop what is queued for it; returns its (sent, received) traffic.
+    def end_task(self, task: int) -> tuple[Page, Page, Page]:
+        """Forget a task and drop its queued chunks; returns what it sent, received and discarded.
 
-        And, third, what of the received was discarded, by the site whose contribution it was.
+        Discarded traffic is a part of the received, by the site that contributed it.
         """
-        self._over.add(task)
+        self._ended.add(task)
         if (ended := self._tasks.pop(task, None)) is not None:
             ended.over = True
             self._spare = self._spare if ended.result is None else ended.result
@@ -187,22 +191,22 @@ class Executor:
         )
 
     def open_accounts(self) -> tuple[int, ...]:
-        """The tasks that moved something here and are not over."""
+        """The tasks with traffic at this site that have not ended."""
         pages = {*self.dispatch.sent.pages, *self._received.pages}
         return tuple(sorted(account for account in pages if isinstance(account, int)))
 
     def allocate(self, header: ChunkHeader) -> memoryview:
-        """Memory for an arriving chunk; raises ProtocolError if it cannot be one of this run's."""
+        """Memory for an arriving chunk. Raises ProtocolError if its header does not fit the run."""
         if (
             header.chunk >= self._local.cut.count
             or header.size != self._local.cut.size(header.chunk) * 4
         ):
             raise ProtocolError(f"chunk {header.chunk} of {header.size} bytes")
-        self.dispatch.refuse(header)
+        self.dispatch.check_header(header)
         return self._chunks.take(self._local.cut.size(header.chunk)).data.cast("B")
 
-    def arrived(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
-        """A whole chunk is here, in memory from `allocate`: forward, add, keep or send it on."""
+    def on_chunk(self, peer: str, header: ChunkHeader, payload: memoryview) -> None:
+        """Handle a complete chunk in memory from `allocate`: forward it, add it or keep it."""
         data = np.frombuffer(payload, np.float32)
         account = self._account(header)
         if account is None:
@@ -210,16 +214,16 @@ class Executor:
             return
         phase = "early" if header.early else "in" if header.inward else "out"
         if self._local.sites[header.source] != peer:
-            phase = "relay"  # as the site that forwarded it calls it
+            phase = "relay"  # the site that forwarded the chunk counts it as relayed, too
         elif header.auxiliary:
             phase = "aux"
-        onward = self.dispatch.onward(header)
+        onward = self.dispatch.next_hop(header)
         if onward is None:
             self.dispatch.confirm(peer, header)
         now_ns = self._now_ns()
         self._received.count(account, (peer, phase), header.size, now_ns, now_ns)
         if header.early:
-            self._arrived_early(header, data)
+            self._on_early_chunk(header, data)
             return
         task = self._tasks.get(header.task)
         if task is not None and task.is_withdrawn(header.block):
@@ -233,10 +237,10 @@ class Executor:
 
     # -- offers -----------------------------------------------------------------------------
 
-    def _arrived_early(self, header: ChunkHeader, data: Vector) -> None:
+    def _on_early_chunk(self, header: ChunkHeader, data: Vector) -> None:
         key = key_of(header)
         self._settle(self._offers.superseded(key))
-        if (onward := self.dispatch.onward(header)) is not None:
+        if (onward := self.dispatch.next_hop(header)) is not None:
             self._forward(onward, header, data)
         elif key in self._offers.tasks:
             self._contribute(
@@ -246,7 +250,7 @@ class Executor:
             self._offers.hold(header, data)
 
     def _adopt(self, share: Share) -> None:
-        """Take in the offers that the task starts from, as far as they are here."""
+        """Take in the offers that the task names, with the chunks that arrived so far."""
         message = share.message
         offers = {self._local.rank[site]: number for site, number in message.offers.items()}
         self._offers.adopt(message.task, offers)
@@ -272,7 +276,7 @@ class Executor:
     def _own_key(self, own: OwnOffer) -> Key:
         return self._local.rank[self._local.site], own.number
 
-    def _offered(self, own: OwnOffer, chunk: int) -> None:
+    def _on_offer_sent(self, own: OwnOffer, chunk: int) -> None:
         own.unsent.discard(chunk)
         number = self._offers.tasks.get(self._own_key(own))
         if number in self._tasks:
@@ -290,7 +294,7 @@ class Executor:
     # -- one chunk --------------------------------------------------------------------------
 
     def _process_early(self, share: Share) -> None:
-        """Take in what arrived before this site heard of the task or of its new blocks."""
+        """Process chunks that arrived before this site knew the task or its new blocks."""
         early = self._early.pop(share.message.task, [])
         for header, data in early:
             if share.is_withdrawn(header.block):
@@ -324,8 +328,8 @@ class Executor:
         return allocate(self._local.cut.total) if result is None else result
 
     def _account(self, header: ChunkHeader) -> Account | None:
-        """What a chunk counts for; None if its task or offer is over."""
+        """The task or offer that a chunk counts for; None if that has ended."""
         if not header.early:
-            return None if header.task in self._over else header.task
+            return None if header.task in self._ended else header.task
         key = key_of(header)
         return None if self._offers.is_settled(key) else self._offers.tasks.get(key, key)

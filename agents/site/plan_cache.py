@@ -1,8 +1,8 @@
-"""Which parts of plans workers know already, so that they need not be told again (pure).
+"""Which parts of plans workers know already, so that they are not sent again (pure).
 
-Before it sends anything, a worker asks with the version of the table that it has, and waits for
-the answer: an update, or that there is none (NetStorm, Section VII-A). So nobody sends by an old
-table. What arrives before the answer does is kept until then (`agents.site.executor`).
+Before a worker sends chunks, it reports the version of its cached parts and waits for the answer:
+new parts, or that the cached ones still hold (NetStorm, Section VII-A). So no worker sends by old
+parts. Chunks that arrive before the answer are kept until then (`agents.site.executor`).
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ Parts = tuple[BlockPart, ...]
 
 
 @dataclass(slots=True)
-class Table:
-    """A worker's own: the parts that it was told last, and by which version they were made."""
+class PlanCache:
+    """A worker's cache: the parts that it was sent last, and the version of their rates."""
 
     version: int = 0
     parts: Parts = ()
 
     def take(self, version: int, parts: Parts, unchanged: bool) -> Parts:
-        """The answer to a question: an update, or that what is here holds; returns what does."""
+        """Handle the controller's answer: store new parts unless `unchanged`; returns the parts."""
         if not unchanged:
             self.version, self.parts = version, parts
         return self.parts
 
 
 @dataclass(slots=True)
-class Tables:
-    """A controller's: what it has told each worker, and which version each says it has."""
+class PlanCaches:
+    """A controller's view: what it has `sent` each worker, and which version each reports."""
 
     rates: PlanRates
-    told: dict[str, tuple[int, Parts]] = field(default_factory=dict)
+    sent: dict[str, tuple[int, Parts]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
 
-    def asked(self, site: str, version: int) -> None:
-        """A worker asks, and has this version."""
+    def note_version(self, site: str, version: int) -> None:
+        """Note the version that a worker reports."""
         self.versions[site] = version
 
     def forget(self, site: str) -> None:
-        """A worker has come, perhaps another one than before."""
-        self.told.pop(site, None)
+        """Forget a site's cache: its worker may be a new process with an empty one."""
+        self.sent.pop(site, None)
         self.versions.pop(site, None)
 
-    def is_known(self, site: str, parts: Parts) -> bool:
-        """Whether a worker that is to be told its parts has them already; it will from now on."""
+    def record(self, site: str, parts: Parts) -> bool:
+        """Note that these parts go to a worker; True if it has them already."""
         now = self.rates.version, parts
-        known = self.told.get(site) == now and self.versions.get(site) == self.rates.version
-        self.told[site] = now
+        known = self.sent.get(site) == now and self.versions.get(site) == self.rates.version
+        self.sent[site] = now
         return known

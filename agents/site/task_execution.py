@@ -1,7 +1,7 @@
-"""One site's share of one task: what it adds, keeps and sends on.
+"""One site's share of one task: it adds chunks, keeps results and sends both on.
 
-Sums are formed in the plan's order of sources, not in order of arrival, so that floats do not
-depend on timing. The site's contribution is only read; the result grows in memory of its own.
+A site adds contributions in the plan's order of sources, not in order of arrival, so that rounding
+does not depend on timing. The contribution is only read; the result has memory of its own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Put = Callable[[str, ChunkHeader, Vector, Phase, Callable[[], None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What all tasks of a site share: its name, how models are cut, memory, the links.
+    """What all tasks of a site share: its name, the chunks of its model, memory, the links.
 
-    `drop` takes what is queued and not wanted off all links.
+    `drop` removes the queued chunks that its argument selects from all links.
     """
 
     site: str
@@ -50,12 +50,20 @@ class Local:
 
 @dataclass(slots=True)
 class Share:
-    """`blocks` are announced so far; a chunk of a later one waits for its announcement.
+    """One site's share of one task.
 
-    Blocks below `floor` are withdrawn, and those in `withdrawn`. To the sums in `owed`, (block,
-    chunk), which others need even if this site has the whole result, its contribution is still to
-    be added. Chunks in `offered` are on their way by this site's `offer`, in `offer_flow`. Once
-    the site has `told` that it has the result, or the task is `over`, nothing more comes of it.
+    blocks: how many blocks are announced so far; chunks of later ones wait for the announcement.
+    parts: this site's parts of the valid blocks.
+    missing: the result's chunks that this site still waits for.
+    floor: blocks below this number are withdrawn, and so are those in `withdrawn`.
+    unsent: chunks of the contribution that the links have not sent yet.
+    owed: the sums, as (block, chunk), that still need this site's contribution. Other sites wait
+        for them even if this site has the whole result.
+    reported: this site has reported that it has the result.
+    over: the task has ended.
+    offer: this site's offer that the task took in, with its flow `offer_flow`; its chunks in
+        `offered` are where the task needs them.
+    sums: the sums that are not complete yet, by (block, chunk).
     """
 
     local: Local
@@ -70,7 +78,7 @@ class Share:
     withdrawn: set[int] = field(default_factory=set)
     unsent: int = 0
     owed: set[tuple[int, int]] = field(default_factory=set)
-    told: bool = False
+    reported: bool = False
     over: bool = False
     offer: OwnOffer | None = None
     offer_flow: Flow | None = None
@@ -84,11 +92,11 @@ class Share:
         self.missing = set(range(self.local.cut.count)) if self.message.receives else set()
 
     def is_withdrawn(self, block: int) -> bool:
-        """Whether chunks of this block are in vain."""
+        """Whether this block is withdrawn, so that its chunks are not needed."""
         return block < self.floor or block in self.withdrawn
 
     def start(self, parts: Iterable[BlockPart]) -> None:
-        """Send or keep everything that needs nobody else's chunks, in order of chunk index."""
+        """Send or keep all chunks that need no other site's chunks, in order of chunk index."""
         leaves = [part for part in parts if part.sources == (self.local.site,)]
         for chunk, block in sorted((c, p.block) for p in leaves for c in p.indexes()):
             if block < self.message.blocks and chunk in self.offered:
@@ -102,7 +110,7 @@ class Share:
                 self._deliver(part, chunk, self._weighted(own), self.message.scale)
 
     def keep_offered(self, own: OwnOffer, flow: Flow) -> None:
-        """What is on its way to where the task wants it stays there, the rest is not sent."""
+        """Keep the offered chunks that already go where the task needs them; drop the others."""
         leaves = [part for part in self.message.parts if part.sources == (self.local.site,)]
         self.offer, self.offer_flow = own, flow
         self.offered = {c for p in leaves for c in p.indexes() if own.edges.get(c) == p.parent}
@@ -110,12 +118,11 @@ class Share:
         self._drop_offered(lambda chunk: chunk not in self.offered)
 
     def rearrange(self, message: RearrangeTask) -> None:
-        """Drop every trace of the withdrawn blocks, take part in the new ones.
+        """Drop the withdrawn blocks and take part in the new ones.
 
-        The first chunk of the result that arrives is kept, unless the message has a floor. What
-        the new blocks need of this site's contribution is read again. A site that has finished
-        gives no more of it, but gives its result where it is to send one that it has nothing to
-        make of.
+        Chunks of the result that arrived already stay valid, unless the message has a floor. A site
+        that has not finished reads its contribution again for the new blocks. A site that has
+        finished contributes no more; it sends its result for parts that have no sources.
         """
         parts = message.parts
         for block in message.withdrawn:
@@ -123,15 +130,15 @@ class Share:
             self.withdrawn.add(block)
         self.raise_floor(message.floor)
         self.blocks = message.blocks
-        if message.floor and not self.told and self.result is not None:
+        if message.floor and not self.reported and self.result is not None:
             self.missing = set(range(self.local.cut.count))
-        if not self.told:
+        if not self.reported:
             self.parts |= {part.block: part for part in parts}
             self.owed |= {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
             self.start(parts)
         for part in parts:
-            if self.told and not part.sources and not part.receives:
-                self._give(part)
+            if self.reported and not part.sources and not part.receives:
+                self._send_result(part)
 
     def raise_floor(self, floor: int) -> None:
         """Withdraw all blocks below this number."""
@@ -140,9 +147,12 @@ class Share:
             self._withdraw(lambda number: number < floor)
 
     def process(self, header: ChunkHeader, data: Vector) -> None:
-        """A chunk of a block that is announced and not withdrawn."""
+        """Process a chunk of an announced block that is not withdrawn.
+
+        Raises ProtocolError if this site has no part in the block.
+        """
         part = self.parts.get(header.block)
-        if part is None and self.told:
+        if part is None and self.reported:
             self.local.chunks.give(data)
             return
         if part is None:
@@ -153,7 +163,7 @@ class Share:
             self._deliver(part, header.chunk, data)
 
     def contribute(self, source: int, chunk: int, data: Vector) -> bool:
-        """Add a chunk of an offer if it is of a block that this site adds up; False if not."""
+        """Add a chunk of an offer if this site aggregates its block; False if not."""
         name = self.local.sites[source]
         for part in self.message.parts:
             wanted = name in part.originals and any(a <= chunk < b for a, b in part.chunks)
@@ -164,25 +174,25 @@ class Share:
                 return True
         return False
 
-    def own_sent(self) -> None:
-        """Nothing of the contribution needs this hold on it any more."""
+    def release_own(self) -> None:
+        """Release one hold on the contribution's memory."""
         self.unsent -= 1
         self.finish_if_done()
 
     def finish_if_done(self) -> None:
-        """Tell the result once it is whole and the contribution's memory is no longer needed."""
+        """Report the result once it is complete and the contribution is no longer needed."""
         unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)
         done = not self.missing and not unsent and not self.over
-        if done and self.result is not None and not self.told:
-            self.told = True
+        if done and self.result is not None and not self.reported:
+            self.reported = True
             self.finished(self.result)
 
     def _adds(self, part: BlockPart) -> bool:
-        """Whether this site adds its contribution to those of others."""
+        """Whether this site adds its contribution to other sites' contributions."""
         return self.local.site in part.sources and len(part.sources) > 1
 
-    def _give(self, part: BlockPart) -> None:
-        """Send the result, which is whole, to others."""
+    def _send_result(self, part: BlockPart) -> None:
+        """Send this site's complete result to other sites."""
         assert self.result is not None
         for chunk in part.indexes():
             data = self.result[self.local.cut.span(chunk)]
@@ -206,7 +216,7 @@ class Share:
                     self.local.chunks.give(data)
 
     def _drop_offered(self, unwanted: Callable[[int], bool]) -> None:
-        """Of the offer that this task starts from, do not send these chunks."""
+        """Drop these queued chunks of the offer that the task took in."""
         flow = self.offer_flow
         self.local.drop(
             lambda frame: (
@@ -245,7 +255,7 @@ class Share:
             self.finish_if_done()
 
     def _accumulate(self, sum_: _Sum, data: Vector, lent: bool = False) -> None:
-        """Add the next source's chunk, where there is memory of it that may change."""
+        """Add the next source's chunk, in memory that may be overwritten."""
         sum_.added += 1
         if sum_.total is None:
             sum_.total, sum_.lent = data, lent
@@ -257,9 +267,9 @@ class Share:
             self.local.chunks.give(data)
 
     def _deliver(self, part: BlockPart, chunk: int, data: Vector, scale: float = 1.0) -> None:
-        """A chunk of the result, once it is scaled: keep it if this site receives it, send it on.
+        """Scale a chunk of the result, keep it if this site is a receiver, and send it on.
 
-        What is kept is sent from the result's memory, which lives until the task is over.
+        A kept chunk is sent from the result's memory, which stays valid until the task ends.
         """
         free: Callable[[Vector], None] = self.local.chunks.give
         if part.receives and chunk in self.missing:
@@ -303,7 +313,7 @@ class Share:
             release = shared.release
         elif original:
             self.unsent += 1
-            release = self.own_sent
+            release = self.release_own
         else:
             release = partial(self.local.chunks.give, data)
         self.local.put(edge[1], header, data, "in" if inward else "out", release)
@@ -317,9 +327,9 @@ class Share:
 
 @dataclass(slots=True)
 class _Sum:
-    """One chunk being summed: how many sources are in `total`, and who waits to be added.
+    """One chunk's sum: `added` sources are in `total`; chunks in `held` wait for their turn.
 
-    A `lent` total is a part of the contribution, which must not change.
+    A `lent` total is memory of the contribution, which must not be overwritten.
     """
 
     total: Vector | None = None
@@ -330,7 +340,7 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Shared:
-    """Memory that several links send from; free after the last."""
+    """Memory that several links send from; it is freed after the last of them."""
 
     data: Vector
     users: int
@@ -343,7 +353,7 @@ class _Shared:
 
 
 _ADDED: Vector = np.empty(0, np.float32)
-"""Stands for a contribution that is in the sum already."""
+"""Marks a contribution that is in the sum already."""
 
 
 def _is_of(frame: Outgoing, task: int, chosen: Callable[[int], bool]) -> bool:
@@ -352,7 +362,7 @@ def _is_of(frame: Outgoing, task: int, chosen: Callable[[int], bool]) -> bool:
 
 
 def _keep(_: Vector) -> None:
-    """What was sent is part of a result: it is still needed."""
+    """Free nothing: the chunk is a part of the result, which is still needed."""
 
 
 def _scale(data: Vector, factor: float) -> None:

@@ -12,7 +12,7 @@ Phase = str
 `early` for contributions that set out before their task was known."""
 
 Account = int | Key
-"""A task, or an offer that is part of none yet."""
+"""A task, or an offer that has no task yet."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Traffic:
         self.end_ns = end_ns
 
     def join(self, other: Traffic) -> None:
-        """Count all that the other has counted."""
+        """Add the other's counts to this one's."""
         self.start_ns = min(self.start_ns, other.start_ns) if self.chunks else other.start_ns
         self.end_ns = max(self.end_ns, other.end_ns)
         self.bytes += other.bytes
@@ -41,7 +41,7 @@ class Traffic:
 
 
 Page = dict[tuple[str, Phase], Traffic]
-"""Traffic by peer and phase; what was discarded, by the site whose contribution it was."""
+"""Traffic by peer and phase. For discarded traffic the peer is the site that contributed it."""
 
 
 @dataclass(slots=True)
@@ -58,12 +58,12 @@ class Book:
         page.setdefault(peer, Traffic()).add(size, start_ns, end_ns)
 
     def adopt(self, task: int, keys: Iterable[Key]) -> None:
-        """What these offers moved is the task's."""
+        """Count the traffic of these offers for the task that took them in."""
         page = self.pages.setdefault(task, {})
         for key in keys:
             for where, traffic in self.pages.pop(key, {}).items():
                 page.setdefault(where, Traffic()).join(traffic)
 
     def close(self, account: Account) -> Page:
-        """Forget a task or an offer; returns what it moved."""
+        """Forget a task or an offer; returns its traffic."""
         return self.pages.pop(account, {})

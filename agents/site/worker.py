@@ -1,8 +1,9 @@
-"""The worker of one site: compute, say ready, synchronize, repeat; and serve others' tasks.
+"""The worker of one site: it computes, reports that it is ready, synchronizes, and repeats.
 
-It knows sockets, not networks: whoever starts it hands it connected sockets to its neighbours and
-to the controller, and a way to call them again. So the same worker runs over socket pairs,
-loopback and the emulated WAN. What it does when connections break is in docs/failover.md.
+A worker also aggregates and forwards chunks for tasks of other sites. It knows sockets, but not
+networks: its caller gives it connected sockets and a way to connect again (`Reach`). So the same
+worker runs over socket pairs, loopback and the emulated WAN. docs/failover.md describes what it
+does when connections break.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from trunkline.agents.events.event import Log
 from trunkline.agents.planning.disciplines import DISCIPLINES
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.executor import Executor
-from trunkline.agents.site.plan_cache import Table
+from trunkline.agents.site.plan_cache import PlanCache
 from trunkline.agents.wire.agent_settings import WorkerSettings, remember
 from trunkline.agents.wire.clock import Clock
-from trunkline.agents.wire.controller_link import Home
+from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.framing import ChunkHeader, Frame
 from trunkline.agents.wire.liveness import Pulse
 from trunkline.agents.wire.messages import (
@@ -60,11 +61,15 @@ from trunkline.agents.wire.neighbours import Neighbours, Reach, Unreachable
 from trunkline.workloads.base import Vector, Workload, digest, fingerprint
 
 OFFERS_PER_LIFE = 1_000_000
-"""A worker that was started again numbers its offers in a new range."""
+"""Every process of a worker numbers its offers in a range of its own."""
 
 
 class Outcome(Enum):
-    """How a wait for synchronization ended; `ALONE`: there is no controller to wait for."""
+    """How the wait for a synchronization ended.
+
+    FINISHED: the result is installed. DROPPED: the task ended without a result. RELEASED: the
+    policy lets this site go on alone. STOPPED: the run ends. ALONE: no controller is connected.
+    """
 
     FINISHED = auto()
     DROPPED = auto()
@@ -74,7 +79,7 @@ class Outcome(Enum):
 
 
 class Worker:
-    """One site's agent; `run` returns when the controller says goodbye."""
+    """One site's agent; `run` returns when the controller ends the run."""
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class Worker:
         self._synchronized = settings.first_iteration
         self._offer = settings.lives * OFFERS_PER_LIFE
         self._default: tuple[BlockPart, ...] = ()
-        self._table = Table()
+        self._plan_cache = PlanCache()
         self._task: StartTask | None = None
         self._halted = False
         self._installed: dict[int, StartTask] = {}
@@ -119,16 +124,16 @@ class Worker:
             clock.now_ns,
             lambda peer, message: self._neighbours.tell(peer, message),
             lambda: self._neighbours.beat(),
-            lambda message: self._home.tell(message),
+            lambda message: self._controller.tell(message),
             log,
         )
         self._neighbours = Neighbours(
             settings.callees,
             reach,
             settings.failover,
-            self._peer_said,
-            self._peer_lost,
-            self._peer_found,
+            self._on_peer_frame,
+            self._on_peer_lost,
+            self._on_peer_found,
             self._executor.allocate,
             clock.now_ns,
             DISCIPLINES[settings.discipline],
@@ -136,36 +141,41 @@ class Worker:
             self._awareness,
         )
         self._executor.dispatch.links = self._neighbours.links
-        self._home = Home(
+        self._controller = ControllerLink(
             settings.controllers,
             reach,
             settings.failover,
-            self._heard,
-            self._unguided,
-            self._guided,
+            self._on_controller_frame,
+            self._on_controller_lost,
+            self._on_controller_found,
             clock.now_ns,
         )
 
     async def run(
         self, peers: Mapping[str, socket.socket], controller: socket.socket | None
     ) -> None:
-        """Work until told to leave; who has no socket yet is called, or calls (`accepted`)."""
+        """Work until the controller ends the run.
+
+        Neighbours without a socket connect later: this worker dials those of higher rank, and the
+        others dial it (`accept`).
+        """
         self._loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._outcome: asyncio.Future[Outcome] | None = None
         self._lost_peers = dict.fromkeys(s for s in self._settings.neighbours if s not in peers)
         self._neighbours.start(peers)
-        self._home.start(controller)
+        self._controller.start(controller)
         pulse = asyncio.create_task(Pulse(self._settings.failover, self._connections).run())
-        rounds = asyncio.create_task(self._rounds())
+        rounds = asyncio.create_task(self._run_rounds())
         awareness = asyncio.create_task(self._awareness.run())
         for task in (pulse, rounds, awareness):
-            task.add_done_callback(self._check)
+            task.add_done_callback(self._fail_on_error)
         try:
             await self._ended
-            for moved in self._executor.open_accounts():  # of which nobody told this site the end
-                self._close_books(moved)
+            # This site was not told how these tasks ended.
+            for moved in self._executor.open_accounts():
+                self._close_task(moved)
             self._neighbours.say_goodbye()
         finally:
             if self._patience is not None:
@@ -173,30 +183,30 @@ class Worker:
             rounds.cancel()
             pulse.cancel()
             awareness.cancel()
-            self._home.close()
+            self._controller.close()
             self._neighbours.close()
 
-    def accepted(self, peer: str, sock: socket.socket) -> None:
-        """A neighbour has called and said who it is."""
-        self._neighbours.accepted(peer, sock)
+    def accept(self, peer: str, sock: socket.socket) -> None:
+        """Take over a connection from a neighbour, after its hello."""
+        self._neighbours.accept(peer, sock)
 
     def _connections(self) -> list[Any]:
-        home = [] if self._home.link is None else [self._home.link]
+        home = [] if self._controller.link is None else [self._controller.link]
         return [*home, *self._neighbours.links.values()]
 
-    def _check(self, task: asyncio.Task[None]) -> None:
+    def _fail_on_error(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) and not self._ended.done():
             self._ended.set_exception(error)
 
     # -- rounds -------------------------------------------------------------------------------
 
-    async def _rounds(self) -> None:
+    async def _run_rounds(self) -> None:
         await self._begun
         limit = self._settings.rounds
         while not self._stopping and (limit is None or self._iteration < limit):
             iteration, start_ns = self._iteration, self._clock.now_ns()
             self._log(round_events.ComputeStarted, iteration=iteration)
-            self._awareness.pauses()
+            self._awareness.on_compute_started()
             await self._clock.compute(partial(self._workload.compute, iteration))
             self._log(round_events.ComputeFinished, iteration=iteration)
             outcome = await self._synchronize()
@@ -208,21 +218,22 @@ class Worker:
                 self._log(round_events.RoundFinished, rounds=self._synchronized)
                 continue
             self._log(round_events.RoundAlone, iteration=iteration)
-            if self._clock.now_ns() == start_ns:  # nobody to wait for, and no work
+            # Without compute time and without a wait, the loop would never let time pass.
+            if self._clock.now_ns() == start_ns:
                 await asyncio.sleep(self._settings.failover.beat_s)
         self._log(round_events.WorkerFinished, rounds=self._synchronized)
         self._left = True
-        self._home.tell(Left(self._synchronized))
+        self._controller.tell(Left(self._synchronized))
 
     async def _synchronize(self) -> Outcome:
-        """Wait for a group and its result; a dropped task is tried again with another group."""
+        """Wait for a group and its result; after a dropped task, wait for another group."""
         while not self._stopping:
-            if not self._home.connected:
+            if not self._controller.connected:
                 return Outcome.ALONE
             self._outcome = self._loop.create_future()
             self._offer += 1
             self._log(round_events.Ready, iteration=self._iteration)
-            self._home.tell(SiteReady(self._iteration, self._offer, self._table.version))
+            self._controller.tell(SiteReady(self._iteration, self._offer, self._plan_cache.version))
             if self._default:
                 self._executor.offer(self._offer, self._workload.contribution(), self._default)
             outcome = await self._outcome
@@ -233,8 +244,8 @@ class Worker:
         return Outcome.STOPPED
 
     @property
-    def _waits(self) -> bool:
-        """Whether a round waits for a group."""
+    def _is_waiting(self) -> bool:
+        """Whether this site has reported ready and has no task yet."""
         return self._outcome is not None and not self._outcome.done() and self._task is None
 
     def _settle(self, outcome: Outcome) -> None:
@@ -244,8 +255,8 @@ class Worker:
 
     # -- the controller -----------------------------------------------------------------------
 
-    def _guided(self, name: str, begin: Begin) -> None:
-        """A controller is in charge: tell it everything."""
+    def _on_controller_found(self, name: str, begin: Begin) -> None:
+        """Report this worker's whole state to the controller that is in charge now."""
         self._default = begin.default
         if self._patience is not None:
             self._patience.cancel()
@@ -256,24 +267,24 @@ class Worker:
             self._begun.set_result(None)
         lost, self._lost_peers = tuple(self._lost_peers), {}
         tasks = [*self._installed.values(), *([self._task] if self._task else [])]
-        self._home.tell(
+        self._controller.tell(
             Report(
-                ready=self._iteration if self._waits else None,
+                ready=self._iteration if self._is_waiting else None,
                 left=self._left,
                 lost=lost,
-                tasks=tuple(self._state(message) for message in tasks),
+                tasks=tuple(self._make_state(message) for message in tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
                 last_tasks=tuple(self._last_tasks.values()),
             )
         )
-        self._awareness.tell_all()
+        self._awareness.report_all()
         for peer in lost:
             if peer in self._neighbours.links:
-                self._home.tell(LinkFound(peer))
+                self._controller.tell(LinkFound(peer))
             else:
                 self._lost_peers[peer] = None
 
-    def _state(self, message: StartTask) -> TaskState:
+    def _make_state(self, message: StartTask) -> TaskState:
         return TaskState(
             message.task,
             message.group,
@@ -284,15 +295,15 @@ class Worker:
             max(0.0, self._deadlines_s[message.task] - self._loop.time()),
         )
 
-    def _unguided(self, error: Exception) -> None:
-        """No controller: finish the task that runs if nothing happens to it, begin no other."""
+    def _on_controller_lost(self, error: Exception) -> None:
+        """Go on without a controller: finish the running task if possible, begin no other."""
         if self._ended.done():
             return
         self._log(connection_events.ControllerLost, reason=str(error))
         self._executor.refuse_offers()
-        for task, senders in self._executor.strangers().items():
+        for task, senders in self._executor.find_unknown_tasks().items():
             self._refuse(task, senders)
-        if self._waits:
+        if self._is_waiting:
             self._settle(Outcome.ALONE)
         elif self._task is not None and self._halted:
             self._give_up(self._task.task, "halted, and the controller is lost")
@@ -303,10 +314,10 @@ class Worker:
             reason = "no repair came in time"
             self._patience = self._loop.call_later(left_s, self._give_up, self._task.task, reason)
 
-    def _heard(self, frame: Frame) -> None:
+    def _on_controller_frame(self, frame: Frame) -> None:
         match frame:
             case StartTask():
-                self._start(frame)
+                self._start_task(frame)
             case RearrangeTask():
                 if self._task is not None and self._task.task == frame.task:
                     self._halted = False
@@ -316,14 +327,14 @@ class Worker:
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                self._over(frame.task, frame.reason)
+                self._end_task(frame.task, frame.reason)
             case Released():
                 self._settle(Outcome.RELEASED)
             case TimeServer() | TimeReply():
-                self._awareness.heard(frame)
+                self._awareness.on_controller_frame(frame)
             case Stop():
                 self._stopping = True
-                if self._waits:
+                if self._is_waiting:
                     self._settle(Outcome.STOPPED)
             case Bye():
                 self._ended.set_result(None)
@@ -334,14 +345,14 @@ class Worker:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def _start(self, message: StartTask) -> None:
-        parts = self._table.take(message.version, message.parts, message.unchanged)
+    def _start_task(self, message: StartTask) -> None:
+        parts = self._plan_cache.take(message.version, message.parts, message.unchanged)
         message = replace(message, parts=parts)
         self._log(task_events.TaskJoined, task=message.task, unchanged=message.unchanged)
         remember(self._last_tasks, message.task)
         contribution = None
         if message.contributes or message.receives:
-            if not self._waits:
+            if not self._is_waiting:
                 raise ProtocolError(f"task {message.task} while not waiting for one")
             self._task, self._halted = message, False
             self._deadlines_s[message.task] = self._loop.time() + message.left_s
@@ -354,9 +365,9 @@ class Worker:
                 fingerprint=fingerprint(contribution, self._settings.chunk_bytes),
                 weight=message.weights.get(self._settings.site, 0.0),
             )
-        self._executor.start(message, contribution, self._finished)
+        self._executor.start(message, contribution, self._on_finished)
 
-    def _finished(self, result: Vector) -> None:
+    def _on_finished(self, result: Vector) -> None:
         message = self._task
         assert message is not None
         self._task = None
@@ -364,20 +375,20 @@ class Worker:
         self._workload.install(result)
         prints = fingerprint(result, self._settings.chunk_bytes)
         self._log(task_events.TaskFinished, message.task, digest(result), prints)
-        self._home.tell(TaskFinished(message.task, self._executor.blocks(message.task)))
+        self._controller.tell(TaskFinished(message.task, self._executor.blocks(message.task)))
         if message.evaluate and (accuracy := self._workload.evaluate()):
             self._log(task_events.Evaluated, task=message.task, **asdict(accuracy))
-            self._home.tell(Evaluated(message.task, accuracy.accuracy_percent))
+            self._controller.tell(Evaluated(message.task, accuracy.accuracy_percent))
         self._settle(Outcome.FINISHED)
 
     def _halt(self, task: int) -> None:
         if self._task is not None and self._task.task == task:
             self._halted = True
         finished = self._executor.halt(task)
-        self._home.tell(Halted(task, finished))
+        self._controller.tell(Halted(task, finished))
 
-    def _over(self, task: int, reason: str) -> None:
-        self._close_books(task)
+    def _end_task(self, task: int, reason: str) -> None:
+        self._close_task(task)
         self._installed.pop(task, None)
         self._deadlines_s.pop(task, None)
         if self._task is not None and self._task.task == task:
@@ -386,79 +397,79 @@ class Worker:
             self._log(task_events.TaskDropped, task=task, reason=reason, digest=kept)
             self._settle(Outcome.DROPPED)
 
-    def _close_books(self, task: int) -> None:
-        """Forget a task, and say what it moved."""
-        sent, received, discarded = self._executor.over(task)
+    def _close_task(self, task: int) -> None:
+        """Forget a task and log its traffic."""
+        sent, received, discarded = self._executor.end_task(task)
         for (peer, phase), traffic in sent.items():
             self._log(task_events.Sent, task=task, dst=peer, phase=phase, **asdict(traffic))
         for (peer, phase), traffic in received.items():
             self._log(task_events.Received, task=task, src=peer, phase=phase, **asdict(traffic))
-        for path, (size, chunks) in self._executor.dispatch.routed(task).items():
+        for path, (size, chunks) in self._executor.dispatch.pop_routes(task).items():
             self._log(task_events.Routed, task=task, path=path, bytes=size, chunks=chunks)
         for (source, _), traffic in discarded.items():
             size, chunks = traffic.bytes, traffic.chunks
             self._log(task_events.Discarded, task=task, src=source, bytes=size, chunks=chunks)
 
     def _give_up(self, task: int, reason: str) -> None:
-        """Without a controller: take no further part in the task, and tell whom it may concern."""
+        """Without a controller: leave the task and tell all neighbours."""
         if not self._executor.runs(task):
             return
-        self._over(task, reason)
+        self._end_task(task, reason)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
 
     def _refuse_unknown(self, peer: str, header: ChunkHeader) -> None:
-        """Without a controller: take part in nothing new."""
+        """Without a controller: take part in no new task and no new offer."""
         if header.early:
             self._executor.refuse_offers()
         elif not self._executor.knows(header.task):
             self._refuse(header.task, {self._settings.sites[header.source], peer})
 
     def _refuse(self, task: int, senders: set[str]) -> None:
-        """Without a controller: tell the senders that their chunks are in vain here."""
-        self._close_books(task)
+        """Without a controller: tell the senders that this site takes no part in the task."""
+        self._close_task(task)
         for peer in senders:
             self._neighbours.tell(peer, Refuse(task))
 
     # -- the neighbours -----------------------------------------------------------------------
 
-    def _peer_said(self, peer: str, frame: Frame) -> None:
+    def _on_peer_frame(self, peer: str, frame: Frame) -> None:
         match frame:
             case (header, payload):
-                self._executor.arrived(peer, header, payload)
-                if not self._home.connected:
+                self._executor.on_chunk(peer, header, payload)
+                if not self._controller.connected:
                     self._refuse_unknown(peer, header)
             case Refuse():
-                self._refused(peer, frame.task)
+                self._on_refused(peer, frame.task)
             case Arrived() | TimeRequest() | TimeReply():
-                self._awareness.heard_from(peer, frame)
+                self._awareness.on_neighbour_frame(peer, frame)
             case Delivered():
-                self._executor.dispatch.delivered(frame)
+                self._executor.dispatch.on_delivered(frame)
             case Bye():
-                self._neighbours.departs(peer)
+                self._neighbours.mark_departing(peer)
             case _:
                 raise ProtocolError(f"not for a neighbour: {describe(frame)}")
 
-    def _refused(self, peer: str, task: int) -> None:
+    def _on_refused(self, peer: str, task: int) -> None:
         if task in self._installed or not self._executor.runs(task):
             return
-        if self._home.connected:
-            self._home.tell(Refused(task, peer))
+        if self._controller.connected:
+            self._controller.tell(Refused(task, peer))
         else:
             self._give_up(task, f"{peer} takes no part, and the controller is lost")
 
-    def _peer_lost(self, peer: str, error: Exception) -> None:
+    def _on_peer_lost(self, peer: str, error: Exception) -> None:
         if self._ended.done():
             return
         self._log(connection_events.LinkLost, peer=peer, reason=str(error))
         self._lost_peers[peer] = None
-        if self._home.connected:
-            self._home.tell(LinkLost(peer))
+        if self._controller.connected:
+            self._controller.tell(LinkLost(peer))
             return
         for task in self._executor.running():
             if task not in self._installed:
                 self._give_up(task, f"lost {peer}, and the controller is lost")
 
-    def _peer_found(self, peer: str) -> None:
+    def _on_peer_found(self, peer: str) -> None:
         self._log(connection_events.LinkFound, peer=peer)
-        self._home.tell(LinkFound(peer))
+        self._controller.tell(LinkFound(peer))

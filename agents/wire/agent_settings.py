@@ -1,4 +1,4 @@
-"""What the agents of a run are told when they start, and share with whoever starts them (pure)."""
+"""The settings with which a run starts its agents (pure)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 
 TASKS_PER_CONTROLLER = 1_000_000
-"""Each controller numbers its tasks in a range of its own."""
+"""The size of each controller's own range of task numbers."""
 
 
 def remember(last_tasks: dict[int, int], task: int) -> None:
-    """Keep the latest task of each controller, by its rank, for whoever goes on counting."""
+    """Note a task number; `last_tasks` keeps the latest one per controller rank."""
     rank = task // TASKS_PER_CONTROLLER
     last_tasks[rank] = max(task, last_tasks.get(rank, task))
 
@@ -27,10 +27,11 @@ class AgentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How sites measure their links: by chunks of more than `chunk_bytes`, `count` at a time.
+    """How sites measure their links.
 
-    `payload_share` is the part of a link's rate that chunks can get; rates are given as links'.
-    Every `sync_s` a site asks for the time; None leaves clocks as they are.
+    Each measurement uses `count` chunks larger than `chunk_bytes`. `payload_share` is the share of
+    a link's rate that is left for payload; measured rates are divided by it. Sites ask for the time
+    every `sync_s` seconds; with None, clocks are not synchronized.
     """
 
     estimator: str
@@ -42,14 +43,18 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker must know beside its sockets.
+    """A worker's settings, besides its sockets.
 
-    `rounds` limits how many iterations it does, from `first_iteration` on, in the `lives`-th life
-    after the first, of which it knows the `last_tasks`; it calls its neighbours of higher rank
-    among `neighbours`, and `controllers` in this order.
-    `discipline` names the order in which its links serve their flows. With `probing` it measures
-    them, by its `clock`; with `auxiliary` bounds it uses auxiliary paths. The model is of
-    tensors of these sizes, or of one.
+    rounds: the iteration at which the worker ends; None for no limit.
+    neighbours: all neighbours; the worker dials those of higher rank.
+    controllers: the controllers in the order in which the worker dials them.
+    first_iteration: the first iteration of this process; not 0 if earlier processes did some.
+    lives: how many processes of this worker were started before this one.
+    discipline: the order in which links serve their flows.
+    last_tasks: the latest task number of each controller that earlier processes knew.
+    probing: how to measure links, with the site's `clock`; None for no measurements.
+    auxiliary: the bounds for auxiliary paths; None for no such paths.
+    tensor_bytes: the sizes of the model's tensors; empty for a single tensor.
     """
 
     site: str
@@ -77,16 +82,19 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """The run as the controller needs it; `seed` decides all that plans leave to chance.
+    """A controller's settings.
 
-    `time_s`, `tasks` and `accuracy_percent` are the stop conditions that it watches (the workers
-    count their own rounds); `task_s` is the budget of one task. `rank` is 0 for the controller
-    that starts the run, and numbers those that may take over. No number up to the `last_tasks`, one
-    of each controller that was in charge before, is given to a task again. Plans take over new
-    rates every `update_s`, if one differs by the share `update_threshold` or more; with
-    `follows_measured` these are what the workers have measured. It tells `time_roots` sites the
-    time, by its `clock`, and with `auxiliary` all workers of auxiliary paths. `tensor_bytes` are as
-    the workers'.
+    seed: the seed of all random choices of plans.
+    task_s: the budget of one task.
+    time_s, tasks, accuracy_percent: the stop conditions of the controller; workers count rounds.
+    rank: 0 for the controller that starts the run, 1 for the backup.
+    last_tasks: the latest task number of each earlier controller; new tasks get higher numbers.
+    update_s: how often plans take over new rates.
+    update_threshold: the share by which a rate must differ for that.
+    follows_measured: whether plans use the rates that workers measure.
+    time_roots: how many sites ask the controller for the time, which has its own `clock`.
+    auxiliary: whether the controller gives workers auxiliary paths.
+    tensor_bytes: the sizes of the model's tensors, as in `WorkerSettings`.
     """
 
     sites: tuple[str, ...]

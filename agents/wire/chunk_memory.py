@@ -1,8 +1,8 @@
-"""Memory for chunks and results: mapped whole, used again and again.
+"""Memory for chunks: allocated in large pieces and reused.
 
-A page of fresh memory costs a fault at its first touch; in the embedded kernel that is two context
-switches and some twenty microseconds, as much as receiving six packets. So memory is asked for in
-large pieces, with all of its pages at once, and kept.
+The first touch of a fresh page costs a page fault. In the embedded kernel that is two context
+switches and about 20 microseconds, as much as receiving six packets. So memory is allocated in
+large pieces with all pages mapped at once, and is never returned.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SLAB_BYTES = 1 << 20
 
 
 class Pool:
-    """Pieces of one size most of all, and some that are shorter."""
+    """Memory for chunks of `elements` elements, and for a few shorter ones."""
 
     def __init__(self, elements: int) -> None:
         self._elements = elements
         self._free: dict[int, list[Vector]] = {}
 
     def take(self, elements: int) -> Vector:
-        """A piece of as many elements, at most the pool's size, for use until `give`."""
+        """A piece of this size, at most the pool's `elements`; it is in use until `give`."""
         free = self._free.setdefault(elements, [])
         if not free and elements != self._elements:
             return np.empty(elements, np.float32)
@@ -33,5 +33,5 @@ class Pool:
         return free.pop()
 
     def give(self, data: Vector) -> None:
-        """Nobody uses this piece any more."""
+        """Return a piece that is not used any more."""
         self._free.setdefault(len(data), []).append(data)

@@ -1,4 +1,4 @@
-"""Time as the agents see it: one monotonic clock, and how modelled compute time passes on it."""
+"""The agents' clock: it stamps events and lets modelled compute time pass."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class Clock(Protocol):
     def now_ns(self) -> int: ...
 
     async def compute(self, work: Callable[[], float]) -> None:
-        """Do the work; return when as much time has passed as it says it takes, in seconds."""
+        """Do the work, which returns its modelled duration in seconds; return after that time."""
         ...
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that knows when it last woke up: on a virtual clock, that is now.
+    """An event loop that remembers the time of its last wake-up, which on a virtual clock is now.
 
-    Reading the clock is a system call there, which costs as much as handling several packets.
+    In the embedded kernel, reading the clock costs a system call: as much as several packets.
     """
 
     now_ns = 0
 
     def time(self) -> float:
-        """Seconds of the clock; asyncio asks after every wake-up."""
+        """The clock's time in seconds; asyncio calls this after every wake-up."""
         self.now_ns = time.monotonic_ns()
         return self.now_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualClock:
-    """The embedded kernel's virtual clock: working takes no time, waiting takes what it says."""
+    """The embedded kernel's virtual clock: computing takes no time, only waiting does."""
 
     epoch_ns: int
     loop: VirtualLoop
@@ -49,14 +49,14 @@ class VirtualClock:
 
 @dataclass(frozen=True, slots=True)
 class RealClock:
-    """The host's clock: the work runs beside the event loop and counts towards its duration.
+    """The host's clock: the work runs in a thread, and its real time counts as modelled time.
 
-    Work that takes longer than it is modelled to take makes the result wrong; `late` hears by how
-    many seconds.
+    Work that takes longer than its modelled duration falsifies the run. `on_late` is then called
+    with the excess in seconds.
     """
 
     epoch_ns: int
-    late: Callable[[float], None]
+    on_late: Callable[[float], None]
 
     def now_ns(self) -> int:
         return time.monotonic_ns() - self.epoch_ns
@@ -66,15 +66,16 @@ class RealClock:
         modelled_s = await asyncio.to_thread(work)
         left_s = start + modelled_s - time.monotonic()
         if left_s < 0:
-            self.late(-left_s)
+            self.on_late(-left_s)
         await asyncio.sleep(max(0.0, left_s))
 
 
 @dataclass(slots=True)
 class Punctuality:
-    """How late this process's timers are on a real clock, because the host is too busy.
+    """Measures how late this process's timers fire on a real clock, because the host is busy.
 
-    Every `PERIOD_S` a timer is set; what it is late counts, in seconds, against the time watched.
+    It sets one timer after the other, each of `PERIOD_S`. `late_s` sums up their lateness,
+    `watched_s` the time that they took.
     """
 
     PERIOD_S: ClassVar[float] = 0.02

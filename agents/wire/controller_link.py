@@ -1,8 +1,8 @@
-"""A worker's connection to whichever controller is in charge, lost and sought again.
+"""A worker's connection to the controller that is in charge, restored after every loss.
 
-A controller that is in charge says `Begin` first; one that only stands by closes. Until then, and
-after a loss until the next `Begin`, the worker is on its own: what it would tell is dropped, and
-the report that it opens every connection with makes up for it.
+A controller in charge sends `Begin` first; a backup that stands by closes the connection. Before
+`Begin` the worker has no controller, and messages to it are dropped. The report with which the
+worker answers `Begin` contains everything that such messages would have said.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from trunkline.agents.wire.neighbours import Reach
 
 
 @dataclass(slots=True)
-class Home:
-    """`controllers` in the order in which they are asked; the callbacks tell of changes."""
+class ControllerLink:
+    """Keeps one connection to the controller in charge; tries `controllers` in their order.
+
+    `link` is the open connection, if any; `connected` says that its controller is in charge.
+    """
 
     controllers: tuple[str, ...]
     reach: Reach
@@ -38,19 +41,19 @@ class Home:
     _closed: bool = False
 
     def start(self, sock: socket.socket | None) -> None:
-        """Begin with this connection, or seek one."""
+        """Begin with this connection; with None, find a controller."""
         if sock is None:
             self._seek()
         else:
             self._adopt(self.controllers[0], sock)
 
     def tell(self, message: Control) -> None:
-        """Say something to the controller, if there is one."""
+        """Send a message to the controller; without one, drop it."""
         if self.connected and self.link is not None:
             self.link.tell(message)
 
     def close(self) -> None:
-        """Close the connection and seek no other."""
+        """Close the connection and do not connect again."""
         self._closed = True
         if self._seeking is not None:
             self._seeking.cancel()
@@ -59,9 +62,9 @@ class Home:
 
     def _adopt(self, name: str, sock: socket.socket) -> None:
         self._answered.clear()
-        self.link = Connection(sock, name, self._heard, self._lost, no_chunks, self.now_ns)
+        self.link = Connection(sock, name, self._on_frame, self._on_lost, no_chunks, self.now_ns)
 
-    def _heard(self, name: str, frame: Frame) -> None:
+    def _on_frame(self, name: str, frame: Frame) -> None:
         if self.connected:
             self.on_frame(frame)
         elif isinstance(frame, Begin):
@@ -71,7 +74,7 @@ class Home:
         else:
             raise ProtocolError("the controller does not begin with a begin")
 
-    def _lost(self, _: str, error: Exception) -> None:
+    def _on_lost(self, _: str, error: Exception) -> None:
         self.link = None
         self._answered.set()
         if self.connected:
@@ -81,21 +84,21 @@ class Home:
             self._seek()
 
     def _seek(self) -> None:
-        self._seeking = asyncio.create_task(self._sought())
+        self._seeking = asyncio.create_task(self._find_controller())
 
-    async def _sought(self) -> None:
-        """Ask one controller after the other until one is in charge."""
+    async def _find_controller(self) -> None:
+        """Try one controller after the other until one is in charge."""
         pause_s = self.failover.beat_s
         while not self.connected:
             for name in self.controllers:
-                if await self._asked(name):
+                if await self._try_controller(name):
                     break
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, self.failover.timeout_s)
         self._seeking = None
 
-    async def _asked(self, name: str) -> bool:
+    async def _try_controller(self, name: str) -> bool:
         timeout_s = self.failover.timeout_s
         try:
             sock = await asyncio.wait_for(self.reach.call(name), timeout_s)

@@ -1,10 +1,10 @@
-"""Connects the agents of a run: everybody listens first, then the lower rank dials the higher.
+"""Connects the agents of a run: all of them listen first, then the lower rank dials the higher.
 
-Nobody is let in who has not proved to be one of them (`agents.wire.identity`); whoever fails to
-within a time is turned away, without more memory than a hello takes, and without anybody else
-waiting. Between two sites there is one connection, bound to the link's own interface at both ends,
-so that its bytes cross that link or nothing. The controller is reached at its site's address, over
-whatever path IP has.
+An agent accepts only callers that prove to belong to the run (`agents.wire.identity`). A caller
+that does not do so in time is refused; it occupies no more memory than a hello and delays no other
+caller. Two neighbours share one connection, which is bound to their link's interface at both ends,
+so its bytes cross that link and no other. Connections to the controller use its site's address and
+the routes of IP.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WORKER_PORT = 7400
 CONTROLLER_PORT = 7401
 
 RECEIVE_BUFFER_BYTES = 32 << 20
-"""4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. A fixed buffer also keeps the receiver's rare
-wake-ups (`link.RECEIVE_LOWAT_BYTES`) from holding the window down, as they do when the kernel
-tunes the buffer by what the receiver has read."""
+"""Enough for 4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. The size is fixed because the kernel would
+otherwise tune the buffer by how much the receiver has read. The receiver's rare wake-ups
+(`link.RECEIVE_LOWAT_BYTES`) would then keep TCP's window small."""
 
 MAX_GREETINGS = 256
-"""So many may be about to say hello; then who has been for the longest gives way."""
+"""How many callers may be connected without a hello. One more, and the oldest is refused."""
 
 _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 33, 47
 _UNPACED_BYTES_PER_S = 2**40  # any limit turns pacing on; this one never binds
@@ -39,11 +39,11 @@ _UNPACED_BYTES_PER_S = 2**40  # any limit turns pacing on; this one never binds
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where another agent listens, and how to talk to it.
+    """Where another agent listens, and the options of a connection to it.
 
-    With a `device` the connection uses that interface and no other, and may have as much in flight
-    as the fastest link needs (which takes CAP_NET_ADMIN); with `pacing` TCP spreads its packets
-    over the round trip.
+    With a `device`, the connection uses that interface only, and its receive buffer suffices for
+    the fastest link (this needs CAP_NET_ADMIN). With `pacing`, TCP spreads its packets over the
+    round trip.
     """
 
     site: str
@@ -68,7 +68,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 async def dial(me: str, identity: Identity, peer: Peer) -> socket.socket:
-    """Connect to a peer that listens already, and say hello."""
+    """Connect to a listening peer and send a hello. Raises AgentError if that fails."""
     loop = asyncio.get_running_loop()
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -89,7 +89,7 @@ async def dial(me: str, identity: Identity, peer: Peer) -> socket.socket:
 async def accept(
     listener: socket.socket, gate: Gate, expected: Sequence[Peer]
 ) -> dict[str, socket.socket]:
-    """Accept a connection from each expected agent; anybody else is turned away.
+    """Accept a connection from each expected agent; refuse all other callers.
 
     The listener stays open, for `serve`.
     """
@@ -123,15 +123,15 @@ async def serve(
     listener: socket.socket,
     gate: Gate,
     callers: Mapping[str, Peer],
-    accepted: Callable[[str, socket.socket], None],
+    on_accepted: Callable[[str, socket.socket], None],
 ) -> None:
-    """Pass on whoever of the `callers` calls, until cancelled; anybody else is turned away."""
+    """Pass connections from `callers` to `on_accepted` until cancelled; refuse other callers."""
     loop = asyncio.get_running_loop()
     greetings: dict[asyncio.Task[None], str] = {}
 
     def greeted(sock: socket.socket, greeting: asyncio.Task[None]) -> None:
         greetings.pop(greeting, None)
-        if greeting.cancelled():  # perhaps before it began
+        if greeting.cancelled():  # perhaps before `greet` began, which would close the socket
             sock.close()
 
     async def greet(sock: socket.socket, address: str) -> None:
@@ -147,13 +147,13 @@ async def serve(
             sock.close()
             gate.refuse(address, error)
         else:
-            accepted(hello.site, sock)
+            on_accepted(hello.site, sock)
 
     try:
         while True:
             try:
                 sock, (address, _) = await loop.sock_accept(listener)
-            except ConnectionError:  # it is gone already
+            except ConnectionError:  # the caller has closed already
                 continue
             sock.setblocking(False)
             greeting = asyncio.create_task(greet(sock, address))
@@ -170,14 +170,14 @@ async def serve(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Calls agents by name: neighbours over their link, controllers over whatever path IP has."""
+    """Connects to agents by name: a `Reach` over TCP."""
 
     me: str
     identity: Identity
     peers: Mapping[str, Peer]
 
     async def call(self, name: str) -> socket.socket:
-        """A connection on which hello has been said. Raises OSError."""
+        """Connect and send a hello. Raises OSError if that fails."""
         try:
             return await dial(self.me, self.identity, self.peers[name])
         except AgentError as error:
@@ -187,7 +187,7 @@ class Caller:
 async def mesh(
     listener: socket.socket, gate: Gate, lower: Sequence[Peer], higher: Sequence[Peer]
 ) -> dict[str, socket.socket]:
-    """Connections to all neighbours: those of lower rank call, those of higher rank are called."""
+    """Connect to all neighbours: accept those of lower rank, dial those of higher rank."""
     async with asyncio.TaskGroup() as group:
         accepting = group.create_task(accept(listener, gate, lower))
         dialling = {
@@ -214,7 +214,7 @@ async def _hello(sock: socket.socket) -> Hello:
         count = await loop.sock_recv_into(sock, reader.buffer())
         if not count:
             raise ProtocolError("closed before a hello")
-        frame = reader.filled(count)
+        frame = reader.advance(count)
     if not isinstance(frame, Hello):
         raise ProtocolError("the first frame is no hello")
     return frame

@@ -1,14 +1,14 @@
-"""How messages and chunks travel: one fixed header, then a body; bytes in, bytes out (pure).
+"""The wire format of messages and chunks: a fixed header, then a body (pure).
 
-A control frame's body is JSON (`agents.wire.messages`); a chunk frame's body is its remaining
-source route and then its bytes, which are received where they belong, without a copy.
+A control frame's body is JSON (`agents.wire.messages`). A chunk frame's body is its remaining
+source route and then its payload, which is received into its final memory without a copy.
 
     magic 2 | version 1 | kind 1 | body length 4 | task 4 | block 4 | chunk 4 | source 2 | route 1 |
     flags 1 | time 8
 
-The time is that of the sender's own clock, in nanoseconds, at which the frame's first byte entered
-the socket; the upper five bits of the flags say which controller's clock that follows. A beat is a
-header alone: its sender lives, and has nothing else to say.
+The time, in nanoseconds of the sender's clock, is when the frame's first byte entered the socket.
+The upper five bits of the flags are the rank of the controller whose clock the sender's clock
+follows. A beat is a header without a body: a heartbeat on an idle connection.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAX_CHUNK_BYTES = 64 * 2**20
 
 
 class Stamp(NamedTuple):
-    """When a frame's first byte entered the socket, by a clock that follows this controller's.
+    """When a frame's first byte entered the socket, and the rank of the clock's controller.
 
-    Times by the clocks of different controllers cannot be compared.
+    Times of clocks that follow different controllers cannot be compared.
     """
 
     time_ns: int
@@ -42,29 +42,32 @@ class Stamp(NamedTuple):
 
 
 UNTIMED = Stamp(-(2**63), 0)
-"""Of a frame whose sender keeps no time."""
+"""The stamp of a frame whose sender's clock is not synchronized."""
 
 _STAMP = struct.Struct("!Bq")
 _STAMP_AT = HEADER.size - _STAMP.size
 
 BEAT = HEADER.pack(MAGIC, VERSION, ALIVE, 0, 0, 0, 0, 0, 0, 0, UNTIMED.time_ns)
-"""What an idle connection carries now and then."""
+"""The frame of a heartbeat."""
 
 Timed = Callable[[Stamp, int | None], None]
-"""Hears of every timed frame that is complete: when it was sent, and the bytes of its chunk.
+"""Called for every complete frame with a stamp: the stamp, and the bytes of the frame's chunk.
 
-A beat has 0, a control frame None.
+The bytes are 0 for a beat and None for a control frame.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """A chunk on its way: sites are ranks, `route` is what remains after the next hop.
+    """The header of a chunk; sites are given by rank.
 
-    `source` is the tree node that sent it; `original` says that the bytes are that node's own
-    contribution, not yet weighted. An `early` one is of no known task yet: `task` is the number of
-    its source's offer, `block` means nothing. On an `auxiliary` path `route` is the whole path all
-    the way, from the source to whom it is for (NetStorm's IS_AUX and PATH).
+    inward: whether the chunk is on its way to the aggregator.
+    source: the tree node that sent the chunk.
+    route: the hops that remain after the next one; on an `auxiliary` path, the whole path from the
+        source to the destination.
+    original: whether the payload is the source's own contribution, not yet weighted.
+    early: whether the chunk is of an offer: `task` is then the offer's number, `block` unused.
+    auxiliary: whether the chunk is on an auxiliary path (NetStorm's IS_AUX and PATH).
     """
 
     inward: bool
@@ -80,13 +83,13 @@ class ChunkHeader:
 
 
 def encode(message: Control) -> bytes:
-    """One control frame."""
+    """A whole control frame."""
     body = to_json(message)
     return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0, UNTIMED.time_ns) + body
 
 
 def encode_chunk(header: ChunkHeader) -> bytes:
-    """All of a chunk frame but its payload of `header.size` bytes."""
+    """A chunk frame without its payload, which has `header.size` bytes."""
     route = struct.pack(f"!{len(header.route)}H", *header.route)
     return (
         HEADER.pack(
@@ -106,23 +109,23 @@ def encode_chunk(header: ChunkHeader) -> bytes:
     )
 
 
-def timed(header: bytes, sent: Stamp) -> bytes:
-    """An encoded header, and what follows it, with the time at which it enters the socket."""
+def stamp_header(header: bytes, sent: Stamp) -> bytes:
+    """Write the stamp into an encoded frame, given from its header on."""
     flags = header[_STAMP_AT] | sent.controller << FLAG_BITS
     stamp = _STAMP.pack(flags, sent.time_ns)
     return b"".join((header[:_STAMP_AT], stamp, header[HEADER.size :]))
 
 
 Frame = Control | tuple[ChunkHeader, memoryview]
-"""A control message, or a chunk's header with its payload in the memory it was given."""
+"""A control message, or a chunk's header and its payload in the memory from `allocate`."""
 
 
 class FrameReader:
-    """Cuts a byte stream into frames: fill `buffers()`, then tell how much with `filled(n)`.
+    """Cuts a byte stream into frames: receive `n` bytes into `buffers()`, then call `advance(n)`.
 
-    `allocate` names the memory for a chunk's payload; it must have exactly `header.size` bytes.
-    Of a longer control frame than allowed nothing is read but its header. `on_timed` hears of every
-    frame that is complete and says when it was sent.
+    `allocate` returns the memory for a chunk's payload: exactly `header.size` bytes. A control
+    frame longer than `max_control_bytes` is refused by its header alone. `on_timed` is called for
+    every complete frame with a stamp.
     """
 
     def __init__(
@@ -139,21 +142,24 @@ class FrameReader:
         self._fields: tuple[int, ...] = ()
         self._target = memoryview(self._header)
         self._got = 0
-        self._complete: Callable[[], Frame | None] = self._got_header
+        self._complete: Callable[[], Frame | None] = self._read_header
         self._ends_frame = False
 
     def buffer(self) -> memoryview:
-        """The memory that the next bytes belong in; never empty."""
+        """The memory for the next bytes; never empty."""
         return self._target[self._got :]
 
     def buffers(self) -> list[memoryview]:
-        """`buffer()` and, where a frame ends with it, the memory of the next one's header."""
+        """`buffer()` and, if a frame ends with it, the memory for the next frame's header."""
         if self._ends_frame:
             return [self.buffer(), memoryview(self._header)]
         return [self.buffer()]
 
-    def filled(self, count: int) -> Frame | None:
-        """`count` bytes are in `buffers()`: a frame if complete now. Raises ProtocolError."""
+    def advance(self, count: int) -> Frame | None:
+        """Take in `count` bytes from `buffers()`; returns the frame that they complete, if any.
+
+        Raises ProtocolError.
+        """
         more = self._got + count - len(self._target)
         if more < 0:
             self._got += count
@@ -174,7 +180,7 @@ class FrameReader:
         self._target, self._got, self._complete = target, 0, complete
         self._ends_frame = ends_frame
 
-    def _got_header(self) -> Frame | None:
+    def _read_header(self) -> Frame | None:
         self._fields = HEADER.unpack(self._header)
         magic, version, kind, length, *fields, route, _, _ = self._fields
         if magic != MAGIC or version != VERSION:
@@ -182,21 +188,21 @@ class FrameReader:
         if kind == CONTROL:
             if not 0 < length <= self._max_control_bytes or any(fields):
                 raise ProtocolError(f"a control frame of {length} bytes, fields {fields}")
-            self._expect(memoryview(bytearray(length)), self._got_control, ends_frame=True)
+            self._expect(memoryview(bytearray(length)), self._read_control, ends_frame=True)
         elif kind in (CHUNK_IN, CHUNK_OUT):
             if not 2 * route < length <= MAX_CHUNK_BYTES:
                 raise ProtocolError(f"a chunk frame of {length} bytes, {route} hops to go")
             if not route:
-                return self._got_route()
-            self._expect(memoryview(bytearray(2 * route)), self._got_route)
+                return self._read_route()
+            self._expect(memoryview(bytearray(2 * route)), self._read_route)
         elif kind == ALIVE and not length:
-            self._expect(memoryview(self._header), self._got_header)
+            self._expect(memoryview(self._header), self._read_header)
             self._tell_time(0)
         else:
             raise ProtocolError(f"a frame of kind {kind} and {length} bytes")
         return None
 
-    def _got_route(self) -> Frame | None:
+    def _read_route(self) -> Frame | None:
         _, _, kind, length, task, block, chunk, source, hops, flags, _ = self._fields
         route = struct.unpack(f"!{hops}H", self._target) if hops else ()
         self._chunk = ChunkHeader(
@@ -211,19 +217,19 @@ class FrameReader:
             early=bool(flags & EARLY),
             auxiliary=bool(flags & AUXILIARY),
         )
-        self._expect(self._allocate(self._chunk), self._got_payload, ends_frame=True)
+        self._expect(self._allocate(self._chunk), self._read_payload, ends_frame=True)
         return None
 
-    def _got_payload(self) -> Frame:
+    def _read_payload(self) -> Frame:
         assert self._chunk is not None
         frame = (self._chunk, self._target)
-        self._expect(memoryview(self._header), self._got_header)
+        self._expect(memoryview(self._header), self._read_header)
         self._tell_time(self._chunk.size)
         return frame
 
-    def _got_control(self) -> Frame:
+    def _read_control(self) -> Frame:
         message = from_json(bytes(self._target))
-        self._expect(memoryview(self._header), self._got_header)
+        self._expect(memoryview(self._header), self._read_header)
         self._tell_time(None)
         return message
 

@@ -1,12 +1,12 @@
-"""Who may talk to an agent: those of its run, who share a secret (pure).
+"""Which agents may connect to an agent: those of the same run, which share a secret (pure).
 
-Whoever calls proves that it knows the secret, which itself crosses no link. A proof holds for one
-caller, one callee and the time of one call, so one that was seen on a link opens nothing again:
-a callee takes no call that is older than itself, nor than the last one of the same caller. All
-agents of a run read the same clock, that of their kernel.
+A caller proves that it knows the secret without sending it. The proof is valid for one caller, one
+callee and one time, so a recorded proof cannot be used again: a callee refuses calls that are older
+than itself or not newer than the same caller's last call. All agents of a run read the same clock,
+that of their kernel.
 
-Nothing is encrypted, and what follows a hello is not proved: who can change or add packets of a
-connection is inside.
+Nothing is encrypted, and only the hello is proved. An attacker who can change a connection's
+packets, or add some, is not kept out.
 """
 
 from __future__ import annotations
@@ -20,46 +20,48 @@ from dataclasses import dataclass, field
 from trunkline.agents.wire.messages import Hello, ProtocolError
 
 SINGLY_TOLD = 16
-"""So many refusals are told one by one; then only every power of two, lest they fill the log."""
+"""How many refusals are logged one by one. After that, only every power of two is logged, so that
+refusals cannot fill the log."""
 
 MAX_REASON = 200
-"""Characters of a refusal's reason, which may quote what a stranger sent."""
+"""The longest reason of a refusal, in characters; a reason may quote an unknown caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The run's name, and the secret that makes its agents known to each other."""
+    """The run's id, and the secret that its agents share."""
 
     run: str
     secret: bytes = field(repr=False)
 
     def hello(self, caller: str, callee: str, now_ns: int) -> Hello:
-        """What a caller says first, once, and now."""
+        """The hello for one call at this time."""
         return Hello(self.run, caller, now_ns, self.proof(caller, callee, now_ns))
 
     def proof(self, caller: str, callee: str, called_ns: int) -> str:
-        """What only this run's agents can say of a call."""
+        """The proof for one call, which only agents of this run can compute."""
         call = json.dumps([self.run, caller, callee, called_ns]).encode()
         return hmac.new(self.secret, call, hashlib.sha256).hexdigest()
 
 
 @dataclass(slots=True)
 class Gate:
-    """Decides who may connect to the agent `me`, which has listened since `opened_ns`.
+    """Decides which callers may connect to the agent `me`, which listens since `opened_ns`.
 
-    Who connects has `hello_s` to say hello. `refused` gets a reason and how many there were.
+    A caller has `hello_s` to send its hello. `on_refused` gets the reason and the number of
+    refusals so far.
     """
 
     identity: Identity
     me: str
     opened_ns: int
     hello_s: float
-    refused: Callable[[str, int], None]
+    on_refused: Callable[[str, int], None]
     _refusals: int = 0
     _latest_ns: dict[str, int] = field(default_factory=dict)
 
     def admit(self, hello: Hello, expected: Collection[str]) -> None:
-        """Raises ProtocolError unless this is a new call of somebody expected, of this run."""
+        """Raises ProtocolError unless this is a new call from an expected agent of this run."""
         if hello.run != self.identity.run:
             raise ProtocolError(f"a call of {hello.site!r} of run {hello.run!r}")
         proof = self.identity.proof(hello.site, self.me, hello.called_ns)
@@ -72,8 +74,8 @@ class Gate:
         self._latest_ns[hello.site] = hello.called_ns
 
     def refuse(self, address: str, reason: object) -> None:
-        """Tell that somebody was turned away."""
+        """Count a refused call and report it."""
         self._refusals += 1
         if self._refusals <= SINGLY_TOLD or self._refusals.bit_count() == 1:
             text = " ".join(f"{address}: {reason}".split())
-            self.refused(text[:MAX_REASON], self._refusals)
+            self.on_refused(text[:MAX_REASON], self._refusals)

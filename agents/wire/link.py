@@ -1,8 +1,8 @@
-"""One stream socket between two agents, and the one sender that owns its outgoing queue.
+"""One stream socket between two agents, with the queue of frames to send.
 
-Sockets are non-blocking and stay out of the way: bytes are received directly where they belong,
-and a woken receiver finds as much of a chunk as the kernel will hold, not one packet. What waits
-to be sent waits in the sender's queue, where a discipline can see it, not in the socket.
+Payload is received directly into its final memory. A receiver is woken for large parts of a chunk,
+not for every packet. Chunks wait in the sender's queue and not in the socket, so that the
+discipline can choose the next one.
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ from trunkline.agents.wire.framing import (
     FrameReader,
     Stamp,
     encode,
-    timed,
+    stamp_header,
 )
 from trunkline.agents.wire.messages import Control, ProtocolError
 
 UNSENT_BYTES = (16 * 1024, 256 * 1024)
-"""Unsent bytes that the kernel may hold: one chunk, but within these bounds.
+"""Bounds of the unsent bytes that the kernel may hold, which is otherwise one chunk.
 
-A discipline cannot preempt them, but neither the chunk that is being sent: what is urgent waits for
-two chunks at most. The sender is woken when half of them are left.
+A discipline can preempt neither these bytes nor the chunk that is being sent, so an urgent chunk
+waits for at most two others. The sender is woken when half of these bytes are left.
 """
 
 RECEIVE_LOWAT_BYTES = 1024 * 1024
-"""A receiver that waits for a chunk is woken once per this many bytes, or at its end.
+"""A receiver that waits for a chunk is woken once per this many bytes and at the chunk's end.
 
-Its socket needs a receive buffer of fixed size (`dial.RECEIVE_BUFFER_BYTES`): where the kernel
-tunes the buffer, the window closes before the receiver reads, and TCP starts three times as slowly.
+This needs a receive buffer of fixed size (`dial.RECEIVE_BUFFER_BYTES`). If the kernel tuned the
+buffer, TCP's window would close before the receiver reads, and TCP would start three times slower.
 """
 
 WORTH_WAITING_BYTES = 64 * 1024
-"""What is at least this long is not read in pieces, but waited for."""
+"""The receiver waits for the rest of a frame instead of reading on, if it is at least this long."""
 
 READS_PER_WAKE = 16
-"""Reads of one connection before others get their turn."""
+"""How often one connection is read per wake-up before other connections get their turn."""
 
 
 _RESET = struct.pack("ii", 1, 0)
 
 
 class ConnectionLostError(Exception):
-    """The peer is gone, or sent garbage; the message says which."""
+    """The connection is lost: the peer is gone or sent invalid data; the message says which."""
 
 
 class Timing(Protocol):
-    """Keeps the time of what a connection carries."""
+    """Stamps the frames that a connection sends, and learns when stamped frames arrive."""
 
     def stamp(self, now_ns: int) -> Stamp:
-        """What a frame carries whose first byte enters the socket now."""
+        """The stamp of a frame whose first byte enters the socket now."""
         ...
 
-    def arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
-        """A whole frame is here that entered the socket then.
+    def on_arrived(self, peer: str, sent: Stamp, size: int | None) -> None:
+        """Take in that a whole frame with this stamp has arrived.
 
-        It brings a chunk of `size` bytes; a beat has 0, a control frame None.
+        `size` is the size of its chunk in bytes: 0 for a beat, None for a control frame.
         """
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """A frame to send: its header, its payload, and whom to tell when the socket has taken it.
+    """A frame to send, with the functions to call when it was sent or dropped.
 
-    `sent` gets the times, in nanoseconds of the agents' clock, at which the first byte was handed
-    to the socket and the last one taken by it. Of a chunk, `chunk` is the parsed header, and
-    `flow` what the discipline goes by; control messages have neither and go first.
+    `sent` gets two times, in nanoseconds of the agents' clock: when the first byte was handed to
+    the socket, and when the socket had taken the last one. Chunks have their parsed header in
+    `chunk` and a `flow` for the discipline. Control messages have neither and go first.
     """
 
     header: bytes
@@ -91,7 +91,7 @@ class Outgoing:
 
 
 class Connection:
-    """Frames in through callbacks, frames out through a queue with a discipline."""
+    """Passes received frames to a callback, and sends frames from a queue with a discipline."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Connection:
         self._on_lost = on_lost
         self._now_ns = now_ns
         self._timing = timing
-        on_timed = partial(timing.arrived, peer) if timing else None
+        on_timed = partial(timing.on_arrived, peer) if timing else None
         self._reader = FrameReader(allocate, on_timed=on_timed)
         self._lowat = 1
         self._control: deque[Outgoing] = deque()
@@ -131,7 +131,7 @@ class Connection:
         self._drained: asyncio.Event = asyncio.Event()
         self._drained.set()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(sock.fileno(), self._readable)
+        self._loop.add_reader(sock.fileno(), self._on_readable)
 
     def tell(self, message: Control) -> None:
         """Queue a control message."""
@@ -149,12 +149,12 @@ class Connection:
             self._queue.push(frame, frame.flow)
         self._drained.clear()
         if not self._writing:
-            self._writable()
+            self._on_writable()
 
     def drop(self, unwanted: Callable[[Outgoing], bool]) -> None:
-        """Drop these queued chunks; one that is partly sent goes on to its end.
+        """Drop these queued chunks. A chunk that is partly sent is sent to its end.
 
-        Its rest is copied, so that its memory may change from now on.
+        The rest of such a chunk is copied, so its memory may change from now on.
         """
         self._detach(unwanted)
         _tell_dropped(self._queue.drop(unwanted))
@@ -173,15 +173,15 @@ class Connection:
         await self._drained.wait()
 
     def beat(self) -> None:
-        """Give a sign of life; what waits in the socket is one already."""
+        """Send a heartbeat, unless a frame is being sent: its bytes serve as well."""
         if self._current is None:
             self.put(Outgoing(BEAT))
 
-    def heard(self) -> bool:
-        """Whether the peer has given a sign of life since the last call.
+    def poll_alive(self) -> bool:
+        """Whether any byte has arrived since the last call.
 
-        Any byte that has arrived is one, read or not: a receiver that waits for the rest of a chunk
-        may sleep while a slow link brings it.
+        Bytes that are not read yet count as well: a receiver may sleep while a slow link brings the
+        rest of a chunk.
         """
         if self._closed:
             return True
@@ -191,12 +191,12 @@ class Connection:
         return heard
 
     def lose(self, error: Exception) -> None:
-        """Give the connection up, for this reason."""
+        """Give up the connection, for this reason."""
         if not self._closed:
             self._lose(error)
 
     def close(self) -> None:
-        """Close now; whatever is queued is dropped."""
+        """Close now and drop all queued frames."""
         if self._closed:
             return
         self._closed = True
@@ -208,7 +208,7 @@ class Connection:
         self.drop(lambda frame: True)
         self._drained.set()
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         for _ in range(READS_PER_WAKE):
             buffers = self._reader.buffers()
             try:
@@ -223,33 +223,33 @@ class Connection:
                 return
             self._read_bytes += count
             try:
-                frame = self._reader.filled(count)
+                frame = self._reader.advance(count)
                 if frame is not None:
                     self._on_frame(self.peer, frame)
             except ProtocolError as error:
                 self._lose(ConnectionLostError(f"{self.peer} sent garbage: {error}"))
             if self._closed:
                 return
-            # Asking costs a call where no more is there, or less than the next wake-up brings.
+            # Another read would cost a system call for nothing, or for less than a wake-up brings.
             drained = count < sum(map(len, buffers))
-            if drained or self._wanted() >= max(self._lowat, WORTH_WAITING_BYTES):
+            if drained or self._count_wanted() >= max(self._lowat, WORTH_WAITING_BYTES):
                 break
         self._await_bytes()
 
-    def _wanted(self) -> int:
-        """For how many bytes to be woken."""
+    def _count_wanted(self) -> int:
+        """How many bytes must arrive before this connection is woken."""
         return min(len(self._reader.buffer()), RECEIVE_LOWAT_BYTES)
 
     def _await_bytes(self) -> None:
-        """Be woken when the rest of what is being read is there, not at every packet."""
-        lowat = self._wanted()
+        """Wait for the rest of the current frame, not for every packet."""
+        lowat = self._count_wanted()
         if lowat != self._lowat and self._sock.family == socket.AF_INET:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
             self._lowat = lowat
 
-    def _writable(self) -> None:
+    def _on_writable(self) -> None:
         """Send until the socket takes no more or the queue is empty."""
-        while self._next():
+        while self._load_next():
             assert self._current is not None
             try:
                 count = self._sock.sendmsg(self._left)
@@ -257,7 +257,7 @@ class Connection:
                 self._await_room()
                 return
             except OSError as error:
-                self._break(error)
+                self._lose_later(error)
                 return
             while self._left and count >= len(self._left[0]):
                 count -= len(self._left.pop(0))
@@ -272,24 +272,24 @@ class Connection:
             self._loop.remove_writer(self._sock.fileno())
         self._drained.set()
 
-    def _break(self, error: Exception) -> None:
-        """The peer is gone. Whoever sends may be amid anything, so all calls back come later."""
-        self._writing = True  # so that nobody tries again
+    def _lose_later(self, error: Exception) -> None:
+        """Give up the connection from the event loop: the caller of `put` expects no callbacks."""
+        self._writing = True  # so that `put` does not send again
         self._loop.remove_writer(self._sock.fileno())
-        self._loop.call_soon(self._broken, error)
+        self._loop.call_soon(self._on_broken, error)
 
-    def _broken(self, error: Exception) -> None:
+    def _on_broken(self, error: Exception) -> None:
         if not self._closed:
-            self._readable()  # what the peer said before it closed
+            self._on_readable()  # the last frames before the peer closed
         self.lose(error)
 
     def _await_room(self) -> None:
         if not self._writing:
             self._writing = True
-            self._loop.add_writer(self._sock.fileno(), self._writable)
+            self._loop.add_writer(self._sock.fileno(), self._on_writable)
 
-    def _next(self) -> bool:
-        """Make sure that there is something left to send of the current frame."""
+    def _load_next(self) -> bool:
+        """Take the next frame if the current one is sent; False if there is nothing to send."""
         if self._left:
             return True
         self._current = None
@@ -300,14 +300,14 @@ class Connection:
         self._start_ns = self._now_ns()
         header = self._current.header
         if self._timing is not None:
-            header = timed(header, self._timing.stamp(self._start_ns))
+            header = stamp_header(header, self._timing.stamp(self._start_ns))
         self._left = [memoryview(header)]
         if self._current.payload is not None:
             self._left.append(self._current.payload)
         return True
 
     def _lose(self, error: Exception) -> None:
-        """Nothing that is still in the socket may get through later: the peer hears of a reset."""
+        """Reset the connection, so that bytes in the socket cannot arrive later; then tell."""
         if self._sock.family == socket.AF_INET:
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

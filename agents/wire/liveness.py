@@ -1,7 +1,7 @@
-"""What an agent does about silence: signs of life on every connection, and calling again.
+"""Heartbeats on every connection, the detection of silent peers, and reconnection.
 
-Silence is counted in this agent's own beats, not in seconds: an agent that was itself stopped, or
-starved by its host, has counted few of them and blames nobody.
+An agent counts a peer's silence in its own beats and not in seconds. So an agent that was itself
+stopped, or got no CPU time from its host, does not take its peers for lost.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from trunkline.agents.wire.link import Connection, ConnectionLostError
 
 BEATS = 4
-"""Signs of life that a connection may miss before it is given up."""
+"""How many heartbeats in a row a connection may miss before it counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """How soon a silent peer is given up: `timeout_s` without a byte, of a beat every `beat_s`.
+    """Heartbeats every `beat_s`; a peer without a byte for `timeout_s` is lost.
 
-    `replans` is how often a task that cannot go on as planned may be planned anew.
+    `replans` is how often a task may be planned anew.
     """
 
     beat_s: float = 0.5
@@ -31,15 +31,16 @@ class Failover:
 
     @property
     def patience_s(self) -> float:
-        """Until two agents that can reach each other again are connected, and have said so.
+        """The longest time until two agents that can reach each other again are connected.
 
-        Both must notice the loss; the caller's longest pause and one failed call may pass.
+        Both must notice the loss; then the dialling agent may be in its longest pause, and one
+        call may fail.
         """
         return 5 * self.timeout_s + 2 * self.beat_s
 
 
 class Pulse:
-    """Beats on all connections of an agent, and gives up those that stay silent."""
+    """Sends heartbeats on all connections of an agent and gives up silent connections."""
 
     def __init__(self, failover: Failover, connections: Callable[[], Iterable[Connection]]) -> None:
         self._beat_s = failover.beat_s
@@ -49,24 +50,26 @@ class Pulse:
         self._missed: dict[Connection, int] = {}
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         while True:
             await asyncio.sleep(self._beat_s)
             self.beat()
 
     def beat(self) -> None:
-        """One beat on every connection."""
+        """Send one heartbeat on every connection, then give up the silent ones."""
         now = list(self._connections())
         for link in now:
             link.beat()
-        self._missed = {link: 0 if link.heard() else self._missed.get(link, 0) + 1 for link in now}
+        self._missed = {
+            link: 0 if link.poll_alive() else self._missed.get(link, 0) + 1 for link in now
+        }
         for link, missed in self._missed.items():
             if missed >= self._allowed:
                 link.lose(ConnectionLostError(f"{link.peer} was silent for {self._silent_s:g} s"))
 
 
 async def redial(call: Callable[[], Awaitable[socket.socket]], failover: Failover) -> socket.socket:
-    """Call until somebody answers, with pauses that double from a beat to the timeout."""
+    """Call until a call succeeds, with pauses that double from `beat_s` up to `timeout_s`."""
     pause_s = failover.beat_s
     while True:
         try:

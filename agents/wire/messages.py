@@ -1,7 +1,7 @@
-"""What agents say to each other, but for models: typed messages, to and from JSON (pure).
+"""The control messages between agents, to and from JSON (pure).
 
-What arrives is checked strictly against the dataclasses below; `agents.wire.framing` puts it on a
-wire.
+Every received message is checked strictly against the dataclasses below. `agents.wire.framing`
+defines the wire format, also that of chunks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trunkline.agents.planning.site_plan import BlockPart
 
 
 class ProtocolError(Exception):
-    """The peer sent something that is no valid frame; the connection cannot be trusted further."""
+    """The peer broke the protocol, so the connection cannot be trusted any further."""
 
 
 ControllerRank = Annotated[int, Field(ge=0, lt=32)]
@@ -25,9 +25,9 @@ ControllerRank = Annotated[int, Field(ge=0, lt=32)]
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First message on every connection: who calls, of which run, and when.
+    """The first message on every connection: the caller's name, its run and the time.
 
-    `proof` is that of `agents.wire.identity`; the time is the kernel's monotonic one.
+    The time is the kernel's monotonic clock; `agents.wire.identity` describes the `proof`.
     """
 
     run: str
@@ -39,9 +39,9 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task whose end a member has not heard; `finished` if it has installed the result.
+    """A task of which a member has not heard the end; `finished` if it has installed the result.
 
-    `left_s` remains of the budget, in seconds.
+    `left_s` is the rest of the task's budget in seconds.
     """
 
     task: int
@@ -55,12 +55,14 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Worker to controller, first of all on every connection: what a new one must know.
+    """Worker to controller, first on every connection: everything that a new one must know.
 
-    `ready` is the iteration that waits for a group, if one does; `left` says that no more will.
-    `lost` are the neighbours that it has lost since its last report or cannot reach; `helps` the
-    tasks of others that it takes part in, `last_tasks` the latest task that it has heard of from
-    each controller.
+    ready: the iteration that waits for a group, if any.
+    left: whether the worker has done its rounds.
+    lost: the neighbours that it has lost since its last report or cannot reach.
+    tasks: the tasks of which it is a member.
+    helps: the tasks in which it takes part without being a member.
+    last_tasks: the latest task number that it knows from each controller.
     """
 
     ready: int | None
@@ -74,7 +76,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LinkLost:
-    """Worker to controller: the connection to this neighbour broke; what was on it is gone."""
+    """Worker to controller: the connection to this neighbour is lost, with all chunks on it."""
 
     peer: str
     type: Literal["link_lost"] = "link_lost"
@@ -82,7 +84,7 @@ class LinkLost:
 
 @dataclass(frozen=True, slots=True)
 class LinkFound:
-    """Worker to controller: connected to this neighbour again."""
+    """Worker to controller: this neighbour is connected again."""
 
     peer: str
     type: Literal["link_found"] = "link_found"
@@ -90,10 +92,10 @@ class LinkFound:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Controller to worker, first of all: it is in charge; compute and say when ready.
+    """Controller to worker, first on every connection: this controller is in charge.
 
-    `default` is this site's part of the default split: with a non-blocking scatter it sends by
-    that as soon as it is ready. Empty where the scatter waits for the task.
+    `default` is the worker's part of the default split, by which it sends as soon as it is ready.
+    It is empty without a non-blocking scatter.
     """
 
     default: tuple[BlockPart, ...]
@@ -104,9 +106,9 @@ class Begin:
 class SiteReady:
     """Worker to controller: an iteration's local work is done.
 
-    `offer` numbers what this site contributes now; it may be on its way by the default split.
-    `version` is that of the parts it knows (NetStorm's TRP): it sends nothing before it has an
-    answer, which is the task's start.
+    `offer` is the number of its contribution, which may be on its way by the default split.
+    `version` is that of its cached parts (NetStorm's TRP). The task's start answers it; before
+    that, the worker sends nothing by these parts.
     """
 
     iteration: int
@@ -117,14 +119,16 @@ class SiteReady:
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Controller to every participant: its part of a task.
+    """Controller to every participant: its parts of a task.
 
-    The result is `scale * sum(weights[site] * contribution[site])`. `evaluate` asks this site to
-    measure the result's accuracy. `blocks` is how many block numbers the task has used so far,
-    those below `floor` are withdrawn; `left_s` is what remains of its budget in seconds.
-    `offers` are the contributors' offers that the task takes in, where the scatter did not wait:
-    what of them is not in a part of its receiver is dropped, what is missing is sent. The parts are
-    made by rates of that `version`; where they are `unchanged` they are left out.
+    The result is `scale * sum(weights[site] * contribution[site])`.
+
+    blocks: how many block numbers the task has used so far; those below `floor` are withdrawn.
+    left_s: the rest of the task's budget in seconds.
+    evaluate: whether this site measures the result's accuracy.
+    offers: the contributors' offers that the task takes in (non-blocking scatter). Offered chunks
+        at a site that does not aggregate them are dropped, and missing chunks are sent.
+    parts: this site's parts, made with rates of this `version`; empty if `unchanged`.
     """
 
     task: int
@@ -146,12 +150,12 @@ class StartTask:
 
 @dataclass(frozen=True, slots=True)
 class RearrangeTask:
-    """Controller to every participant, old and new: other blocks of a running task take over.
+    """Controller to every participant, old and new: new blocks replace blocks of a running task.
 
-    Every trace of the blocks in `withdrawn` is dropped; the new ones, of which `parts` are this
-    site's, start afresh. Block numbers are never used again within a task: `blocks` is how many
-    it has used so far, the new ones included. With a `floor` all blocks below it are withdrawn,
-    and a result that is not whole is begun again: sums may be formed in another order than before.
+    The receiver drops everything of the `withdrawn` blocks and starts with the new ones; `parts`
+    are its parts of these. A task uses each block number once: `blocks` is how many it has used,
+    with the new ones. With a `floor`, all blocks below it are withdrawn and an incomplete result is
+    started again, because the new blocks may add in another order.
     """
 
     task: int
@@ -166,7 +170,7 @@ class RearrangeTask:
 class TaskFinished:
     """Worker to controller: this receiver has installed the whole result.
 
-    Blocks from number `blocks` on were announced too late for it: it has given nothing to them.
+    It has contributed nothing to blocks from number `blocks` on, which it did not know by then.
     """
 
     task: int
@@ -184,7 +188,10 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """Member to controller: it has installed the result, or else it will not."""
+    """Member to controller, after a halt: whether it has installed the result.
+
+    If not, it will not do so from the blocks so far.
+    """
 
     task: int
     finished: bool
@@ -193,7 +200,7 @@ class Halted:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Worker to worker: the sender takes no part in this task, or no longer."""
+    """Worker to worker: the sender does not take part in this task, or not any more."""
 
     task: int
     type: Literal["refuse"] = "refuse"
@@ -201,7 +208,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Worker to controller: `site` said that it takes no part in the task."""
+    """Worker to controller: `site` has refused to take part in the task."""
 
     task: int
     site: str
@@ -210,9 +217,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryPaths:
-    """Controller to worker: all paths from it that it may use from now on, in place of any before.
+    """Controller to worker: the auxiliary paths from its site, which replace all earlier ones.
 
-    To each destination the best is first. The version is that of the rates they were chosen by.
+    For each destination the best path comes first. `version` is that of the rates behind them.
     """
 
     version: int
@@ -222,7 +229,10 @@ class AuxiliaryPaths:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Worker to worker, back along an auxiliary path of ranks: a chunk is where it was sent."""
+    """Worker to worker, back along an auxiliary path: a chunk has reached its destination.
+
+    `path` is the path of the chunk, in ranks.
+    """
 
     path: tuple[int, ...]
     task: int
@@ -234,7 +244,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class TaskOver:
-    """Controller to every participant: forget the task; abandoned unless `completed`."""
+    """Controller to every participant: forget the task, which is `completed` or abandoned."""
 
     task: int
     completed: bool
@@ -244,9 +254,9 @@ class TaskOver:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Worker to worker: its frame of that time has arrived, with a chunk of this size or none.
+    """Worker to worker: the frame with this stamp has arrived; `size` is its chunk's, 0 for a beat.
 
-    The time is by a clock that follows that controller's.
+    The stamp is the receiver's own: `sent_ns` of a clock that follows the clock of `controller`.
     """
 
     sent_ns: int
@@ -257,7 +267,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Worker to controller: the rate of a directed link, as chunks that crossed it tell."""
+    """Worker to controller: the rate of a directed link, measured from chunks that crossed it."""
 
     src: str
     dst: str
@@ -267,7 +277,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class TimeServer:
-    """Controller to worker: ask this neighbour for the time, or `controller`."""
+    """Controller to worker: ask this neighbour (or `controller`) for the time."""
 
     site: str
     type: Literal["time_server"] = "time_server"
@@ -275,7 +285,7 @@ class TimeServer:
 
 @dataclass(frozen=True, slots=True)
 class TimeRequest:
-    """Whoever needs the time to whoever has it: asked at this time of the asker's clock."""
+    """A site asks another agent for the time; `asked_ns` is by the asking site's clock."""
 
     asked_ns: int
     type: Literal["time_request"] = "time_request"
@@ -283,9 +293,10 @@ class TimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimeReply:
-    """The answer: when it was asked, heard and answered, the latter two by the answerer's clock.
+    """The answer to a `TimeRequest`; `received_ns` and `replied_ns` are by the server's clock.
 
-    That clock follows the one of the controller of this rank, from which it is so far.
+    The server's clock follows that of the `controller` with this rank. `distance_ns` is the round
+    trip of all exchanges between the two.
     """
 
     asked_ns: int
@@ -298,7 +309,7 @@ class TimeReply:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Controller to worker: nobody is left to synchronize with, go on alone."""
+    """Controller to worker: there is no site to synchronize with in this round; go on alone."""
 
     type: Literal["released"] = "released"
 
@@ -314,7 +325,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Worker to controller: no further rounds; still aggregates and forwards for others."""
+    """Worker to controller: it has done its rounds; it still aggregates and forwards chunks."""
 
     rounds: int
     type: Literal["left"] = "left"
@@ -322,14 +333,14 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Controller to worker: no new rounds; a running task is still finished."""
+    """Controller to worker: begin no new round, but finish the running task."""
 
     type: Literal["stop"] = "stop"
 
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """Controller to worker: nothing is running any more, exit."""
+    """Controller to worker: the run is over, exit. Worker to worker: the sender exits."""
 
     type: Literal["bye"] = "bye"
 
@@ -367,12 +378,12 @@ _CONTROL: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discrimina
 
 
 def to_json(message: Control) -> bytes:
-    """The message as one JSON object."""
+    """Encode a message as one JSON object."""
     return _CONTROL.dump_json(message)
 
 
 def from_json(text: bytes) -> Control:
-    """The inverse of `to_json`. Raises ProtocolError for anything else."""
+    """Decode a message. Raises ProtocolError if the text is no valid message."""
     try:
         return _CONTROL.validate_json(text)
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""The connections of one site to its neighbours: kept up, lost, found again.
+"""The connections of one site to its neighbours, restored after every loss.
 
-Of two neighbours the one of lower rank calls, at the start and whenever their connection is lost;
-the other waits to be called. A call from a neighbour that seems connected means that it has lost
-the connection and this site has not noticed yet.
+Of two neighbours, the one of lower rank dials, at the start and after every loss; the other one
+waits. If a neighbour dials that seems to be connected, it has lost the connection and this site
+has not noticed that yet.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from trunkline.agents.wire.messages import Bye, Control
 
 
 class Reach(Protocol):
-    """How an agent calls another one by name, a neighbour or a controller."""
+    """A way to connect to another agent, a neighbour or a controller, by its name."""
 
     async def call(self, name: str) -> socket.socket:
-        """A connection to it. Raises OSError when nobody answers."""
+        """Connect to the agent. Raises OSError if that fails."""
         ...
 
 
 class Unreachable:
-    """A `Reach` for agents that never call again."""
+    """A `Reach` for agents that never reconnect."""
 
     async def call(self, name: str) -> socket.socket:
         """See `Reach`."""
@@ -37,7 +37,11 @@ class Unreachable:
 
 
 class Neighbours:
-    """`links` are the neighbours that can be reached now; `on_lost`, `on_found` tell of changes."""
+    """Keeps a connection to every neighbour.
+
+    `links` has the open connections. `on_lost` is called for every loss; `on_found` when a
+    connection is open again.
+    """
 
     def __init__(
         self,
@@ -70,15 +74,15 @@ class Neighbours:
         self._closed = False
 
     def start(self, sockets: Mapping[str, socket.socket]) -> None:
-        """Begin with these connections; neighbours without one that this site calls are called."""
+        """Begin with these connections and dial the missing neighbours among the callees."""
         for peer, sock in sockets.items():
             self._connect(peer, sock)
         for peer in self._callees:
             if peer not in self.links:
                 self._call(peer)
 
-    def accepted(self, peer: str, sock: socket.socket) -> None:
-        """A neighbour has called."""
+    def accept(self, peer: str, sock: socket.socket) -> None:
+        """Take over a connection from a neighbour that has dialled."""
         if self._closed:
             sock.close()
             return
@@ -91,26 +95,26 @@ class Neighbours:
         self._on_found(peer)
 
     def tell(self, peer: str, message: Control) -> None:
-        """Say something to a neighbour, if it can be reached."""
+        """Send a message to a neighbour, if it is connected."""
         if peer in self.links:
             self.links[peer].tell(message)
 
     def beat(self) -> None:
-        """Give all neighbours that hear nothing else from this site a sign of life."""
+        """Send a heartbeat to every neighbour to which no frame is being sent."""
         for link in list(self.links.values()):
             link.beat()
 
-    def departs(self, peer: str) -> None:
-        """A neighbour said goodbye: its connection will close, which is no loss."""
+    def mark_departing(self, peer: str) -> None:
+        """Note that a neighbour exits: the end of its connection is then no loss."""
         self._departed.add(peer)
 
     def say_goodbye(self) -> None:
-        """Tell all that this site leaves: that its connections close is no loss."""
+        """Tell all neighbours that this site exits, so that they report no loss."""
         for link in list(self.links.values()):
             link.tell(Bye())
 
     def close(self) -> None:
-        """Close all connections and call nobody any more."""
+        """Close all connections and stop dialling."""
         self._closed = True
         for call in self._calls.values():
             call.cancel()
@@ -122,7 +126,7 @@ class Neighbours:
             sock,
             peer,
             self._on_frame,
-            self._lost,
+            self._on_connection_lost,
             self._allocate,
             self._now_ns,
             self._discipline,
@@ -130,7 +134,7 @@ class Neighbours:
             self._timing,
         )
 
-    def _lost(self, peer: str, error: Exception) -> None:
+    def _on_connection_lost(self, peer: str, error: Exception) -> None:
         del self.links[peer]
         if peer in self._departed:
             return
@@ -139,9 +143,9 @@ class Neighbours:
             self._call(peer)
 
     def _call(self, peer: str) -> None:
-        self._calls[peer] = asyncio.create_task(self._called(peer))
+        self._calls[peer] = asyncio.create_task(self._redial(peer))
 
-    async def _called(self, peer: str) -> None:
+    async def _redial(self, peer: str) -> None:
         sock = await redial(partial(self._reach.call, peer), self._failover)
         del self._calls[peer]
         self._connect(peer, sock)

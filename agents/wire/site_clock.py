@@ -1,15 +1,15 @@
-"""A site's own clock, and how it is set right by another one's answers (pure).
+"""A site's own clock, and its correction by exchanges with another clock (pure).
 
-The four-timestamp exchange (NTP, RFC 5905): asked and heard by this clock, received and replied by
-the other. If both ways take as long, the other clock is ahead by
+The exchange has four timestamps (NTP, RFC 5905): this clock stamps `asked` and `heard`, the other
+one `received` and `replied`. If both directions take equally long, the other clock is ahead by
 
     ((received - asked) + (replied - heard)) / 2
 
-and if they do not, that is wrong by half of the difference. A queue on one of the ways makes the
-exchange longer, so only the shortest ones count, also those of long ago: a link may be busy for
-minutes, and one exchange behind a queue of seconds is worse than any drift. A line through them
-follows the drift. Whoever was told the time over other sites counts their ways, too (the root delay
-of RFC 5905).
+If not, this is wrong by half of the difference. A queue in one direction makes the exchange longer,
+so only the shortest exchanges count. These may be minutes old, because a link may be busy for
+minutes, and an exchange behind a queue of seconds is worse than any drift. A line through the
+shortest exchanges follows the drift. If the other clock is itself corrected by a third one, that
+exchange's delay is added (the root delay of RFC 5905).
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ from typing import Annotated
 from pydantic import Field
 
 KEPT = 32
-"""So many exchanges are remembered, the shortest ones."""
+"""How many exchanges are remembered: the shortest ones."""
 
 MEMORY_NS = 300 * 10**9
-"""For so long: then a way has become longer for good, or the line through them leads astray."""
+"""How long exchanges are remembered. Older ones may be of a shorter path that no longer exists, or
+of a drift that has changed."""
 
 MARGIN_NS = 500_000
-"""An exchange counts that took this much longer than the shortest; it is wrong by up to half."""
+"""Exchanges count if they took at most this much longer than the shortest. Their error is at most
+half of it."""
 
 SPAN_NS = 4 * 10**9
-"""Exchanges must lie this far apart for a line through them to tell a drift."""
+"""The time that exchanges must span before the drift is estimated from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteClock:
     """How far a site's clock is ahead of the true time.
 
-    Only differences between sites matter, so no clock need be behind.
+    Only differences between sites matter, so clocks that are behind are not needed.
 
     Options:
-        offset_ms: at the run's start.
-        drift_ppm: so many microseconds more every second.
+        offset_ms: the lead at the run's start.
+        drift_ppm: the growth of the lead, in microseconds per second.
     """
 
     offset_ms: Annotated[float, Field(le=3_600_000)] = 0.0
     drift_ppm: Annotated[float, Field(le=1000)] = 0.0
 
     def read_ns(self, now_ns: int) -> int:
-        """What it shows at a true time."""
+        """The clock's reading at a true time."""
         return now_ns + round(self.offset_ms * 1e6) + round(now_ns * self.drift_ppm * 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer; nanoseconds, the outer two by the asker's clock.
+    """One exchange in nanoseconds; `asked_ns` and `heard_ns` are by the asking site's clock.
 
-    `beyond_ns` is the distance of the clock that answered from the one that is right.
+    `beyond_ns` is the distance of the answering clock from the reference clock.
     """
 
     asked_ns: int
@@ -66,25 +68,25 @@ class Exchange:
 
     @property
     def offset_ns(self) -> float:
-        """How far the clock that answered is ahead."""
+        """How far the answering clock is ahead."""
         return ((self.received_ns - self.asked_ns) + (self.replied_ns - self.heard_ns)) / 2
 
     @property
     def delay_ns(self) -> int:
-        """What both ways took together."""
+        """The time on the way, in both directions together."""
         return (self.heard_ns - self.asked_ns) - (self.replied_ns - self.received_ns)
 
     @property
     def distance_ns(self) -> int:
-        """What all ways to the right clock and back took: the error is at most half of it."""
+        """The time on the way to the reference clock and back; the error is at most half of it."""
         return self.delay_ns + self.beyond_ns
 
 
 @dataclass(slots=True)
 class Correction:
-    """What to add to a clock for the right time, by the best exchanges.
+    """The correction of a clock, computed from the shortest exchanges.
 
-    `distance_ns` is that of the best one; without any, the right time is not known at all.
+    `distance_ns` is that of the shortest exchange; None without any exchange.
     """
 
     distance_ns: int | None = None
@@ -95,7 +97,7 @@ class Correction:
 
     @property
     def exchanges(self) -> int:
-        """How many it remembers."""
+        """The number of remembered exchanges."""
         return len(self._kept)
 
     def add(self, exchange: Exchange) -> None:
@@ -117,5 +119,5 @@ class Correction:
         self._offset_ns = mean_offset - self._slope * mean_at
 
     def at_ns(self, own_ns: int) -> int:
-        """The correction when this clock shows so much."""
+        """The value to add to this clock when it reads `own_ns`."""
         return round(self._offset_ns + self._slope * (own_ns - self._at_ns))

@@ -1,7 +1,7 @@
-"""What happened in a run, read out of its events (pure).
+"""The history of a run, computed from its events (pure).
 
-Checks, tables and figures all ask the same things of a log: which events belong to a task, what
-each site was doing when, when a link was busy. They are answered once, here.
+Checks, tables and figures ask the same questions about an event log: which events belong to a task,
+what each site did at which time, when a link was busy. This module answers them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Doing = Literal["compute", "wait", "sync"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task: how the controller started it and everything said about it, in order of time."""
+    """One task: its start at the controller and all other events about it, in order of time."""
 
     started: TaskStarted
     joined: tuple[TaskJoined, ...] = ()
@@ -73,7 +73,7 @@ class Task:
 
     @property
     def number(self) -> int:
-        """The task's id."""
+        """The task's number."""
         return self.started.task
 
     @property
@@ -83,7 +83,7 @@ class Task:
 
     @property
     def inputs(self) -> tuple[Contributed, ...]:
-        """What went into the sum; a mere receiver states its model too, with weight 0."""
+        """The contributions to the sum, without those of mere receivers (logged with weight 0)."""
         return tuple(
             event
             for event in self.contributed
@@ -92,14 +92,14 @@ class Task:
 
     @property
     def outcome(self) -> Outcome:
-        """What the controller said last of it."""
+        """How the task ended, by the controller's events."""
         if self.abandoned:
             return "abandoned"
         return "completed" if self.completed else "unfinished"
 
     @property
     def end_ns(self) -> int | None:
-        """When its last member finished, or the controller gave it up; None if neither."""
+        """When the last member finished or the controller abandoned the task; None if neither."""
         ends: Mapping[Outcome, tuple[Event, ...]] = {
             "completed": self.finished or self.completed,
             "abandoned": self.abandoned,
@@ -115,7 +115,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One synchronization as a scenario's own programs report it: who began and ended it when."""
+    """One synchronization as programs report it: when each site began and ended it."""
 
     number: int
     operation: str
@@ -142,7 +142,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A fault as it came to be: `end_ns` is None where nothing undid it."""
+    """A fault as it happened; `end_ns` is None if it was never undone."""
 
     started: FaultStarted
     end_ns: int | None
@@ -150,7 +150,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a worker did from `start_ns` to `end_ns`; `task` is set while it synchronizes."""
+    """The activity of a worker from `start_ns` to `end_ns`; `task` is set for `sync` only."""
 
     doing: Doing
     start_ns: int
@@ -162,9 +162,9 @@ class Phase:
 class Transfer:
     """One task's payload of one phase on one directed link.
 
-    From the first byte handed to the link to the last byte off it: the later of the sender's
-    last hand-over, which a socket's buffer may take long before the wire does, and the last
-    arrival less the link's delay.
+    `start_ns` is when the first byte was handed to the link, `end_ns` when the last byte left it:
+    the last arrival minus the link's delay, or the sender's last hand-over if that is later. The
+    hand-over alone would be too early, because the socket's buffer takes bytes before the link.
     """
 
     task: int
@@ -178,9 +178,9 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All events of a run and its tasks in the order of their start.
+    """All events of a run and its tasks, in the order of their start.
 
-    `strays` are events of tasks that nobody started, and second starts of one task.
+    `strays` are events of tasks without a start, and second starts of a task.
     """
 
     events: tuple[Event, ...]
@@ -190,7 +190,7 @@ class History:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
-        """Sort the events of a whole log, given in its order, by task and by kind."""
+        """Sort the events of a whole log, given in the log's order, by task and by kind."""
         log = tuple(events)
         by_kind: defaultdict[type[Event], list[Event]] = defaultdict(list)
         for event in log:
@@ -209,12 +209,12 @@ class History:
 
     @property
     def run(self) -> RunStarted | None:
-        """How the run started; None in a log that does not say."""
+        """The run's first event; None in a log without one."""
         return next(iter(self.all(RunStarted)), None)
 
     @property
     def syncs(self) -> tuple[Sync, ...]:
-        """What programs reported of their synchronizations, in the order of their start."""
+        """The synchronizations that programs reported, in the order of their start."""
         begun: defaultdict[int, list[SyncStarted]] = defaultdict(list)
         ended: defaultdict[int, dict[str, int]] = defaultdict(dict)
         for start in self.all(SyncStarted):
@@ -234,7 +234,7 @@ class History:
 
     @property
     def faults(self) -> tuple[Disturbance, ...]:
-        """Everything that disturbed the run, in the order of its start."""
+        """All faults of the run, in the order of their start."""
         ended_ns = {event.fault: event.t_ns for event in self.all(FaultEnded)}
         started = self.all(FaultStarted)
         return tuple(Disturbance(event, ended_ns.get(event.fault)) for event in started)
@@ -246,9 +246,9 @@ class History:
 
 
 def phases(history: History) -> dict[str, tuple[Phase, ...]]:
-    """What every worker did, site by site, in order of time; what never ended ends with the log.
+    """The phases of every worker, by site, in order of time. Open phases end with the log.
 
-    Whoever is killed does nothing until it is started again.
+    A killed worker has no phases until it is started again.
     """
     found: defaultdict[str, list[Phase]] = defaultdict(list)
     doing: dict[str, Phase] = {}
@@ -291,7 +291,7 @@ def transfers(
 
 
 def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same time as ascending intervals that neither overlap nor touch."""
+    """Merge intervals into ascending ones that neither overlap nor touch."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:
@@ -320,7 +320,10 @@ _KINDS: Mapping[type[Event], str] = {
 
 
 def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]:
-    """Two passes: an event at another site may carry its task's start's own timestamp."""
+    """Sort events by task, in two passes: an event may come before its task's start in the log.
+
+    The two can have the same timestamp if they are logged at different sites.
+    """
     started: dict[int, TaskStarted] = {}
     strays: list[Event] = []
     for event in log:

@@ -1,7 +1,7 @@
-"""What every link was set to, when: the scenario's values and every change in the log (pure).
+"""The values of every link over time: the scenario's and every change in the log (pure).
 
-Rates, delays and cuts may change during a run. Whoever judges or explains a transfer asks here
-what its link could do at that time.
+Rates, delays and cuts may change during a run. Checks and figures look up here what a link could
+carry at the time of a transfer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Conditions:
 
     @classmethod
     def of(cls, history: History, topology: Topology) -> Conditions:
-        """As the topology says, and then as the events say."""
+        """Begin with the topology's values and apply every change in the log."""
         found: defaultdict[Directed, list[Spell]] = defaultdict(list)
         for link in topology.links:
             found[link.src, link.dst].append(Spell(0, link))
@@ -53,7 +53,7 @@ class Conditions:
         return cls({ends: tuple(spells) for ends, spells in found.items()})
 
     def at(self, ends: Directed, t_ns: int) -> Link:
-        """What the link was set to at a time."""
+        """The link's values at a time."""
         spells = self.spells[ends]
         return spells[max(0, bisect_right(spells, t_ns, key=lambda s: s.start_ns) - 1)].link
 
@@ -73,7 +73,7 @@ class Conditions:
         }
 
     def capacity_bytes(self, ends: Directed, spans: Iterable[Interval]) -> float:
-        """What the link's rate lets pass in these spans of time, cut or not."""
+        """The bytes that the link's rate allows in these spans of time; cuts are ignored."""
         return sum(
             spell.link.rate_mbps * 1e6 / 8 * (end_ns - start_ns) / 1e9
             for span in spans
@@ -87,14 +87,14 @@ class Conditions:
         return self.capacity_bytes(ends, [(0, end_ns)]) * 8e3 / end_ns
 
     def slowdowns(self, ends: Directed, start_ns: int, end_ns: int) -> int:
-        """How often the link's rate fell in that time."""
+        """How often the link's rate decreased in that time."""
         rates = [spell.link.rate_mbps for spell, _, _ in self._within(ends, start_ns, end_ns)]
         return sum(after < before for before, after in pairwise(rates))
 
     def _within(
         self, ends: Directed, start_ns: int, end_ns: int
     ) -> Iterable[tuple[Spell, int, int]]:
-        """The spells that overlap a time, and from when to when."""
+        """The spells that overlap a span of time, each with its start and end in that span."""
         spells = self.spells[ends]
         first = max(0, bisect_right(spells, start_ns, key=lambda s: s.start_ns) - 1)
         for index in range(first, len(spells)):

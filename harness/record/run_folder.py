@@ -1,12 +1,12 @@
-"""The run folder: the one place that writes what a run leaves behind.
+"""The run folder. No other module writes its files.
 
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
         tables/*.csv plots/*.png plots/*.svg verdict.json report.html
-    runs/<scenario>/latest -> the one that was finished last
+    runs/<scenario>/latest -> the run that was finished last
 
-A file is written whole under another name and then renamed, so a full disk or a crash leaves the
-old file or the new one, never half of it.
+A file is written under another name and then renamed. So after a full disk or a crash there is the
+old file or the new one, but never a part of a file.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ PACKAGES = (
     "scipy",
     "torch",
 )
-"""Whose versions can change a result."""
+"""Packages whose versions can change a result."""
 
 LATEST = "latest"
 
 
 class StoreError(Exception):
-    """Something could not be read or written: what, where, why, and what to do about it."""
+    """A file cannot be read or written; the message has its path, the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The folder of one run; every `write_` replaces a file of it."""
+    """The folder of one run; every `write_` method replaces one of its files."""
 
     path: Path
 
@@ -75,7 +75,7 @@ class RunFolder:
         return folder
 
     def be_latest(self) -> None:
-        """Let `latest` point to this run, which is complete. Raises StoreError."""
+        """Let `latest` point to this run. Call it when the run is complete. Raises StoreError."""
         _point(self.path.with_name(LATEST), self.path.name)
 
     def remove(self) -> None:
@@ -86,7 +86,7 @@ class RunFolder:
         shutil.rmtree(self.path)
 
     def prepare(self, *parts: str) -> None:
-        """Make these subfolders where they are missing. Raises StoreError."""
+        """Make these subfolders, if they do not exist yet. Raises StoreError."""
         for part in parts:
             with _writing(self.path / part):
                 (self.path / part).mkdir(parents=True, exist_ok=True)
@@ -102,9 +102,9 @@ class RunFolder:
         return self.path / "log"
 
     def read_text(self, name: str, missing: str | None = None) -> str:
-        """A file of the folder, or what stands for one that is missing.
+        """The content of a file, or `missing` if there is no such file.
 
-        StoreError says which is missing or cannot be read.
+        Raises StoreError if the file cannot be read, or does not exist and `missing` is None.
         """
         path = self.path / name
         try:
@@ -117,9 +117,9 @@ class RunFolder:
             raise StoreError(f"{path}: cannot be read: {error}") from None
 
     def read_json(self, name: str, missing: dict[str, Any]) -> dict[str, Any]:
-        """A file that holds a JSON object, or what stands for one that is missing.
+        """The JSON object in a file, or `missing` if there is no such file.
 
-        StoreError says that it is none.
+        Raises StoreError if the file is no JSON object.
         """
         if not (self.path / name).exists():
             return missing
@@ -132,7 +132,7 @@ class RunFolder:
         return value
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file; what no UTF-8 can hold, such as half a character, becomes `?`."""
+        """Write a text file; characters that UTF-8 cannot encode become `?`. Raises StoreError."""
         self.write_bytes(name, text.encode(errors="replace"))
 
     def write_json(self, name: str, value: Any) -> None:
@@ -140,11 +140,11 @@ class RunFolder:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
-        """Write `tables/<name>.csv`, numbers to the microsecond, the byte, the bit per second."""
+        """Write `tables/<name>.csv` with six decimals: to the microsecond, byte or bit per second."""
         self.write_text(f"tables/{name}.csv", table.to_csv(index=False, float_format="%.6f"))
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        """Write a file, all or nothing. Raises StoreError."""
+        """Write a file completely or not at all. Raises StoreError."""
         path = self.path / name
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with _writing(path):
@@ -157,12 +157,11 @@ class RunFolder:
 
 
 def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None) -> dict[str, Any]:
-    """The content of `environment.json`: what, besides the scenario, a result may depend on.
+    """The content of `environment.json`: everything besides the scenario that may affect a result.
 
-    And `owner`, the process that carries out the run (see `ownership`).
-
-    `guest_kernel` is the release of the kernel that the network ran in, where that is not the
-    host's. `commit` is null outside a git checkout; it ends in `-dirty` where files were changed.
+    `owner` is the process that carries out the run (see `ownership`). `guest_kernel` is the release
+    of the embedded kernel, or None if the network ran in the host's. `commit` is None outside a git
+    checkout; it ends in `-dirty` if files were changed.
     """
     return {
         "version": version("trunkline"),
@@ -184,7 +183,7 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
 
 
 def _point(link: Path, target: str) -> None:
-    """Let the symbolic link point to its new target, with no moment without one."""
+    """Replace a symbolic link's target atomically."""
     draft = link.with_name(f".{link.name}.{os.getpid()}")
     with _writing(link):
         draft.unlink(missing_ok=True)

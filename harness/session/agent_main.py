@@ -265,7 +265,7 @@ class Agent:
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)
-        async with self._serving(listener, gate, peers, worker.accepted):
+        async with self._serving(listener, gate, peers, worker.accept):
             await worker.run(sockets, controller)
 
     async def _run_controller(self, pipes: Pipes) -> None:
@@ -278,7 +278,7 @@ class Agent:
             workers = await accept(listener, gate, list(callers.values()))
         controller = self._make_controller(clock, pipes.log, 0, self.last_tasks)
         pipes.on_stop(controller.stop)
-        async with self._serving(listener, gate, callers, controller.accepted):
+        async with self._serving(listener, gate, callers, controller.accept):
             await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
 
     async def _run_backup(self, pipes: Pipes) -> None:
@@ -289,7 +289,7 @@ class Agent:
         make = partial(self._make_controller, clock, pipes.log, 1)
         backup = Backup(make, caller, make_failover(self.scenario), clock.now_ns, self.last_tasks)
         pipes.on_stop(backup.stop)
-        async with self._serving(listener, gate, self._caller_peers(), backup.accepted):
+        async with self._serving(listener, gate, self._caller_peers(), backup.accept):
             await backup.run()
 
     def _make_controller(

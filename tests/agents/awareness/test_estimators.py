@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trunkline.agents.awareness.estimators import (
     ESTIMATORS,
     MEMORY_NS,
-    Least,
+    RecentMinimum,
     one_way,
     one_way_min_delay,
     round_trip,
@@ -148,7 +148,7 @@ def test_a_wrong_clock_shows_in_one_way():
 
 
 def test_the_smallest_delay_is_forgotten_in_time():
-    least = Least()
+    least = RecentMinimum()
     assert [least.add(0, 7), least.add(MS, 5), least.add(2 * MS, 9)] == [7, 5, 5]
     assert least.add(MEMORY_NS, 9) == 5
     assert least.add(2 * MEMORY_NS, 8) == 8

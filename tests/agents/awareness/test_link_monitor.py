@@ -206,7 +206,7 @@ def test_whenever_a_site_asks_for_the_time_its_idle_links_show_their_propagation
 
     asyncio.run(a_moment())
     assert (said, beats) == ([], [])
-    awareness.heard(TimeServer("b"))
+    awareness.on_controller_frame(TimeServer("b"))
     asyncio.run(a_moment())
     assert (said, beats) == ([("b", TimeRequest(7))], [0])
 

@@ -13,7 +13,7 @@ from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import bsp
 from trunkline.agents.policies.policy import Joined, Left, Lost, Ready, Release, average
-from trunkline.agents.site.plan_cache import Table, Tables
+from trunkline.agents.site.plan_cache import PlanCache, PlanCaches
 from trunkline.agents.wire.messages import ProtocolError, StartTask
 
 SITES = ("n1", "n2", "n3")
@@ -86,21 +86,21 @@ def test_a_site_that_asks_and_hears_late_keeps_what_came_early_and_nothing_is_lo
 
 def test_a_worker_is_told_what_it_does_not_know_and_else_that_nothing_changed():
     knowledge = PlanRates(LINE)
-    tables, own = Tables(knowledge), Table()
+    caches, own = PlanCaches(knowledge), PlanCache()
     old, new = parts_of(OLD, "n2"), parts_of(NEW, "n2")
 
     def answer(parts):
-        tables.asked("n2", own.version)
-        unchanged = tables.is_known("n2", parts)
+        caches.note_version("n2", own.version)
+        unchanged = caches.record("n2", parts)
         assert own.take(knowledge.version, () if unchanged else parts, unchanged) == parts
         return unchanged
 
     assert [answer(old), answer(old), answer(new), answer(new)] == [False, True, False, True]
     knowledge.refresh(LINE)
     assert [answer(new), answer(new)] == [False, True]
-    own = Table()  # another worker at the same site
+    own = PlanCache()  # another worker at the same site
     assert [answer(new), answer(new)] == [False, True]
-    tables.forget("n2")
+    caches.forget("n2")
     assert [answer(new), answer(new)] == [False, True]
 
 

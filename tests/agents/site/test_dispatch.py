@@ -50,7 +50,7 @@ def test_chunks_count_once_whoever_switches_to_which_paths_at_any_time(data):
             pair = edge[0], edge[-1]
             planned[pair] = planned.get(pair, 0) + block.size
     for site, executor in fabric.executors.items():
-        for path, (size, chunks) in executor.dispatch.routed(3).items():
+        for path, (size, chunks) in executor.dispatch.pop_routes(3).items():
             assert path[0] == site
             assert size <= chunks * CHUNK_BYTES
             routed[site, path[-1]] = routed.get((site, path[-1]), 0) + chunks
@@ -87,7 +87,7 @@ def test_a_chunk_on_an_auxiliary_path_carries_it_whole_and_relays_go_by_it():
     moved = fabric.deliver()
     assert moved["k", "t"] == moved["s", "k"] == moved["m", "t"] == CHUNK_BYTES
     np.testing.assert_array_equal(fabric.results["t", 1], models["s"])
-    assert fabric.executors["s"].dispatch.routed(1) == {
+    assert fabric.executors["s"].dispatch.pop_routes(1) == {
         ("s", "t"): (2 * CHUNK_BYTES, 2),
         ("s", "k", "t"): (CHUNK_BYTES, 1),
         ("s", "m", "t"): (CHUNK_BYTES, 1),
@@ -104,17 +104,17 @@ def test_what_is_queued_at_a_relay_keeps_the_path_full_until_it_has_arrived():
     fabric.deliver(6)
     # Both relays hold one chunk; meanwhile four have gone straight.
     assert {key[:2] for key in waiting(fabric)} == {("s", "t"), ("m", "t"), ("k", "t")}
-    assert fabric.executors["s"].dispatch.routed(1)["s", "t"] == (4 * CHUNK_BYTES, 4)
+    assert fabric.executors["s"].dispatch.pop_routes(1)["s", "t"] == (4 * CHUNK_BYTES, 4)
 
 
 def test_a_task_that_is_given_up_leaves_no_path_full():
     fabric, plan, models = pair(Bounds(0, 1), 9)
     fabric.tell(1, plan, {"s": 1.0}, 1.0, models)
     for executor in fabric.executors.values():
-        executor.over(1)
+        executor.end_task(1)
     assert waiting(fabric) == set()
     fabric.tell(2, plan, {"s": 1.0}, 1.0, models)
-    assert len(fabric.executors["s"].dispatch.routed(2)) <= 3
+    assert len(fabric.executors["s"].dispatch.pop_routes(2)) <= 3
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["t", 2], models["s"])
 
@@ -133,7 +133,7 @@ def test_an_auxiliary_path_that_does_not_lead_here_is_refused(route):
 
 def test_word_of_a_chunk_that_never_came_this_way_is_refused():
     at_k = Fabric(DIAMOND, 4, 1, Bounds()).executors["k"].dispatch
-    at_k.delivered(Delivered((2, 0, 3), 1, False, 0, 0))
+    at_k.on_delivered(Delivered((2, 0, 3), 1, False, 0, 0))
     for path in ((2, 1, 3), (2, 1, 0)):
         with pytest.raises(ProtocolError):
-            at_k.delivered(Delivered(path, 1, False, 0, 0))
+            at_k.on_delivered(Delivered(path, 1, False, 0, 0))

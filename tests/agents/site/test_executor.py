@@ -139,7 +139,7 @@ def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before
 
     def result(block, chunk, hub):
         header = ChunkHeader(False, 0, block, chunk, "abcde".index(hub), (), False, CHUNK_BYTES)
-        a.arrived(hub, header, a.allocate(header))
+        a.on_chunk(hub, header, a.allocate(header))
 
     def sent(hub):
         frame = fabric.links["a", hub].queue.pop()
@@ -213,7 +213,7 @@ def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elemen
                     fabric.results[site, task], exact({s: models[s] for s in group}, weights, 0.5)
                 )
         for site in rng.sample(fabric.sites, n):
-            fabric.executors[site].over(task)
+            fabric.executors[site].end_task(task)
             if site in group:
                 offer(site)
             fabric.deliver(rng.randrange(30))
@@ -238,7 +238,7 @@ def test_what_the_default_split_sent_right_is_not_sent_again_and_the_rest_is_cou
     before = {block.aggregator: block.size for block in default.blocks}
     shrunk = {block.aggregator: before[block.aggregator] - block.size for block in plan.blocks}
     assert shrunk["d"] < 0 < shrunk["e"]
-    books = {site: fabric.executors[site].over(0)[2] for site in fabric.sites}
+    books = {site: fabric.executors[site].end_task(0)[2] for site in fabric.sites}
     discarded = {
         (site, source): traffic.bytes
         for site, book in books.items()
@@ -309,7 +309,7 @@ def test_no_chunk_that_a_peer_may_send_does_more_harm_than_ending_its_connection
     for (site, peer, *_), header in sent:
         executor = fabric.executors[site]
         with contextlib.suppress(ProtocolError):
-            executor.arrived(peer, header, executor.allocate(header))
+            executor.on_chunk(peer, header, executor.allocate(header))
     for executor in fabric.executors.values():
-        executor.over(0)
+        executor.end_task(0)
         assert not executor.running()

@@ -293,7 +293,7 @@ def test_no_bytes_bring_a_reader_to_anything_but_a_protocol_error(stream, cuts):
                 buffer = reader.buffer()
                 count = min(len(buffer), len(rest), cuts[step % len(cuts)])
                 buffer[:count], rest, step = rest[:count], rest[count:], step + 1
-                reader.filled(count)
+                reader.advance(count)
         assert len(reader.buffer()) <= 1000
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.awareness.clock_sync import CONTROLLER, SynchronizedClock, servers
+from trunkline.agents.awareness.clock_sync import CONTROLLER, SynchronizedClock, choose_servers
 from trunkline.agents.wire.messages import TimeReply
 from trunkline.agents.wire.site_clock import MEMORY_NS, Correction, Exchange, SiteClock
 
@@ -102,7 +102,7 @@ def test_the_time_of_another_controller_begins_anew_whoever_tells_it():
     )
     for controller, ahead_ms, distance_ms in ((0, 7, 0), (1, 80, 500), (1, 90, 600)):
         time_ns = S + ahead_ms * MS
-        clock.answered("a", TimeReply(S, time_ns, time_ns, controller, distance_ms * MS))
+        clock.on_reply("a", TimeReply(S, time_ns, time_ns, controller, distance_ms * MS))
     assert [fields["correction_ns"] for fields in logged] == [7 * MS, 80 * MS, 80 * MS]
 
 
@@ -129,6 +129,6 @@ LINE = {link: rate for (x, y), rate in RATES.items() for link in ((x, y), (y, x)
 
 
 def test_roots_ask_the_controller_and_the_others_whoever_is_nearer_to_a_root():
-    assert servers(LINE, 1) == {"b": CONTROLLER, "a": "b", "c": "b", "d": "c"}
-    assert servers(LINE, 2) == {"b": CONTROLLER, "c": CONTROLLER, "a": "b", "d": "c"}
-    assert set(servers(LINE, 9).values()) == {CONTROLLER}
+    assert choose_servers(LINE, 1) == {"b": CONTROLLER, "a": "b", "c": "b", "d": "c"}
+    assert choose_servers(LINE, 2) == {"b": CONTROLLER, "c": CONTROLLER, "a": "b", "d": "c"}
+    assert set(choose_servers(LINE, 9).values()) == {CONTROLLER}
