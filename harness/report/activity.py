@@ -1,4 +1,4 @@
-"""What every site did when, as the bars of a Gantt chart (pure)."""
+"""The activity of every site over time, as the bars of a Gantt chart (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.history import History, Interval, Task, phases, union
 
 Bar = tuple[float, float, float, float]
-"""(start_s, end_s, y, height) in a chart whose rows are one high and count downwards."""
+"""(start_s, end_s, y, height); rows are 1 high, and y grows downwards."""
 
 KINDS = (
     "compute",
@@ -19,17 +19,17 @@ KINDS = (
     "multicast",
     "help with other tasks",
 )
-"""What a bar shows, in the order of drawing."""
+"""The kinds of bars in drawing order: later ones lie on top."""
 
 
 def list_bars(
     history: History, rows: Mapping[str, int], window_s: tuple[float, float]
 ) -> dict[str, list[Bar]]:
-    """The bars of each of KINDS, each in its site's row.
+    """The bars of each of KINDS, clipped to the window.
 
-    Of a synchronization, the upper half shows when contributions moved and were added, the lower
-    half when results moved; where they overlap in time, chunks were pipelined. Work for tasks
-    that the site is no member of is the line under its row.
+    `rows` maps a site to its row. The upper half of a synchronization shows when contributions
+    moved and were added, the lower half when results moved; both at once means that chunks were
+    pipelined. The line under a row shows work for tasks of which the site is not a member.
     """
     found: dict[str, list[Bar]] = {kind: [] for kind in KINDS}
 
@@ -58,7 +58,7 @@ def list_bars(
 
 
 def _find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:
-    """(site, phase) -> from the first byte that the site sent or received to the last."""
+    """(site, phase) -> the time from the first byte that the site sent or received to the last."""
     spans: dict[tuple[str, str], Interval] = {}
     moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)
     for event in moved:

@@ -1,4 +1,4 @@
-"""The figure of estimates beside the truth, in the style of all others (pure)."""
+"""The figure of measured link rates beside the rates that were set (pure)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.plots import BLACK, BLUE, ORANGE, STYLE
 
 PANELS, COLUMNS = 32, 4
-"""So many links have a panel, those that were measured most often, so many in a row."""
+"""The number of panels, for the links that were measured most often; panels in a row."""
 
 WIDE_IN = 8.5
-"""How wide the figure is if nothing else is asked for."""
+"""The default width of the figure in inches."""
 
 
 def draw_estimates(
     probes: pd.DataFrame, conditions: Conditions, end_s: float, width_in: float = WIDE_IN
 ) -> Figure:
-    """Every measurement over time, a panel per link, and the rate that the link was set to."""
+    """Draw every measurement and the set rate over time, one panel per link.
+
+    `probes` is the table of that name, `end_s` the end of the run in seconds.
+    """
     counts = Counter(zip(probes["src"], probes["dst"], strict=True))
     chosen = {link for link, _ in counts.most_common(PANELS)}
     links = [link for link in conditions.spells if link in chosen]

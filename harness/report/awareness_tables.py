@@ -1,4 +1,4 @@
-"""What sites measured of their links, and how right their clocks were, beside the truth (pure)."""
+"""Tables of `scheme.awareness`: measured link rates and clock errors beside the truth (pure)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trunkline.harness.scenario.settings import Scenario
 
 
 def tabulate_awareness(history: History, scenario: Scenario) -> dict[str, pd.DataFrame]:
-    """All of them by name."""
+    """The tables `probes` and `clocks`."""
     return {
         "probes": tabulate_probes(history, scenario),
         "clocks": tabulate_clocks(history, scenario),
@@ -23,11 +23,11 @@ def tabulate_awareness(history: History, scenario: Scenario) -> dict[str, pd.Dat
 
 
 def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
-    """One row per measurement, in order of time.
+    """One row per measurement of a link, in order of time.
 
-    `rate_mbps` is what the link was set to then. `formula_mbps` is what the estimator would have
-    said of chunks of that size that meet no queue, on a link that TCP fills, with clocks that are
-    right: less than the rate by the propagation that is left in it.
+    `rate_mbps` is the rate that was set then. `formula_mbps` is the ideal value of the estimator:
+    chunks of that size, no queue, a link that TCP fills, correct clocks. It is below the rate,
+    because the estimator counts some propagation as transmission.
     """
     conditions = Conditions.of(history, scenario.topology)
     share = payload_share(scenario.network.mtu)
@@ -38,6 +38,7 @@ def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
         ends: Directed = (event.src, event.dst)
         link, back = (conditions.at(each, event.t_ns) for each in (ends, ends[::-1]))
         both_ms = link.delay_ms + back.delay_ms
+        # The propagation that each estimator counts as transmission.
         extra_ms = {"one_way": link.delay_ms, "round_trip": 0.75 * both_ms}
         size_mbit = event.bytes / event.chunks * 8e-6 / share
         took_s = size_mbit / link.rate_mbps + extra_ms.get(estimator, 0.0) / 1e3
@@ -59,10 +60,10 @@ def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
 
 
 def tabulate_clocks(history: History, scenario: Scenario) -> pd.DataFrame:
-    """One row whenever a site was told the time, in order of time.
+    """One row per synchronization of a site's clock, in order of time.
 
-    Its clock was `ahead_ms` of that of the site of the controller whose time it was told; with its
-    correction it was still ahead by `before_ms` until then, and by `error_ms` since.
+    `ahead_ms` is how far the uncorrected clock was ahead of the controller's, `before_ms` how far
+    with the old correction, `error_ms` how far with the new one.
     """
     rows = []
     for event in history.all(ClockSynchronized):

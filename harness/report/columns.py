@@ -1,7 +1,7 @@
-"""The tables of a run: their columns, with type and meaning, in the one place that says it (pure).
+"""The tables of a run: type and meaning of every column (pure).
 
-`docs/tables.md` is made from it (`trunkline schema --tables`). A column's unit is the end of its
-name: `_s` are seconds, `_mbps` Mbit/s.
+`docs/tables.md` is generated from this module (`trunkline schema --tables`). The end of a column's
+name is its unit: `_s` is seconds, `_mbps` is Mbit/s.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ INTEGER, INTEGER_OR_EMPTY = "int64", "Int64"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One of a run's tables: what a row is, and name -> type and meaning of every column."""
+    """One table: its name, the meaning of a row, and name -> (type, meaning) of its columns."""
 
     name: str
     row: str
     columns: Mapping[str, tuple[str, str]]
 
     def frame(self, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-        """Columns have the same order and type whether or not there are rows."""
+        """Make a data frame; order and types of columns are the same even without rows."""
         types = {name: kind for name, (kind, _) in self.columns.items()}
         return pd.DataFrame(list(rows), columns=list(types)).astype(types)
 
@@ -36,9 +36,9 @@ TASKS = Table(
     "tasks",
     "One row per task (one synchronization by a group of sites), in order of start.",
     {
-        "task": (INTEGER, "its number, as events have it"),
-        "plan": (TEXT, "the plan; of a program's own synchronization, the operation"),
-        "policy": (TEXT, "the policy; `program` for a program's own synchronization"),
+        "task": (INTEGER, "its number in the event log"),
+        "plan": (TEXT, "the plan; for a program's own synchronization the operation"),
+        "policy": (TEXT, "the policy; for a program's own synchronization `program`"),
         "group": (TEXT, "the members, separated by spaces"),
         "bytes": (INTEGER, "the model's size"),
         "bytes_sent": (
@@ -47,20 +47,20 @@ TASKS = Table(
         ),
         "bytes_discarded": (
             INTEGER_OR_EMPTY,
-            "of it, what was sent early and not needed where it arrived",
+            "the part of it that was sent early and not needed where it arrived",
         ),
         "start_s": (NUMBER, "when the controller started it"),
-        "end_s": (NUMBER, "when the last member had installed the result, or it was abandoned"),
+        "end_s": (NUMBER, "when the last member installed the result, or the task was abandoned"),
         "duration_s": (NUMBER, "from start to end"),
         "estimate_s": (
             NUMBER,
-            "fluid time of its plan at the rates that TCP's payload gets; no latency",
+            "fluid time of its plan at the rates that TCP's payload gets, without latency",
         ),
         "latency_s": (
             NUMBER,
-            "what propagation adds to the estimate, and the message that starts the task",
+            "propagation to add to the estimate, of the message that starts the task too",
         ),
-        "bound_s": (NUMBER, "the time that no plan can beat: by the smallest cut of the overlay"),
+        "bound_s": (NUMBER, "no plan is faster: the time of the overlay's smallest cut"),
         "outcome": (TEXT, "`completed`, `abandoned` or `unfinished`"),
     },
 )
@@ -71,10 +71,10 @@ WORKERS = Table(
         "site": (TEXT, "its name"),
         "rounds": (INTEGER, "iterations computed and synchronized"),
         "compute_s": (NUMBER, "time spent computing"),
-        "wait_s": (NUMBER, "time spent ready, until it contributed or went on"),
-        "sync_s": (NUMBER, "time from its contributions until it had results or gave them up"),
-        "bytes_sent": (INTEGER, "payload, for others' tasks too"),
-        "bytes_received": (INTEGER, "payload, for others' tasks too"),
+        "wait_s": (NUMBER, "time from ready until it contributed or went on"),
+        "sync_s": (NUMBER, "time from its contribution until it installed the result or gave up"),
+        "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
+        "bytes_received": (INTEGER, "payload received, also for tasks of others"),
     },
 )
 LINKS = Table(
@@ -83,14 +83,14 @@ LINKS = Table(
     {
         "src": (TEXT, "the site that sends"),
         "dst": (TEXT, "the site that receives"),
-        "rate_mbps": (NUMBER, "the rate that was set; of one that changed, the mean over the run"),
-        "delay_ms": (NUMBER, "the one-way delay that was set; of one that changed, the smallest"),
+        "rate_mbps": (NUMBER, "the rate that was set; if it changed, the mean over the run"),
+        "delay_ms": (NUMBER, "the one-way delay that was set; if it changed, the smallest"),
         "bytes": (INTEGER, "payload that crossed it"),
-        "interface_bytes": (INTEGER_OR_EMPTY, "what its interface counted, headers included"),
+        "interface_bytes": (INTEGER_OR_EMPTY, "bytes that its interface counted, with headers"),
         "drops": (INTEGER_OR_EMPTY, "packets that its queue dropped"),
         "busy_s": (NUMBER, "time between the first and the last byte of payloads on it"),
-        "goodput_mbps": (NUMBER, "payload over busy time; empty if there was none"),
-        "utilisation_percent": (NUMBER, "goodput over the rate that it had then"),
+        "goodput_mbps": (NUMBER, "payload over busy time; empty if there was no payload"),
+        "utilisation_percent": (NUMBER, "goodput over the rate during the busy time"),
     },
 )
 ACCURACY = Table(
@@ -100,9 +100,9 @@ ACCURACY = Table(
         "t_s": (NUMBER, "when it was"),
         "task": (INTEGER, "the task whose result was evaluated"),
         "site": (TEXT, "the site that evaluated it"),
-        "accuracy_percent": (NUMBER, "on held-out samples"),
-        "loss": (NUMBER, "the mean over them"),
-        "samples": (INTEGER, "how many"),
+        "accuracy_percent": (NUMBER, "accuracy on held-out samples"),
+        "loss": (NUMBER, "mean loss of these samples"),
+        "samples": (INTEGER, "number of these samples"),
     },
 )
 FAULTS = Table(
@@ -110,15 +110,15 @@ FAULTS = Table(
     "One row per fault of the timeline, of the shell, or drawn at random.",
     {
         "fault": (INTEGER, "its number, from 0"),
-        "verb": (TEXT, "what kind: `outage`, `kill`, ..."),
-        "text": (TEXT, "all of it, in the words of a timeline"),
+        "verb": (TEXT, "its kind: `outage`, `kill`, ..."),
+        "text": (TEXT, "the whole fault, as a timeline has it"),
         "targets": (
             TEXT,
-            "the directed links (`a -> b`) or agents, separated by commas; empty: all links",
+            "the directed links (`a -> b`) or agents, separated by commas; empty for all links",
         ),
         "start_s": (NUMBER, "when it began"),
         "end_s": (NUMBER, "when it was undone; empty if nothing undid it"),
-        "by_hand": (YES_OR_NO, "whether a person asked for it during the run"),
+        "by_hand": (YES_OR_NO, "whether a user asked for it during the run"),
     },
 )
 RUN = Table(
@@ -135,15 +135,15 @@ RUN = Table(
         "expected_warm_s": (NUMBER, "mean estimate plus latency of the later half"),
         "bound_s": (NUMBER, "mean bound"),
         "window_s": (NUMBER, "when the run was told to stop"),
-        "rounds": (NUMBER, "finished in the window, the mean over the sites"),
-        "rounds_least": (INTEGER, "the same of the slowest site"),
+        "rounds": (NUMBER, "rounds that a site finished in the window, on average"),
+        "rounds_least": (INTEGER, "rounds of the slowest site"),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
-        "accuracy_percent": (NUMBER, "the last evaluation's; empty if there is none"),
+        "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),
         "by_hand": (
             TEXT,
-            "what a person did to the run and when, its end included: at most five things, and "
-            "the number of others; empty if there was none",
+            "actions of a user during the run, with their times; ending the run counts. At most "
+            "five, and the number of others; empty if there were none",
         ),
     },
 )
@@ -154,11 +154,11 @@ PATHS = Table(
         "src": (TEXT, "its first site"),
         "dst": (TEXT, "its last site"),
         "path": (TEXT, "all its sites"),
-        "auxiliary": (YES_OR_NO, "whether it is no edge of its task's plan"),
+        "auxiliary": (YES_OR_NO, "whether it is an auxiliary path, not an edge of the plan"),
         "tasks": (INTEGER, "tasks that used it"),
         "bytes": (INTEGER, "payload that took it"),
         "chunks": (INTEGER, "chunks that took it"),
-        "share_percent": (NUMBER, "of all bytes from its first site to its last"),
+        "share_percent": (NUMBER, "its share of all bytes from its first site to its last"),
     },
 )
 PROBES = Table(
@@ -168,38 +168,38 @@ PROBES = Table(
         "t_s": (NUMBER, "when it was"),
         "src": (TEXT, "the site that sends over the link"),
         "dst": (TEXT, "the site that receives"),
-        "rate_mbps": (NUMBER, "what the link was set to then"),
-        "estimate_mbps": (NUMBER, "what the site measured"),
-        "error_percent": (NUMBER, "measured over set, less one"),
+        "rate_mbps": (NUMBER, "the rate that was set then"),
+        "estimate_mbps": (NUMBER, "the rate that the site measured"),
+        "error_percent": (NUMBER, "(measured / set - 1) x 100"),
         "formula_mbps": (
             NUMBER,
-            "what the estimator gives without queues, where TCP fills the link",
+            "the estimator's ideal result: no queue, and TCP fills the link",
         ),
-        "chunks": (INTEGER, "chunks that the measurement is of"),
-        "bytes": (INTEGER, "their size together"),
+        "chunks": (INTEGER, "number of chunks that were measured"),
+        "bytes": (INTEGER, "their total size"),
         "least_delay_ms": (
             NUMBER,
-            "the smallest delay of any frame of late, with the clocks' difference",
+            "the smallest delay of recent frames, including the difference of the clocks",
         ),
     },
 )
 CLOCKS = Table(
     "clocks",
-    "One row whenever a site was told the time; only with `scheme.awareness`.",
+    "One row per synchronization of a site's clock; only with `scheme.awareness`.",
     {
         "t_s": (NUMBER, "when it was"),
-        "site": (TEXT, "the site that was told the time"),
-        "server": (TEXT, "the server that told it"),
+        "site": (TEXT, "the site that asked for the time"),
+        "server": (TEXT, "the time server that answered"),
         "ahead_ms": (
             NUMBER,
-            "how far its own clock was ahead of that of the site of the acting controller",
+            "how far the site's clock was ahead of the clock at the acting controller's site",
         ),
         "before_ms": (
             NUMBER,
-            "how far ahead it was with its correction until then; empty at first",
+            "how far ahead it was with its previous correction; empty at first",
         ),
-        "error_ms": (NUMBER, "how far ahead it is with its correction since then"),
-        "delay_ms": (NUMBER, "how long question and answer were on their way together"),
+        "error_ms": (NUMBER, "how far ahead it is with its new correction"),
+        "delay_ms": (NUMBER, "round-trip time of question and answer"),
     },
 )
 
@@ -213,11 +213,11 @@ UNITS: Mapping[str, str] = {
     "bytes": "bytes",
     "percent": "%",
 }
-"""The end of a name -> the unit."""
+"""The end of a column's name -> its unit."""
 
 
 def find_unit(column: str) -> str:
-    """The unit of a column by its name, empty for a count or a text."""
+    """The unit of a column; empty for a count or a text."""
     if column.startswith("bytes"):
         return UNITS["bytes"]
     ends = (dimension.suffix for dimension in DIMENSIONS)
@@ -225,7 +225,7 @@ def find_unit(column: str) -> str:
 
 
 def write_page() -> str:
-    """`docs/tables.md`."""
+    """The text of `docs/tables.md`."""
     parts = [_HEAD]
     for table in TABLES:
         parts.append(f"## tables/{table.name}.csv\n\n{table.row}\n")
@@ -240,7 +240,7 @@ def write_page() -> str:
 _HEAD = """\
 # Tables of a run
 
-Every run folder has `tables/*.csv`, made from its event log; `trunkline report RUN` makes them
+Every run folder has `tables/*.csv`, computed from its event log; `trunkline report RUN` writes them
 again. One line loads a table:
 
 ```python
@@ -249,15 +249,15 @@ import pandas as pd
 tasks = pd.read_csv("runs/quickstart/latest/tables/tasks.csv")
 ```
 
-Times are seconds since the run's start on the run's own clock. What is unknown is empty, which
-pandas reads as NaN. Numbers have six digits after the point: microseconds, bits per second.
+Times are seconds since the run's start on the run's own clock. Unknown values are empty; pandas
+reads them as NaN. Numbers have six digits after the point: microseconds, bits per second.
 
-This page is made by `trunkline schema --tables`.
+`trunkline schema --tables` writes this page.
 """
 
 
 def _describe_type(kind: str) -> str:
-    """What a column without a unit holds."""
+    """The type of a column without a unit, in words."""
     if kind == "bool":
         return "True or False"
     return "text" if kind == "str" else "number" if kind == "float64" else "whole number"

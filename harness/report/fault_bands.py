@@ -1,7 +1,7 @@
-"""A run's faults in its figures: named in a strip, marked where and when they hold (pure).
+"""Faults in figures: named in a strip above, marked at their times and sites (pure).
 
-Whatever a fault is aimed at, its band is pale behind everything. In a chart with a row per site,
-an agent that is dead or stopped is hatched, and a link has a line over the rows of both its ends.
+Every fault has a pale band behind the chart. In a chart with a row per site, dead or stopped agents
+are hatched, and a disturbed link is a line above the rows of both its ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LANE_IN = 0.15
 """The height of one lane of the strip, in inches."""
 
 BEHIND = 0.10
-"""Opacity of a band: where several overlap it is darker."""
+"""The opacity of a band: overlapping faults look darker."""
 
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
@@ -31,7 +31,7 @@ HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 def create_axes(
     size_in: tuple[float, float], faults: Sequence[Disturbance], window_s: tuple[float, float]
 ) -> tuple[Figure, Axes]:
-    """A chart of this width and height, with a strip above it if there are any faults."""
+    """Create a figure of this width and height, plus a strip of faults if the window has any."""
     width_in, height_in = size_in
     shown = lay_out(faults, window_s, width_in)
     if not shown:
@@ -45,7 +45,7 @@ def create_axes(
 
 
 def draw_bands(axes: Axes, faults: Sequence[Disturbance]) -> None:
-    """A band over the whole height for every fault with a target; x is seconds."""
+    """Draw a band over the whole height for every fault with a target; x is in seconds."""
     for fault in faults:
         if fault.started.targets:
             axes.axvspan(
@@ -54,9 +54,9 @@ def draw_bands(axes: Axes, faults: Sequence[Disturbance]) -> None:
 
 
 def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFrame) -> None:
-    """A band for every task that ran while a fault with a target went on; x is the row.
+    """Draw a band for every task that ran during a fault with a target; x is the task's row.
 
-    The first one has a label for a legend.
+    The first band has a label for the legend.
     """
     end_s = tasks["end_s"].fillna(math.inf)
     label = "while a fault went on"
@@ -70,7 +70,7 @@ def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFra
 
 
 def draw_in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
-    """What a fault is aimed at, in the rows of the sites concerned; x is seconds."""
+    """Mark the targets of faults in the rows of their sites; x is in seconds."""
     for fault in faults:
         start_s, end_s = clip_s(fault, axes.get_xlim())
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
@@ -82,7 +82,7 @@ def draw_in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, i
 
 
 def _draw_strip(axes: Axes, shown: Sequence[Lane]) -> None:
-    """One bar per fault, with its text."""
+    """Draw one bar per fault with its text."""
     for lane in shown:
         size = (lane.end_s - lane.start_s, 0.84)
         corner = (lane.start_s, lane.number - 0.42)

@@ -1,4 +1,4 @@
-"""Where a run's faults go in a picture that is as wide as its time, and in which words (pure)."""
+"""The layout of faults in a chart: which lane, which times, which text (pure)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from trunkline.harness.record.history import Disturbance
 
 CHARACTERS = 44
-"""More of a fault's text is not shown."""
+"""The longest text of a fault in a figure."""
 
 LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
-"""A drawn time has up to 17 digits; figures show four."""
+"""A time drawn at random has up to 17 digits; figures show four."""
 
 WIDTH_IN = 7.16
-"""How wide figures are if nothing else is asked for: both columns of a paper's page."""
+"""The default width of figures in inches: both columns of a paper's page."""
 
 WIDTH_CHARACTERS = 160
-"""About so many characters of a strip's font fit beside each other in a chart of that width."""
+"""The number of characters of the strip's font that fit into a chart of that width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A fault's place in the strip, in seconds; its text is right of `start_s` or left of `end_s`.
+    """A fault's place in the strip. A fault that nothing ended has the window's end as `end_s`.
 
-    `end_s` is the window's where nothing ended the fault before.
+    The text stands right of `start_s`, or left of `end_s` if it would not fit there.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Lane:
 def lay_out(
     faults: Sequence[Disturbance], window_s: tuple[float, float], width_in: float = WIDTH_IN
 ) -> tuple[Lane, ...]:
-    """Where the faults that can be seen in a window go, so that no two overlap."""
+    """Place the faults of a window in lanes, so that neither bars nor texts overlap."""
     taken_s: list[float] = []
     found = []
     character_s = (window_s[1] - window_s[0]) / (WIDTH_CHARACTERS * width_in / WIDTH_IN)
@@ -60,13 +60,13 @@ def lay_out(
 
 
 def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
-    """When it went on; what nothing ended goes on to the window's end."""
+    """The start and end of a fault in seconds; one that nothing ended lasts to the window's end."""
     start_s = fault.started.t_ns / 1e9
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
 
 
 def shorten(text: str) -> str:
-    """A fault's text as figures have room for it."""
+    """A fault's text, cut to fit into a figure."""
     text = LONG_NUMBER.sub(lambda number: _round(float(number[0])), text)
     return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
 

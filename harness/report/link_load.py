@@ -1,7 +1,7 @@
-"""How busy every link was over time, in equal steps (pure).
+"""The load of every link over time, in equal steps (pure).
 
-The log says of each payload when its first and last byte used a link; in between it is taken to
-have moved evenly. So a step shows what the links carried, not every pause of TCP's.
+The log has the times of a payload's first and last byte on a link. Between them the payload is
+assumed to move evenly, so the loads do not show pauses of TCP.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from trunkline.topologies.model import Topology
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Per step (row) and link (column): payload over what the rate lets pass, and if it was cut.
+    """Per step (row) and link (column): the load, and whether a fault cut the link.
 
-    `share` may be above 1 by rounding only; a link whose rate was 0 all the step has none.
+    `share` is payload over the bytes that the rate lets pass. It exceeds 1 only by rounding, and is
+    0 for a link whose rate was 0 during the whole step.
     """
 
     step_s: float
@@ -32,12 +33,12 @@ class Loads:
 
     @property
     def steps(self) -> int:
-        """How many."""
+        """The number of steps."""
         return len(self.share)
 
 
 def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
-    """The loads of a run's links, in the topology's order."""
+    """The loads of a run's links in the topology's order; the run is divided into `steps`."""
     conditions = Conditions.of(history, topology)
     links = tuple((link.src, link.dst) for link in topology.links)
     column = {ends: number for number, ends in enumerate(links)}
@@ -67,7 +68,7 @@ def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
 def _integrate_steps(
     spells: Sequence[Spell], values: Sequence[float], edges_ns: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The integral over each step of what has one value per spell."""
+    """Integrate over each step a function of time that has one value per spell."""
     starts_ns = np.array([*(spell.start_ns for spell in spells), edges_ns[-1]], dtype=np.float64)
     starts_ns = np.maximum.accumulate(np.minimum(starts_ns, edges_ns[-1]))
     whole = np.concatenate(([0.0], np.cumsum(np.diff(starts_ns) * np.array(values))))

@@ -1,7 +1,7 @@
-"""How a run ended, and what somebody did to it while it went on, in words (pure).
+"""How a run ended, and what a user did to it while it ran, in words (pure).
 
-Whoever compares runs has to know of both: a run that was cut short, or had an outage that its
-scenario does not tell of, is no equal of the others.
+A comparison must show both: a run that was cut short, or that had an outage beyond its scenario, is
+not comparable.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from trunkline.harness.faults.fault_types import Heal
 from trunkline.harness.record.history import History
 
 INTERRUPTED = "interrupted"
-"""Why a run ended that Ctrl-C, or a signal, ended."""
+"""The logged reason of a run that Ctrl-C or a signal ended."""
 
 LETTERS = 200
-"""Of what is told, the first so many are."""
+"""The longest text of one action or reason."""
 
 SHOWN = 5
-"""Things done by hand that are told; the rest are counted."""
+"""The most actions that are described; the rest are counted."""
 
 
 def describe_end(history: History) -> str:
-    """Why the run ended, in the words of its log."""
+    """Why the run ended, as its log says."""
     finished = history.all(RunFinished)
     if not finished:
         return f"the log breaks off at {_format_s(history.end_ns)}"
-    return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "nothing is said"
+    return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "no reason is given"
 
 
 def list_actions(history: History) -> tuple[str, ...]:
-    """What was done to the run by hand, in order of time; the last may be that it was ended."""
+    """What a user did to the run, in order of time; ending it is the last."""
     end_ns = _find_end_ns(history)
     return (
         *_describe_each(history),
@@ -43,7 +43,7 @@ def list_actions(history: History) -> tuple[str, ...]:
 
 
 def describe_actions(history: History) -> str:
-    """`done` in one line, of bounded length; empty where nothing was done."""
+    """`list_actions` in one line of bounded length; empty if there were none."""
     every = list(list_actions(history))
     if len(every) > SHOWN:
         every[SHOWN - 1 : -1] = [f"{len(every) - SHOWN} more"]
@@ -51,13 +51,13 @@ def describe_actions(history: History) -> str:
 
 
 def describe_run(history: History) -> str:
-    """How the run ended and what was done to it by hand, in one line; empty for an empty log."""
+    """How the run ended and what a user did to it, in one line; empty for an empty log."""
     hand = f"; by hand: {describe_actions(history)}" if list_actions(history) else ""
     return f"{describe_end(history)}{hand}" if history.events else ""
 
 
 def _describe_each(history: History) -> Iterator[str]:
-    """All but the end, and the heal that asking for the end brings with it."""
+    """Every action but the end. The session heals before an end by hand: that heal is left out."""
     faults = [fault for fault in history.all(FaultStarted) if fault.asked]
     asked = any(event.reason == ASKED for event in history.all(Stopping))
     if asked and faults and faults[-1].verb == Heal.VERB:
@@ -69,7 +69,7 @@ def _describe_each(history: History) -> Iterator[str]:
 
 
 def _find_end_ns(history: History) -> int | None:
-    """When somebody ended the run; None where nobody did."""
+    """When a user ended the run; None if no user did."""
     asked = (event.t_ns for event in history.all(Stopping) if event.reason == ASKED)
     finished = history.all(RunFinished)
     cut = (event.t_ns for event in finished if INTERRUPTED in event.reason.split("; "))

@@ -1,8 +1,8 @@
-"""From a finished run's folder to its tables, figures and verdict.
+"""Make the tables, figures, page and verdict of a finished run from its folder.
 
-Tables, figures and verdict come of `events.jsonl` and `resolved.yaml` alone, so they can be made
-again at any time, by a later version, and a verdict never depends on what the run's own processes
-believed. The page also shows `environment.json`, and `scenario.yaml` as it was given.
+Tables, figures and verdict depend on `events.jsonl` and `resolved.yaml` alone: a later version can
+make them again, and the verdict does not depend on the state of the run's own processes. The page
+also shows `environment.json` and the original `scenario.yaml`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
 
 CLOSE_UP_TASKS = 24
-"""A run of more tasks than twice these gets a second Gantt chart, of its first so many tasks."""
+"""The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
 
 
 def build(run_dir: Path, width_in: float | None = None) -> Verdict:
-    """Make all that a run folder says of its run again, and return the verdict.
+    """Write a run's `tables/`, `plots/`, `verdict.json` and `report.html`; return the verdict.
 
-    That is `tables/`, `plots/`, `verdict.json` and `report.html`. Figures are drawn `width_in`
-    inches wide, or as wide as they usually are. Raises what `read` does.
+    `width_in` is the width of the figures in inches; without it, figures have their default widths.
+    Raises what `read` raises.
     """
     folder = RunFolder(run_dir)
     data = read(run_dir)
@@ -61,10 +61,10 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
 
 
 def read(run_dir: Path) -> RunData:
-    """What a run folder says of its run; nothing is written.
+    """Read a run folder and judge the run; write nothing.
 
-    A log with a line that is no event makes the verdict `fail`, and the run ends there.
-    Raises StoreError, and ScenarioErrors for a `resolved.yaml` that is none.
+    If a line of the log is not an event, the verdict is `fail` and the history ends before it.
+    Raises StoreError, and ScenarioErrors if `resolved.yaml` is not a valid scenario.
     """
     folder = RunFolder(run_dir)
     text = folder.read_text("events.jsonl")
@@ -89,10 +89,10 @@ def read(run_dir: Path) -> RunData:
 def compare(
     run_dirs: Sequence[Path], page_file: Path, cells: comparison_page.Cells | None = None
 ) -> None:
-    """Write the page that shows runs beside each other, the first as the baseline.
+    """Write the page that compares runs; the first run is the baseline.
 
-    With `cells` they are the first trials of those. Raises what `read` does, and StoreError where
-    the page cannot be written.
+    With `cells`, the runs are the first trials of these cells. Raises what `read` raises, and
+    StoreError if the page cannot be written.
     """
     folders = [each.resolve() for each in run_dirs]
     text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells)
@@ -100,7 +100,7 @@ def compare(
 
 
 def make_rules(scenario: Scenario) -> Rules:
-    """What the scenario promises, as the checks want it."""
+    """The rules that the checks apply to a run of this scenario."""
     return Rules(
         topology=scenario.topology,
         task_s=scenario.limits.task_s,
@@ -113,9 +113,9 @@ def make_rules(scenario: Scenario) -> Rules:
 
 
 def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
-    """What a task should take on the scenario's overlay, by its plan; equal plans are one job.
+    """A function that forecasts a task's duration on the scenario's overlay from its plan.
 
-    Estimate and bound count payload, so links have the rate that TCP's payload can get.
+    Estimate and bound count payload, so rates are reduced to the share that TCP's payload gets.
     """
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
     discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
@@ -126,7 +126,7 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         path = topology.path(scenario.controller_site, site)
         return sum(delays_ms[hop] for hop in pairwise(path)) / 1e3
 
-    @functools.lru_cache(maxsize=4096)
+    @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
     def of_plan(
         forest: str, chunk_bytes: int, model_bytes: int, tensor_bytes: tuple[int, ...]
     ) -> Forecast:
@@ -149,7 +149,7 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
 
 
 def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
-    """What no all-reduce of a program's could beat, in seconds; None for other operations."""
+    """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
     share = payload_share(scenario.network.mtu)
     rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
 
@@ -167,8 +167,8 @@ def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
 
 
 def _read_history(text: str) -> tuple[History, EventError | None]:
-    """What a log tells up to the first line that is wrong, and what is wrong with it."""
-    finished = '"run_finished"' in text  # before that nobody has put the lines in order
+    """The history up to the first line that is not an event, and the error of that line."""
+    finished = '"run_finished"' in text  # lines are sorted only at the end of a run
     events: list[Event] = []
     unreadable = None
     try:
@@ -180,7 +180,7 @@ def _read_history(text: str) -> tuple[History, EventError | None]:
 
 
 def _list_program_sites(scenario: Scenario) -> tuple[str, ...] | None:
-    """The sites that run the scenario's own programs, None where agents run."""
+    """The sites that run the scenario's own programs; None if agents run."""
     if not scenario.runs_programs:
         return None
     kind = scenario.workload.module
@@ -188,7 +188,10 @@ def _list_program_sites(scenario: Scenario) -> tuple[str, ...] | None:
 
 
 def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
-    """For a workload whose contributions have a closed form (`expected`), its exact results."""
+    """A function that gives the digest of a task's exact result.
+
+    None unless the workload's contributions have a closed form (`expected`).
+    """
     kind = scenario.workload.module
     if not hasattr(kind, "expected"):
         return None
@@ -237,7 +240,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
 
 
 def _list_files(run_dir: Path) -> list[str]:
-    """The tables and figures of a run folder."""
+    """The paths of a run folder's tables and figures."""
     folders = (run_dir / "tables", run_dir / "plots")
     return sorted(
         str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")

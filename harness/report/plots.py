@@ -1,8 +1,8 @@
-"""The figures of a run, drawn for print: no colour alone carries a meaning (pure).
+"""The figures of a run for print (pure).
 
-Every function returns a matplotlib figure that belongs to nobody else; `render` turns it into the
-bytes of a file, the same bytes every time. Colours are those of Okabe and Ito, which colour-blind
-readers can tell apart and which differ in grey.
+Every function returns a new matplotlib figure; `render` turns it into a file's bytes, the same
+bytes every time. Colours are Okabe and Ito's, which colour-blind readers can tell apart and which
+differ in grey. Meaning never depends on colour alone.
 """
 
 from __future__ import annotations
@@ -48,26 +48,28 @@ RED, BLACK = fault_bands.COLOUR, "#222222"
 PALE, GREY = "#e6e6e6", "#8c8c8c"
 
 VECTORS = 4000
-"""More bars than these are drawn as pixels in an SVG too."""
+"""Bars above this number are pixels, even in an SVG: the file would be too large."""
 
 FEW_SITES = 20
-"""Up to so many rows of a Gantt chart are tall."""
+"""Gantt charts up to this number of sites have tall rows."""
 
 MAX_NAMES = 30
-"""Names beside a matrix; of more sites every second or third has one."""
+"""The most names beside a matrix; with more sites only every second or third has its name."""
 
 CELLS_WITH_NUMBERS = 12
+"""Matrices up to this number of sites show numbers in their cells."""
+
 BARS = 48
-"""Sites up to which a matrix shows its numbers; links up to which a sparse overlay has bars."""
+"""Sparse overlays up to this number of links are bars instead of a matrix."""
 
 LINEAR_RATIO = 3
-"""Ratios above need a logarithmic axis, on which the band around 1 can still be seen."""
+"""Ratios above this one get a logarithmic axis: the band around 1 stays visible."""
 
 NARROW_IN = 5.0
-"""Up to so many inches a figure is one column of a page."""
+"""Figures up to this width in inches are laid out for one column of a paper's page."""
 
 STEMS = 100
-"""Tasks up to which each has a line from its bound to its measured time."""
+"""Up to this number of tasks, each has a line from its bound to its measured time."""
 
 
 def draw_gantt(
@@ -76,9 +78,9 @@ def draw_gantt(
     window_s: tuple[float, float] | None = None,
     width_in: float = WIDTH_IN,
 ) -> Figure:
-    """What every site did when, a row per site in the given order; `window_s` shows a part.
+    """Draw the activity of every site over time: a row per site, and a strip of faults above.
 
-    See `activity.bars` for what the bars are. Faults have a strip above.
+    `window_s` is the part of the run to show, in seconds. See `activity.list_bars` for the bars.
     """
     window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
     bars = activity.list_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
@@ -114,9 +116,9 @@ def draw_gantt(
 def draw_task_times(
     tasks: pd.DataFrame, faults: Sequence[Disturbance] = (), width_in: float = WIDTH_IN
 ) -> Figure:
-    """Each task's measured time against its estimate and bound, and their ratio below.
+    """Draw each task's measured time, estimate and bound, and below measured over expected time.
 
-    Those that ran while a fault went on have its band.
+    Tasks that ran during a fault have a band. `width_in` is in inches, here and below.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
@@ -161,10 +163,10 @@ def draw_task_times(
 def draw_links(
     links: pd.DataFrame, sites: Sequence[str], counted: bool = False, width_in: float = WIDTH_IN
 ) -> Figure:
-    """Goodput over rate while busy, and payload, per directed link.
+    """Draw goodput over rate while busy, and payload, per directed link.
 
-    A matrix of sources and destinations, or bars where the overlay is sparse and small. If
-    `counted`, the numbers are the interfaces', headers included (`tables.counted`).
+    Small sparse overlays are bars, others a matrix of sources and destinations. If `counted`, the
+    numbers are the interfaces', headers included (`tables.use_interface_counters`).
     """
     pairs = len(sites) * (len(sites) - 1)
     with mpl.rc_context(STYLE):
@@ -181,7 +183,7 @@ def draw_accuracy(
     faults: Sequence[Disturbance] = (),
     width_in: float = WIDTH_IN,
 ) -> Figure:
-    """Every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
+    """Draw every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, min(4.2, 1.05 * width_in)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
@@ -212,8 +214,9 @@ def draw_accuracy(
 
 
 def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
-    """The figure as the content of a file: the same figure gives the same bytes."""
+    """The content of the figure's file: the same figure gives the same bytes."""
     buffer = io.BytesIO()
+    # By default matplotlib writes its version and the date.
     metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, format=kind, dpi=300, metadata=metadata)
@@ -229,7 +232,7 @@ def write(folder: RunFolder, name: str, figure: Figure) -> None:
 _GANTT: Mapping[str, str] = dict(
     zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK), strict=True)
 )
-"""What a bar shows and its colour, in the order of drawing."""
+"""The colour of each kind of bar, in drawing order."""
 
 
 def _draw_task_numbers(
@@ -239,7 +242,7 @@ def _draw_task_numbers(
     window_s: tuple[float, float],
     width_in: float,
 ) -> None:
-    """Each task's number on its members' bars, unless most bars are too short to hold it."""
+    """Write each task's number on its members' bars, unless most bars are too short for it."""
     size = 6.5 if len(sites) <= FEW_SITES else 5
     room_s = (window_s[1] - window_s[0]) * size / (84 * width_in)
     labels, tried = [], 0
@@ -265,7 +268,7 @@ def _draw_task_numbers(
 
 
 def _count_columns(width_in: float, each_in: float) -> int:
-    """How many entries of a legend stand beside each other."""
+    """The columns of a legend whose entries are `each_in` inches wide."""
     return max(1, int(width_in / each_in))
 
 
@@ -275,7 +278,7 @@ def _label_time(history: History) -> str:
 
 
 def _draw_ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
-    """Measured over expected time of completed tasks, in a band of what needs no explanation."""
+    """Draw measured over expected time of completed tasks, and the band of small differences."""
     done = (tasks["outcome"] == "completed").to_numpy()
     ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
     axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
@@ -325,7 +328,7 @@ def _draw_link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
 def _draw_link_matrices(
     links: pd.DataFrame, sites: Sequence[str], counted: bool, width_in: float
 ) -> Figure:
-    """Two of them, below each other where the figure is narrow."""
+    """Draw two matrices: beside each other, or below each other in a narrow figure."""
     shape, height = ((1, 2), 0.45) if width_in > NARROW_IN else ((2, 1), 1.8)
     figure = Figure(figsize=(width_in, height * width_in), layout="constrained")
     panels = (
@@ -340,7 +343,7 @@ def _draw_link_matrices(
     row = {site: number for number, site in enumerate(sites)}
     places = links["src"].map(row), links["dst"].map(row)
     idle = np.full((len(sites), len(sites)), np.nan)
-    idle[places] = 0.08
+    idle[places] = 0.08  # a pale grey below the cells: the link exists
     for axes, (column, factor, title, top) in zip(figure.subplots(*shape), panels, strict=True):
         cells = np.full((len(sites), len(sites)), np.nan)
         cells[places] = (links[column] * factor).where(links["bytes"] > 0)

@@ -1,6 +1,7 @@
-"""The numbers of a run as tables, one row per task, worker, link or evaluation (pure).
+"""The numbers of a run as tables (pure).
 
-Times are seconds since the run's start on the run's clock; what is unknown is left empty.
+Times are seconds since the run's start on the run's clock. Unknown values are empty.
+`harness.report.columns` says what each column means.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from trunkline.topologies.model import Topology
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a task should take: the fluid estimate of its plan, and no less than the bound.
+    """A task's expected duration: the fluid estimate of its plan, and the bound of any plan.
 
-    `latency_s` is what propagation adds to the estimate: to every hop of every chunk, and to the
+    `latency_s` is the propagation to add to the estimate: of every hop of every chunk, and of the
     controller's message that starts the task.
     """
 
@@ -40,12 +41,10 @@ def tabulate_tasks(
     forecast: Callable[[TaskStarted], Forecast],
     bound_s: Callable[[Sync], float | None] = lambda sync: None,
 ) -> pd.DataFrame:
-    """One row per task, in order of start.
+    """One row per task, in order of start; synchronizations that programs report come last.
 
-    `bytes` is the model's size, `bytes_sent` the payload that crossed all links together, of which
-    `bytes_discarded` had been sent early and were not needed where they arrived. A task ends when
-    its last member has installed the result, or when it is abandoned. What programs report of
-    theirs has the operation's name for a plan, and a bound where there is one.
+    A task ends when its last member has installed the result, or when it is abandoned. The row of
+    a program's synchronization has the operation's name as its plan.
     """
     rows = [_make_task_row(task, forecast(task.started)) for task in history.tasks]
     rows += [_make_sync_row(sync, bound_s(sync)) for sync in history.syncs]
@@ -55,8 +54,8 @@ def tabulate_tasks(
 def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
-    A worker computes, waits (ready until it contributes or goes on) and synchronizes (contributed
-    until it has the result or gives it up). Bytes include what it did for others' tasks.
+    A worker computes, waits (from ready until it contributes or goes on) and synchronizes (from its
+    contribution until it installs the result or gives up). Bytes include work for others' tasks.
     """
     spent_ns: Counter[tuple[str, str]] = Counter()
     for site, spans in phases(history).items():
@@ -89,11 +88,9 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
 def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
     """One row per directed link, in the topology's order.
 
-    `rate_mbps` is the mean over the run of a rate that changes, and `delay_ms` the smallest delay.
-    `bytes` is payload; `interface_bytes` and `drops` are what the interface counted. A link is
-    busy from a payload's first byte handed to it to the last one off it; `goodput_mbps` is payload
-    over busy time, `utilisation_percent` goodput over the rate that the link had then. Both are
-    empty for a link that carried nothing.
+    A link is busy from a payload's first byte handed to it to the last byte off it. Goodput is
+    payload over busy time, utilisation is goodput over the rate during that time. Both are empty
+    for a link that carried nothing.
     """
     conditions = Conditions.of(history, topology)
     delays_ms = conditions.least_delays_ms()
@@ -128,9 +125,9 @@ def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
 
 
 def use_interface_counters(links: pd.DataFrame, history: History) -> pd.DataFrame:
-    """The table of links of a run whose payload nobody knows, with what interfaces counted.
+    """The table of links with the interfaces' bytes as payload, for runs of programs.
 
-    `bytes` are the interfaces'; a link counts as busy while any site synchronizes.
+    Agents log their payload, programs do not. A link counts as busy while any site synchronizes.
     """
     spans = union((sync.start_ns, sync.end_ns or history.end_ns) for sync in history.syncs)
     busy_s = sum(end - start for start, end in spans) / 1e9 or history.end_ns / 1e9
@@ -157,10 +154,10 @@ def tabulate_accuracy(history: History) -> pd.DataFrame:
 
 
 def tabulate_paths(history: History) -> pd.DataFrame:
-    """One row per path that sites chose where they had auxiliary ones; else no rows.
+    """One row per path that sites chose; no rows without auxiliary paths.
 
-    An auxiliary path is no edge of its task's plan. The share is that of all bytes from its first
-    site to its last.
+    An auxiliary path is not an edge of its task's plan. `share_percent` is the path's share of all
+    bytes from its first site to its last.
     """
     used: defaultdict[tuple[Edge, bool], list[Routed]] = defaultdict(list)
     moved = Counter[Directed]()
@@ -187,7 +184,7 @@ def tabulate_paths(history: History) -> pd.DataFrame:
 
 
 def tabulate_faults(history: History) -> pd.DataFrame:
-    """One row per fault of the timeline, random ones too; the end is empty if nothing undid it."""
+    """One row per fault, random ones included; `end_s` is empty if nothing undid the fault."""
     return columns.FAULTS.frame(
         (
             {
@@ -207,13 +204,10 @@ def tabulate_faults(history: History) -> pd.DataFrame:
 def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
     """The whole run in one row; `tasks` is the table of that name.
 
-    Task times, estimate, latency and bound are means over the completed tasks. `task_warm_s` and
-    `expected_warm_s` (estimate plus latency) are those of the later half of them, when TCP's
-    connections are warm. The window ends when the run was told to stop; `rounds` is what a worker
-    finished in it on average, `rounds_least` what the slowest did. The accuracy is the last one.
+    The window ends when the run was told to stop: later rounds do not count.
     """
     done = tasks[tasks["outcome"] == "completed"]
-    warm = done[len(done) // 2 :]
+    warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
     each = [rounds[site] for site in sites]
@@ -240,13 +234,13 @@ def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) ->
 
 
 def _sort_by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:
-    """First site, last site, and the plan's own edges before the ways around them."""
+    """A sort key: first site, last site, then edges of the plan before auxiliary paths."""
     (path, auxiliary), _ = item
     return path[0], path[-1], auxiliary, path
 
 
 def _collect_edges(task: Task) -> set[Edge]:
-    """Every edge that the task's plan ever had."""
+    """The edges of the task's plan and of all plans that replaced it."""
     forests = [task.started.forest, *(event.forest for event in task.rearranged)]
     forests += [event.forest for event in task.replanned]
     blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]

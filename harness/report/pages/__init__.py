@@ -1,5 +1,5 @@
-"""`report.html`: what came of a run, or of several, as one page that needs nothing else (pure).
+"""`report.html`: the results of one or several runs as one self-contained page (pure).
 
-`run.page` and `comparison.page` put a page together; the other modules draw its parts. Pictures are
-SVG whose colours the style sheet gives, so that one picture serves light, dark and paper.
+`run_page` and `comparison_page` assemble a page; the other modules draw its parts. Pictures are
+SVG; the style sheet sets their colours, so one picture serves light mode, dark mode and paper.
 """

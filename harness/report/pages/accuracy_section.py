@@ -1,4 +1,4 @@
-"""Accuracy and loss over time (pure)."""
+"""The section on accuracy and loss over time (pure)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
 
 MAX_DOTS = 1500
+"""The most evaluations that are drawn; of more, every second, third, ... is."""
+
 SERIES = ("blue", "orange", "green", "fault", "sky", "purple", "grey", "ink")
-"""The colours of several runs in one picture; from the ninth on they come again, dashed."""
+"""The colours of several runs in one picture; the ninth run starts again, dashed."""
 
 
 def draw_run(table: pd.DataFrame, target_percent: float | None, clock: str) -> Html:
-    """Every evaluation of one run, and the best so far."""
+    """Draw every evaluation of one run, and the best accuracy so far; `table` is `accuracy`."""
     until_s = float(table["t_s"].max())
     x = Scale(0.0, until_s * 1.02 or 1.0, 64, WIDTH - 8)
     values = [*table["accuracy_percent"], *([target_percent] if target_percent else [])]
@@ -50,7 +52,7 @@ def draw_run(table: pd.DataFrame, target_percent: float | None, clock: str) -> H
 
 
 def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
-    """The best accuracy so far of several runs."""
+    """Draw the best accuracy so far of several runs; `tables` maps run names to `accuracy`."""
     both = pd.concat(list(tables.values()))
     x = Scale(0.0, float(both["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
     frame = Frame(x, charts.fit_scale(both["accuracy_percent"], 330, 24, zero=False))
@@ -72,12 +74,12 @@ def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
         lines,
     )
     return charts.make_figure(
-        picture, "Times are of each run's own clock.", charts.make_legend(entries, "line")
+        picture, "Each run has its own clock.", charts.make_legend(entries, "line")
     )
 
 
 def choose_class(number: int) -> str:
-    """The class of the numbered run's lines."""
+    """The CSS class of the lines of the run with this number, from 0."""
     dashed = " dashed" if number >= len(SERIES) else ""
     return f"stroke-{SERIES[number % len(SERIES)]}{dashed}"
 

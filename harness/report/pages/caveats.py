@@ -1,6 +1,7 @@
-"""What keeps a run from being the equal of those beside it: how it ended, what was done (pure).
+"""Reasons why the runs of a comparison are not comparable (pure).
 
-The page of a comparison says so above its pictures, in its table and in their legends.
+Examples are actions by hand, failed checks and differing scenarios. A comparison shows them above
+its pictures, in its table and in its legends.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from trunkline.harness.report.pages.markup import Html, tag
 from trunkline.harness.report.pages.run_page import RunData
 
 MAX_LINES = 40
-"""Lines of the warning, what tells most first; the rest are counted."""
+"""The most lines of the warning, the most important first; the rest are counted."""
 
 
 def write_warning(
     runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], varied: Collection[str]
 ) -> Html | None:
-    """Why not all of these runs are equals, None if they are; `varied` are keys that may differ."""
+    """A box that says why the runs are not comparable; None if they are.
+
+    `varied` are the keys that are meant to differ.
+    """
     items = list(_list_lines(runs, givens, {key.partition(".")[0] for key in varied}))
     if not items:
         return None
@@ -27,14 +31,14 @@ def write_warning(
         items[MAX_LINES:] = [f"and {len(items) - MAX_LINES} more"]
     return tag(
         "div",
-        tag("strong", "These runs are not equals"),
+        tag("strong", "These runs are not directly comparable"),
         tag("ul", [tag("li", item) for item in items]),
         class_="verdict is-unknown",
     )
 
 
 def write_marks(data: RunData, clocks: Collection[str]) -> str:
-    """What stands behind a run's name; `clocks` are those of all runs."""
+    """The remark behind a run's name, such as ` (fail)`; `clocks` are those of all runs."""
     found: list[str] = [data.verdict.outcome] * (data.verdict.outcome != "pass")
     found += ["by hand"] * bool(manual_actions.list_actions(data.history))
     found += ["real clock"] * (data.scenario.clock == "real" and len(clocks) > 1)
@@ -52,4 +56,4 @@ def _list_lines(
             yield f"Run {number}: {data.verdict.outcome}: {problem}"
     for number, name in enumerate(runs, 1):
         if others := [part for part in givens[name].list_differences(first) if part not in varied]:
-            yield f"Run {number}: not as in the first: {', '.join(others)}"
+            yield f"Run {number}: differs from run 1 in: {', '.join(others)}"

@@ -1,4 +1,7 @@
-"""The parts that pictures share: scales, axes, bars, legends (pure)."""
+"""Building blocks of pictures: scales, axes, bars, lines, legends (pure).
+
+Many bars or dots become one SVG path: an element for each would make pages many times larger.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from dataclasses import dataclass
 from trunkline.harness.report.pages.markup import Child, Html, make_scrollable, number, tag
 
 WIDTH = 960.0
-"""Of every picture, in units of its view box; the page scales it to the window."""
+"""The width of every picture in units of its view box; the page scales it to the window."""
 
 LETTER = 7.0
-"""About the width of a letter of a label."""
+"""The approximate width of a letter of a label, in units of the view box."""
 
 LOG_RATIO = 20.0
-"""Values further apart than this factor are shown on a logarithmic axis."""
+"""Values with a larger ratio of largest to smallest get a logarithmic axis."""
 
 Bar = tuple[float, float, float, float]
-"""x, y, width, height."""
+"""(x, y, width, height) in units of the view box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to places in the picture."""
+    """Maps the values `low` to `high` to the coordinates `start` to `end`."""
 
     low: float
     high: float
@@ -32,7 +35,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Where a value is."""
+        """The coordinate of a value."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
@@ -40,7 +43,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, about: int = 6) -> tuple[float, ...]:
-        """Round values, about so many of them."""
+        """Round values within the scale, `about` this many of them."""
         if self.log:
             found = [
                 digit * 10.0**power
@@ -57,13 +60,16 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The area of a picture in which values are shown."""
+    """The plotting area of a picture."""
 
     x: Scale
     y: Scale
 
     def draw_axes(self, x_label: str, y_label: str = "", whole_x: bool = False) -> Html:
-        """Grid lines, numbers, labels with their units; an axis without a label has no numbers."""
+        """Draw grid lines, numbers and labels. An axis without a label has no numbers.
+
+        With `whole_x`, the horizontal axis has ticks at whole numbers only.
+        """
         left, right = self.x.start, self.x.end
         bottom, top = self.y.start, self.y.end
         y_ticks = self.y.ticks(max(2, round((bottom - top) / 40))) if y_label else ()
@@ -90,7 +96,10 @@ class Frame:
 
 
 def fit_scale(values: Iterable[float], start: float, end: float, zero: bool = True) -> Scale:
-    """A scale for values, with some room: from zero where that shows them, else logarithmic."""
+    """A scale for these values with some margin.
+
+    With `zero`, it starts at zero if the values stay readable, and is logarithmic otherwise.
+    """
     known = [value for value in values if math.isfinite(value)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     if zero and low > 0 and high > LOG_RATIO * low:
@@ -102,13 +111,13 @@ def fit_scale(values: Iterable[float], start: float, end: float, zero: bool = Tr
 
 
 def draw_picture(height: float, label: str, *children: Child | Iterable[Child]) -> Html:
-    """An SVG picture; the label is what a reader who does not see it is told."""
+    """An SVG picture; screen readers read the label."""
     box = f"0 0 {number(WIDTH)} {number(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=label)
 
 
 def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
-    """A picture with what belongs above it and a caption below."""
+    """A picture with a caption below; `above` stands above it, such as a legend."""
     parts = caption if isinstance(caption, list | tuple) else [caption]
     return tag(
         "figure",
@@ -121,9 +130,9 @@ def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) ->
 def make_legend(
     entries: Iterable[tuple[str, str]], shape: str = "bar", lines: Container[str] = ()
 ) -> Html:
-    """What colours and shapes mean: (class, meaning) of each; shapes are `bar`, `dot`, `line`.
+    """A legend of (CSS class, meaning) entries; `shape` is `bar`, `dot` or `line`.
 
-    Classes among `lines` are drawn as lines, whatever the shape of the others.
+    Classes in `lines` are drawn as lines in any case.
     """
     made = [
         tag("li", _draw_key(kind, "line" if kind in lines else shape), text)
@@ -133,7 +142,7 @@ def make_legend(
 
 
 def draw_bars(shown: Iterable[Bar], class_: str) -> Html:
-    """Many bars as one element."""
+    """Draw bars as one element."""
     path = "".join(
         f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
         for x, y, width, height in shown
@@ -142,7 +151,7 @@ def draw_bars(shown: Iterable[Bar], class_: str) -> Html:
 
 
 def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:
-    """A line through points, or one that keeps each value until the next."""
+    """Draw a line through points; with `steps`, it keeps each value until the next point."""
     shown = [(number(x), number(y)) for x, y in points]
     begin = f"M{shown[0][0]} {shown[0][1]}" if shown else ""
     path = "".join(f"H{x}V{y}" if steps else f"L{x} {y}" for x, y in shown[1:])
@@ -150,18 +159,18 @@ def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = 
 
 
 def draw_dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
-    """Many dots as one element: lines of no length with round ends."""
+    """Draw dots as one element: lines of length zero with round ends."""
     path = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
     return tag("path", d=path, class_=f"dots {class_}")
 
 
 def format_value(value: float) -> str:
-    """A number to four digits."""
+    """A number with four significant digits; from 10 000 on whole, with thin spaces."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
 
 
 def truncate(text: str, width: float) -> str:
-    """A text that is no wider."""
+    """The text, cut with an ellipsis if it is wider than `width` units of the view box."""
     letters = max(2, int(width / LETTER))
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
@@ -169,7 +178,7 @@ def truncate(text: str, width: float) -> str:
 def merge(
     spans: Iterable[tuple[float, float]], gap: float, least: float
 ) -> list[tuple[float, float]]:
-    """The spans in order, those less than `gap` apart as one, none shorter than `least`."""
+    """Sort spans, merge those less than `gap` apart, and make each at least `least` long."""
     found: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         end = max(end, start + least)
@@ -190,7 +199,7 @@ def _draw_key(class_: str, shape: str) -> Html:
 
 
 def _round_step(least: float) -> float:
-    """The next of 1, 2, 5, 10, ... times a power of ten."""
+    """The smallest of 1, 2, 5 or 10 times a power of ten that is at least `least`."""
     if least <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))

@@ -1,4 +1,4 @@
-"""The page that shows several runs beside each other (pure)."""
+"""The page that compares several runs (pure)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.pages.run_page import RunData
 
 DRAWN = 16
-"""Runs, the first ones, that pictures show; tables show all."""
+"""The number of runs in pictures; tables show all runs."""
 
 POINTS = 400
-"""Of a line of more steps, about so many are drawn."""
+"""The approximate number of points that are drawn of a longer line."""
 
 Cells = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
-"""Of a comparison with trials: titles, a row for each cell, and what went wrong."""
+"""A comparison with trials: column titles, a row per cell, and problems of trials."""
 
 
 def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | None = None) -> str:
-    """Runs from these folders; the first is the baseline.
+    """The page of the runs in these folders; the first run is the baseline.
 
-    With `cells` each is the first trial of one.
+    With `cells`, each run is the first trial of a cell.
     """
     found = [RunInputs.of(data) for data in each]
     names = _name_runs(folders, each, found)
@@ -79,7 +79,7 @@ def _write_cells(
 def _name_runs(
     folders: Sequence[Path], runs: Sequence[RunData], givens: Sequence[RunInputs]
 ) -> list[str]:
-    """What tells the runs apart, numbered: a value of their scenarios, else their folders."""
+    """Number the runs and name them by a key whose value differs in all, else by folder."""
     scenarios = [each.scenario for each in givens]
     shown = ["/".join(folder.parts[-2:]) for folder in folders]
     for key in scenarios[0]:
@@ -95,11 +95,11 @@ def _name_runs(
 
 
 def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> Html:
-    """A row for each run; columns that say nothing of any are left out."""
-    heads = ("run", "verdict", "ended", "by hand", "not as in the first", "scheme", "tasks",
-             "mean task time", "of the first's", "measured / expected", "rounds", "payload",
+    """A table with a row for each run; columns that are empty for all runs are left out."""
+    heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
+             "mean task time", "relative to run 1", "measured / expected", "rounds", "payload",
              "best accuracy")  # fmt: skip
-    words = ("run", "verdict", "ended", "not as in the first", "scheme")
+    words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = list(_list_means(runs.values()))
     first, *_ = givens.values()
     rows = [
@@ -160,7 +160,7 @@ def _select_completed(data: RunData) -> pd.DataFrame:
 
 
 def _draw_times(runs: Mapping[str, RunData]) -> Html | None:
-    """Of each run the share of its completed tasks that took no longer than so much."""
+    """Draw each run's distribution of task times: the share of completed tasks within a time."""
     values = {name: np.sort(_select_completed(data)["duration_s"]) for name, data in runs.items()}
     known = {name: found for name, found in values.items() if len(found)}
     if not known:
@@ -179,16 +179,16 @@ def _draw_times(runs: Mapping[str, RunData]) -> Html | None:
         )
     picture = charts.draw_picture(
         378,
-        "Of each run the distribution of task times; the table of runs has the means",
-        frame_.draw_axes("task time (s)", "tasks that took no longer (%)"),
+        "The distribution of task times of every run; the table of runs has the means",
+        frame_.draw_axes("task time (s)", "tasks within this time (%)"),
         lines,
     )
-    words = "The further left a line, the faster the tasks; the steeper, the more alike they were."
+    words = "A line further left means faster tasks; a steeper line means more uniform tasks."
     return charts.make_figure(picture, words, _make_legend(values, known))
 
 
 def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
-    """Completed tasks over time."""
+    """Draw the completed tasks of every run over time."""
     ends = {name: np.sort(_select_completed(s)["end_s"].dropna()) for name, s in runs.items()}
     known = {name: found for name, found in ends.items() if len(found)}
     if not known:
@@ -211,9 +211,7 @@ def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
         Frame(x, y).draw_axes("time (s)", "completed tasks"),
         lines,
     )
-    return charts.make_figure(
-        picture, "Times are of each run's own clock.", _make_legend(ends, known)
-    )
+    return charts.make_figure(picture, "Each run has its own clock.", _make_legend(ends, known))
 
 
 def _draw_accuracy(runs: Mapping[str, RunData]) -> Html | None:
@@ -234,7 +232,7 @@ def _make_legend(all_runs: Mapping[str, Any], known: Mapping[str, Any]) -> Html:
 
 
 def _thin(x: Any, y: Any) -> Iterator[tuple[float, float]]:
-    """Every so many points of a line, and its last."""
+    """About POINTS points of a line, evenly spaced, and its last."""
     step = -(-len(x) // POINTS)
     chosen = sorted({*range(0, len(x), step), len(x) - 1})
     return ((float(x[n]), float(y[n])) for n in chosen)

@@ -1,4 +1,4 @@
-"""In what runs differ besides their results: their scenarios, their code, their machines (pure)."""
+"""Differences between the inputs of runs: scenarios, code, machines (pure)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trunkline.harness.report.pages.markup import Child, make_table, tag
 from trunkline.harness.report.pages.run_page import RunData, flatten
 
 MAX_KEYS = 80
-"""Keys in which scenarios differ that the page lists."""
+"""The most differing keys that the page lists."""
 
 SHOWN_CHARACTERS = 60
-"""Lists within lists up to so long are shown as they are written."""
+"""Nested lists up to this length are shown in full."""
 
 SAME_ANYWAY = ("name", "outputs", "description", "owner")
-"""Keys that tell nothing about a difference between results."""
+"""Keys that cannot be why results differ."""
 
 OWN_FILES = "code."
-"""Before the names of the files whose text a resolved scenario has."""
+"""The prefix of keys whose values are the texts of a user's own files."""
 
 IN_A_WORD = {
     "version": "code",
@@ -31,12 +31,12 @@ IN_A_WORD = {
     "host": "machine",
     "python": "packages",
 }
-"""Keys of an environment that a reader would not know what to make of."""
+"""What a difference in a key of the environment is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What a run was given: every key path of its scenario and its environment with its value."""
+    """The inputs of a run: key path -> value of its scenario and its environment."""
 
     scenario: Mapping[str, str]
     environment: Mapping[str, str]
@@ -51,11 +51,12 @@ class RunInputs:
         return cls(scenario, dict(flatten(data.environment)))
 
     def list_differences(self, other: RunInputs) -> list[str]:
-        """The parts of both that are not alike, each once: `clock`, `workload`, `code`, ..."""
+        """The parts in which both differ, each once: `clock`, `workload`, `code`, ..."""
         given = [
             "own files" if key.startswith(OWN_FILES) else key.partition(".")[0]
             for key, *values in _find_differences((self.scenario, other.scenario))
-            if all(values) or not key.startswith(OWN_FILES)  # who names a file differs, too
+            # A file that only one run has is named by a key that differs as well.
+            if all(values) or not key.startswith(OWN_FILES)
         ]
         pair = self.environment, other.environment
         around = [key.partition(".")[0] for key, *_ in _find_differences(pair)]
@@ -63,12 +64,12 @@ class RunInputs:
 
 
 def is_relevant(key: str) -> bool:
-    """Whether a key can be why results differ."""
+    """Whether a difference in this key can be why results differ."""
     return key.partition(".")[0] not in SAME_ANYWAY
 
 
 def write_section(each: Sequence[RunInputs]) -> list[Child]:
-    """Keys of scenario and environment that not all runs have alike, with every run's value."""
+    """A table of the keys of scenario and environment that differ, with every run's value."""
     rows = [
         [key, *map(_shorten, values)]
         for parts in ([one.scenario for one in each], [one.environment for one in each])
@@ -84,7 +85,7 @@ def write_section(each: Sequence[RunInputs]) -> list[Child]:
 
 
 def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
-    """Every key whose values are not all alike, and the values."""
+    """Every key whose values differ, followed by the values."""
     for key in dict.fromkeys(key for values in each for key in values):
         values = [found.get(key, "") for found in each]
         if len(set(values)) > 1 and is_relevant(key):
@@ -92,13 +93,13 @@ def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
 
 
 def _shorten(value: str) -> str:
-    """A value that fits, or its beginning and a word that only equal ones share."""
+    """The value, or if it is too long its beginning and a hash."""
     fitted = charts.truncate(value, 200)
     return fitted if fitted == value else f"{fitted} #{_hash(value)}"
 
 
 def _summarize_lists(value: Any) -> Any:
-    """Long lists of lists or mappings as their length and a word that only equal ones share."""
+    """Replace long lists of lists or mappings by their length and a hash."""
     if isinstance(value, Mapping):
         return {str(key): _summarize_lists(inner) for key, inner in value.items()}
     nested = isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value)

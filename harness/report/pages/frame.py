@@ -1,4 +1,4 @@
-"""What every page has: head, title, contents, sections, and no way to reach out (pure)."""
+"""The frame of every page: head, title, contents, sections, security policy (pure)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trunkline.harness.report.pages.overlay_section import SCRIPT
 STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 
 MARKS = {"pass": "✓", "unknown": "?", "fail": "✗"}
-"""Beside each verdict: no colour alone says which it is."""
+"""The sign beside each verdict, for readers who cannot tell its colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page with a heading of its own; `name` is its anchor."""
+    """A section of a page; `name` is its anchor. A section without content is left out."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class Section:
 
 
 def write_page(title: str, lead: Iterable[Child], sections: Iterable[Section], end: Child) -> str:
-    """A whole page. It may load nothing, and run no script but the one that it carries."""
+    """A whole page. Its policy forbids loading anything, and any script but its own."""
     shown = [section for section in sections if any(part is not None for part in section.content)]
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -57,12 +57,12 @@ def write_page(title: str, lead: Iterable[Child], sections: Iterable[Section], e
 
 
 def mark(outcome: str) -> Html:
-    """A verdict in a word, with its mark and colour."""
+    """A verdict as a word with its sign and colour."""
     return tag("span", f"{MARKS.get(outcome, '')} {outcome}".strip(), class_=f"is-{outcome}")
 
 
 def write_tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
-    """Numbers that matter most: (what, value, remark) of each."""
+    """The key numbers of a run; an entry is (name, value, remark)."""
     return tag(
         "dl",
         [
@@ -74,5 +74,5 @@ def write_tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
 
 
 def fold(summary: str, *content: Child, file: str | None = None) -> Html:
-    """What most readers do not need; with a `file` that has it, paper names that instead."""
+    """Content that is folded under its summary; on paper, `file` is named instead if given."""
     return tag("details", tag("summary", summary, data_file=file), *content)

@@ -1,4 +1,4 @@
-"""What every site did over time, with the faults: a row per site (pure)."""
+"""The Gantt chart of a run: the activity of every site, and the faults (pure)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ CLASSES: Mapping[str, str] = dict(
 )
 
 MAX_BARS = 12_000
-"""Of more bars, those near each other become one: a page has to stay small."""
+"""The most bars of a page; with more, neighbouring bars are merged to keep the page small."""
 
 MAX_TITLES = 600
-"""Tasks at sites up to which each says its number and times where the mouse is."""
+"""The most tasks (counted per site) that have a tooltip with number and times."""
 
 MAX_LANES, MAX_NAMED = 12, 80
-"""Lanes of faults with their names; where there are more faults, none is named."""
+"""The most lanes of the strip of faults; with more than MAX_NAMED faults there is no strip."""
 
 LANE = 15.0
+"""The height of a lane in units of the view box."""
+
 HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
 
 PATTERNS = tag(
@@ -49,7 +51,7 @@ PATTERNS = tag(
 
 
 def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
-    """The whole run, as a figure."""
+    """Draw the whole run; `clock` is the name of its clock."""
     window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
     shown = lay_out(history.faults, window_s)
     many = len(shown) > MAX_NAMED
@@ -92,7 +94,7 @@ def _place_bars(
     top: float,
     row: float,
 ) -> tuple[dict[str, list[charts.Bar]], float]:
-    """The bars on the page, and how near each other those are that were made one, in seconds."""
+    """The bars on the page, and the gap in seconds below which bars were merged."""
     ranks = {site: rank for rank, site in enumerate(sites)}
     found = activity.list_bars(history, ranks, window_s)
     gap = 0.0
@@ -115,7 +117,7 @@ def _merge_bars(
 
 
 def _draw_bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:
-    """Behind everything, while anything was disturbed."""
+    """Draw bands behind the rows at all times with a fault."""
     spans = [
         (x(min(start_s, x.high)), x(min(end_s, x.high)))
         for fault in faults
@@ -129,7 +131,7 @@ def _draw_bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: flo
 def _draw_in_rows(
     faults: Sequence[Disturbance], sites: Sequence[str], x: Scale, top: float, row: float
 ) -> list[Html]:
-    """An agent that is dead or stopped is hatched; a link has a line over both its ends' rows."""
+    """Hatch dead or stopped agents; draw a line above the rows of a disturbed link's ends."""
     spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     ranks = {site: rank for rank, site in enumerate(sites)}
     for fault in faults:
@@ -153,7 +155,7 @@ def _draw_in_rows(
 def _draw_numbers(
     history: History, sites: Sequence[str], x: Scale, top: float, row: float
 ) -> list[Html]:
-    """Each task's number on its members' bars where there is room, and its times for the mouse."""
+    """Draw each task's number on its members' bars if there is room, and add tooltips."""
     ranks = {site: rank for rank, site in enumerate(sites)}
     spans = [
         (phase, ranks[site])
@@ -175,7 +177,7 @@ def _draw_numbers(
 
 
 def _draw_strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
-    """One bar per fault, with its text."""
+    """Draw one bar per fault with its text."""
     if not shown:
         return []
     bars = [
@@ -203,18 +205,18 @@ def _write_caption(
     history: History, shown: Sequence[Lane], named: Sequence[Lane], gap_s: float
 ) -> list[str]:
     words = [
-        "Of a synchronization, the upper half shows when contributions moved and were added, the "
-        "lower half when results moved; the thin line below a row is help with tasks of others."
+        "The upper half of a synchronization shows when contributions moved and were added, the "
+        "lower half when results moved. The thin line below a row is help with tasks of others."
     ]
     if history.syncs and not history.tasks:
-        words = ["What programs reported of their own synchronizations."]
+        words = ["Synchronizations as the programs reported them."]
     if shown:
         words.append(
-            " Bands behind the rows: while a fault went on. A line above a row: a link of that "
-            "site; hatched: its agent was stopped (one way) or dead (both ways)."
+            " Bands mark the times of faults. A line above a row: a link of that site was "
+            "disturbed. Hatched: its agent was stopped (one direction) or dead (crossed)."
         )
     if len(named) < len(shown):
-        words.append(f" Not named here: {len(shown) - len(named)} of {len(shown)} faults.")
+        words.append(f" {len(shown) - len(named)} of {len(shown)} faults are not named here.")
     if gap_s:
         words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words

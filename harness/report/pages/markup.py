@@ -1,7 +1,7 @@
-"""HTML and SVG as values: whatever is not markup already is escaped (pure).
+"""HTML and SVG as values (pure).
 
-`tag` is the only way to make an element, and it escapes every text and every attribute that it is
-given, so nothing that a user, a file or a program says can become markup.
+`tag` is the only way to make an element. It escapes every text and attribute that is not `Html`
+already, so text of a user, a file or a program cannot become markup.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""What HTML cannot hold, and what would turn the direction of the text around it."""
+"""Characters that HTML does not allow, and those that change the direction of text around them."""
 
 VOID = frozenset({"br", "input", "link", "meta"})
-"""Elements without content, and without an end tag."""
+"""Elements without content and without an end tag."""
 
 
 class Html(str):
@@ -24,11 +24,11 @@ class Html(str):
 
 
 Child = str | int | float | None
-"""What an element may hold: `Html` as it is, other text escaped, nothing for None."""
+"""The content of an element: `Html` stays as it is, other text is escaped, None is nothing."""
 
 
 def tag(element: str, /, *children: Child | Iterable[Child], **attributes: Child | bool) -> Html:
-    """An element. `class_` is `class`, `aria_label` is `aria-label`; None is left out.
+    """Make an element. `class_` is `class`, `aria_label` is `aria-label`; None is left out.
 
     `tag("a", "<", href="#x")` is `<a href="#x">&lt;</a>`.
     """
@@ -45,7 +45,7 @@ def tag(element: str, /, *children: Child | Iterable[Child], **attributes: Child
 
 
 def join(children: Iterable[Child | Iterable[Child]]) -> Html:
-    """Everything in a row, escaped where it is not markup."""
+    """Join children, and escape those that are not markup."""
     return Html(
         "".join(
             escape(child) if child is None or isinstance(child, str | int | float) else join(child)
@@ -55,14 +55,14 @@ def join(children: Iterable[Child | Iterable[Child]]) -> Html:
 
 
 def escape(value: Child) -> Html:
-    """A value as markup; numbers to two digits after the point."""
+    """A value as markup; numbers have up to two digits after the point."""
     if isinstance(value, Html):
         return value
     return Html("" if value is None else _escape_text(value))
 
 
 def number(value: float) -> str:
-    """As short as two digits after the point allow: `1.50` is `1.5`, `2.00` is `2`."""
+    """Write a number with up to two digits after the point: `1.50` is `1.5`, `2.00` is `2`."""
     short = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if short == "-0" else short
 
@@ -73,7 +73,7 @@ def make_table(
     caption: str,
     numeric: Iterable[int] = (),
 ) -> Html:
-    """A table whose first column names its rows; the columns `numeric` are set to the right."""
+    """A table whose first column names its rows; the columns `numeric` are right-aligned."""
     right = frozenset(numeric)
 
     def cell(kind: str, column: int, value: Child, scope: str | None) -> Html:
@@ -100,12 +100,12 @@ def make_table(
 
 
 def make_scrollable(content: Html, label: str) -> Html:
-    """Content that may be wider than the window; the keyboard can scroll it too."""
+    """Make content that may be wider than the window scrollable, with the keyboard too."""
     return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def _escape_text(value: Child) -> str:
-    """Escaped, markup too: what an attribute holds is text."""
+    """Escape a value, even `Html`: an attribute holds text."""
     shown = number(value) if isinstance(value, float) else str(value)
     return html.escape(UNFIT.sub("\ufffd", shown))
 

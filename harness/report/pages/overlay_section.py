@@ -1,7 +1,7 @@
-"""The overlay: a map or a matrix of its links by load, and every link's load over time (pure).
+"""The overlay: a map or a matrix of links coloured by load, and loads over time (pure).
 
-Both are drawn with the loads of the whole run. `scrub.js` gives them the loads of a moment, which
-the page carries as letters: one per step and link.
+Both are drawn with the loads of the whole run. `scrub.js` shows the loads at one time instead; the
+page contains them as letters, one per step and link.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ from trunkline.topologies.model import Link, Site, Topology
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
 
 MAX_LETTERS = 300_000
-"""Loads that a page carries, one letter each."""
+"""The most loads (steps times links) in a page; each is one letter."""
 
 MAX_STEPS, MIN_STEPS = 120, 20
+"""The number of steps in time; the more links, the fewer steps."""
 
 MAP_LINKS = 150
-"""Directed links up to which the overlay is a map; above it is a matrix."""
+"""An overlay with at most this many directed links is a map, else a matrix."""
 
 MATRIX_SITES = 100
-"""Above, the matrix would have more cells than a page can hold."""
+"""The largest matrix; more cells would make the page too large."""
 
 MAX_TITLES = 1000
-"""Links up to which each says its name and load where the mouse is."""
+"""The most links that have a tooltip with name and load."""
 
 STRIP_LINKS = 40
-"""Links, the busiest ones, that are shown over time."""
+"""The number of links, the busiest ones, that are shown over time."""
 
 LEVELS = (0.005, 0.2, 0.4, 0.6, 0.8)
-"""Loads from which on a link has the next of six colours and widths."""
+"""The lower bounds of the second to sixth of six colours and widths, as loads."""
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
-"""A load in steps of 2 %: `0` is none, the last letter is 100 %. `-` is a link that is cut."""
+"""Loads in steps of 2 %: `0` is none, the last letter is 100 %. `-` is a link that is cut."""
 
 DOING = {"compute": "c", "wait": "w", "sync": "s"}
-"""What a site mostly does in a step; `-` is nothing, as when its agent is dead."""
+"""The letter of a site's main activity in a step; `-` is none, for example of a dead agent."""
 
 SITE_KEYS = (
     ("fill-compute", "the site mostly computes"),
@@ -68,9 +69,10 @@ def choose_steps(links: int) -> int:
 def draw_overlay(
     topology: Topology, shares: Sequence[float], loads: Loads | None, history: History, kind: str
 ) -> list[Child]:
-    """The overlay with every link's load, and with a slider through time where `loads` has them.
+    """Draw the overlay with the load of every link over the whole run.
 
-    `kind` says in words what a load is.
+    `shares` are these loads in the topology's order, and `kind` says in words what a load is. With
+    `loads`, the figure has a slider through time.
     """
     sites = len(topology.sites)
     if len(topology.links) > MAP_LINKS and sites > MATRIX_SITES:
@@ -89,7 +91,7 @@ def draw_overlay(
 
 
 def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
-    """The links that carried most, each a row whose colour is its load at that time."""
+    """Draw the links that carried most: a row for each, coloured by its load at that time."""
     order = sorted(range(len(loads.links)), key=lambda n: (-total_bytes[n], n))
     used = [n for n in order if total_bytes[n] or loads.cut[:, n].any()]
     shown = used[:STRIP_LINKS]
@@ -132,18 +134,18 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
 
 
 def find_level(share: float) -> int:
-    """Which of the six colours a load has."""
+    """The number of a load's colour, 0 to 5."""
     return sum(share >= least for least in LEVELS)
 
 
 def _list_keys(kind: str, cut: bool) -> list[tuple[str, str]]:
-    """The legend of loads; cut links are in it where there are any."""
+    """The legend of loads; it has an entry for cut links if `cut`."""
     names = [(f"{kind}-{level}", name) for level, name in enumerate(LEVEL_NAMES)]
     return [*names, *([(f"{kind}-cut", "cut by a fault")] if cut else ())]
 
 
 def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
-    """Sites as dots, links as arcs that keep to the right."""
+    """Draw sites as dots and links as arcs that bend to the right; return words for a caption."""
     height, border = 560.0, 64.0
     found, by_delay = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
     at = dict(
@@ -156,11 +158,11 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     dots = [
         _draw_site(site, at[site.name], at[site.name][1] > height / 2) for site in topology.sites
     ]
-    words = "Links keep to the right of their way, as cars do in most countries. "
+    words = "Each link bends to the right of its direction, like right-hand traffic. "
     words += (
-        "Distance stands for delay, as well as a plane allows."
+        "Distances approximate delays."
         if by_delay
-        else "Places mean nothing: delays are all alike."
+        else "Positions have no meaning: all delays are about equal."
     )
     label = f"Map of the overlay: {len(dots)} sites and {len(arcs)} links, coloured by load"
     return charts.draw_picture(
@@ -169,7 +171,7 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
 
 
 def _draw_site(site: Site, place: Place, low: bool) -> Html:
-    """A site with its name, which is below it in the lower half of the map and else above."""
+    """Draw a site with its name: below it if `low`, else above it."""
     x, y = place
     return tag(
         "g",
@@ -185,7 +187,7 @@ def _write_title(link: Link, share: float) -> Html:
 
 
 def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
-    """A link, bent to the right, with an arrow head past its middle."""
+    """Draw a link bent to the right, with an arrow head past its middle."""
     (ax, ay), (bx, by) = a, b
     length = math.hypot(bx - ax, by - ay)
     ux, uy = (bx - ax) / length, (by - ay) / length
@@ -202,7 +204,7 @@ def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
 
 
 def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
-    """A row per source, a column per destination."""
+    """Draw a matrix with a row per source and a column per destination; return words too."""
     names = topology.site_names
     left = 14 + LETTER * max(map(len, names))
     side = min(22.0, (WIDTH - left - 8) / len(names))
@@ -249,7 +251,7 @@ def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str
 
 
 def _write_controls(loads: Loads, is_map: bool) -> Html:
-    """Shown by the script, without which they can do nothing."""
+    """Slider and button. They are hidden until the script shows them."""
     slider = tag("input", type="range", id="when", min=0, max=loads.steps, value=0, step=1)
     return tag(
         "div",
@@ -264,7 +266,7 @@ def _write_controls(loads: Loads, is_map: bool) -> Html:
 
 
 def _write_data(topology: Topology, loads: Loads, history: History) -> Html:
-    """What the script needs, as JSON in which nothing can end the element."""
+    """The script's data as JSON; `<` is escaped, so no name can end the element."""
     letters = np.array(list(LETTERS))
     shown = letters[np.clip(np.rint(loads.share * 50), 0, 50).astype(int)]
     shown = np.where(loads.cut, "-", shown)
@@ -280,7 +282,7 @@ def _write_data(topology: Topology, loads: Loads, history: History) -> Html:
 
 
 def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
-    """Per step a letter for each site: what it did in most of it."""
+    """For each step, a letter for each site: its longest activity in the step."""
     spent = np.zeros((len(DOING), loads.steps, len(sites)))
     edges_ns = np.arange(loads.steps + 1) * loads.step_s * 1e9
     found = phases(history)
@@ -294,7 +296,7 @@ def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> li
 
 
 def _find_runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:
-    """Equal neighbours as one: (kind, first, after the last)."""
+    """Group equal neighbours as (kind, first, after the last)."""
     first = 0
     for place in range(1, len(kinds) + 1):
         if place == len(kinds) or kinds[place] != kinds[first]:

@@ -1,4 +1,4 @@
-"""What sites measured of their links, beside what the links were set to (pure)."""
+"""The section on link rates that sites measured, beside the set rates (pure)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
 
 MAX_DOTS = 2000
+"""The most measurements that are drawn; of more, every second, third, ... is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One link's measurements in Mbit/s: the median, and where the middle 90 % of them lie."""
+    """One link's measurements in Mbit/s: the median, and the range of the middle 90 %."""
 
     median: float
     low: float
@@ -23,7 +24,7 @@ class Spread:
 
 
 def compute_spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
-    """The measurements of every link that has any."""
+    """The spread of each link's measurements; `probes` is the table of that name."""
     return {
         (str(src), str(dst)): Spread(*(float(found.quantile(share)) for share in (0.5, 0.05, 0.95)))
         for (src, dst), found in probes.groupby(["src", "dst"])["estimate_mbps"]
@@ -31,7 +32,7 @@ def compute_spreads(probes: pd.DataFrame) -> dict[tuple[str, str], Spread]:
 
 
 def draw_probes(probes: pd.DataFrame, clock: str) -> Html:
-    """Every measurement as a share of the rate that its link was set to then."""
+    """Draw every measurement as a share of the rate that was set at that time."""
     shown = probes.iloc[:: -(-len(probes) // MAX_DOTS)]
     shares = 100 * shown["estimate_mbps"] / shown["rate_mbps"]
     expected = 100 * shown["formula_mbps"] / shown["rate_mbps"]
@@ -41,8 +42,8 @@ def draw_probes(probes: pd.DataFrame, clock: str) -> Html:
     words = (
         f"{len(probes)} measurements of {len(compute_spreads(probes))} links; error: median "
         f"{error.median():+.1f} %, the middle 90 % from {error.quantile(0.05):+.1f} % to "
-        f"{error.quantile(0.95):+.1f} %. Expected is what the formula gives without queues, which "
-        "keeps some propagation."
+        f"{error.quantile(0.95):+.1f} %. Expected is the formula's result without queues; it "
+        "includes some propagation."
     )
     if len(shown) < len(probes):
         words += f" Shown: one of {-(-len(probes) // MAX_DOTS)}."
@@ -62,7 +63,7 @@ def draw_probes(probes: pd.DataFrame, clock: str) -> Html:
     )
     entries = [
         ("stroke-blue", "measured"),
-        ("stroke-orange", "expected of the formula"),
+        ("stroke-orange", "expected from the formula"),
         ("stroke-grey", "set rate"),
     ]
     return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))

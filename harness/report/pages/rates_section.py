@@ -1,4 +1,4 @@
-"""What links were set to and what traffic got of it (pure)."""
+"""The section on the rates of links: set, used and measured (pure)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.pages.probes_section import Spread, compute_spreads, draw_probes
 
 MAX_LINKS = 40
-"""Links, those that carried most, that are shown; the file has all."""
+"""The number of links, those that carried most, that are shown; the file has all."""
 
 
 def write_section(
     links: pd.DataFrame, probes: pd.DataFrame | None, counted: bool, clock: str
 ) -> list[Child]:
-    """The links that carried most, as bars and in numbers, with what sites measured, if they did.
+    """The links that carried most, as bars and in numbers, with the sites' measurements if any.
 
-    If `counted`, the bytes are the interfaces' (`harness.report.tables.use_interface_counters`).
+    If `counted`, bytes are the interfaces' (`harness.report.tables.use_interface_counters`).
     """
     used = links[links["bytes"] > 0]
     if not len(used):
@@ -70,15 +70,16 @@ def _draw_bars(
         ],
     )
     name, words = (
-        ("carried during tasks", "What interfaces counted while any site synchronized.")
+        ("carried during tasks", "Bytes that interfaces counted while any site synchronized.")
         if counted
-        else ("goodput while busy", "Goodput is payload over the time in which a link carried any.")
+        else ("goodput while busy", "Goodput is payload over the time in which the link was busy.")
     )
     if highs:
-        words += " Marks: the median that sites measured; lines: the middle 90 %."
+        words += " Marks are medians of the sites' measurements, lines their middle 90 %."
     if used > len(links):
         words += (
-            f" The {len(links)} of {used} used links that carried most; tables/links.csv has all."
+            f" Shown are the {len(links)} of {used} used links that carried most;"
+            " tables/links.csv has all."
         )
     entries = [("fill-wait", "set rate"), ("fill-blue", name)]
     legend = charts.make_legend(
@@ -88,7 +89,7 @@ def _draw_bars(
 
 
 def _draw_spread(found: Spread, x: Scale, y: float) -> Html:
-    """A mark at the median, and a line over the middle 90 %."""
+    """Draw a mark at the median and a line over the middle 90 %."""
     line = f"M{x(found.low):.2f} {y:.2f}H{x(found.high):.2f}"
     mark = f"M{x(found.median):.2f} {y - 5:.2f}v10"
     return tag("path", d=line + mark, class_="line stroke-orange")

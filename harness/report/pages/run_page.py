@@ -30,20 +30,20 @@ from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
 
 MAX_FAULTS = 100
-"""Faults that the page lists; the table has all."""
+"""The most faults that the page lists; the table has all."""
 
 MAX_LETTERS = 100_000
-"""Of a scenario that is longer, the page says only where it is."""
+"""The longest file that the page shows; for a longer one it only names the file."""
 
 MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 80, 8_000
-"""Of folded parts that are longer, paper says only where they are."""
+"""The longest folded parts that are printed; paper only names the file of longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """What is known of a run: `history` and `tables` are empty where its log could not be read.
+    """The data of a run; `history` and `tables` are empty if its log could not be read.
 
-    `given` is the scenario as it was written, `resolved` with everything spelled out.
+    `given` is the scenario's original text, `resolved` the text with every value filled in.
     """
 
     scenario: Scenario
@@ -56,13 +56,13 @@ class RunData:
 
     @property
     def links(self) -> pd.DataFrame:
-        """The table of links, of programs with what interfaces counted."""
+        """The table of links; for programs with the interfaces' bytes."""
         links = self.tables["links"]
         return use_interface_counters(links, self.history) if self.scenario.runs_programs else links
 
 
 def write_page(data: RunData, files: Sequence[str] = ()) -> str:
-    """The whole page, with links to files beside it: the same data gives the same text."""
+    """The whole page, with links to `files` beside it. The same data give the same text."""
     scenario = data.scenario
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
@@ -114,7 +114,7 @@ def _write_verdict(verdict: Verdict, ended: str) -> Html:
     passed = sum(check.outcome == "pass" for check in verdict.checks)
     means = {
         "pass": "every promise was kept",
-        "unknown": "the run proves nothing either way",
+        "unknown": "the run proves nothing",
         "fail": "a promise was broken",
     }[verdict.outcome]
     words = f": {means}. {passed} of {len(verdict.checks)} checks passed."
@@ -167,11 +167,11 @@ def _write_tasks(data: RunData) -> list[Child]:
     found = data.tables.get("tasks")
     if found is None or not len(found):
         return [None]
-    words = "The bound is what no all-reduce of so many bytes could beat."
+    words = "The bound is the least time of any all-reduce of that size."
     if not data.scenario.runs_programs:
         words = (
-            "The estimate is the fluid time of a task's plan on the links as they were given, "
-            "the latency what propagation adds, the bound what no plan could beat."
+            "The estimate is the fluid time of a task's plan on the configured links. The latency "
+            "is the propagation to add to it. The bound is the least time of any plan."
         )
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"
@@ -196,10 +196,10 @@ def _draw_network(data: RunData) -> list[Child]:
     links = data.links
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
     if data.scenario.runs_programs:
-        kind = "what the interface carried while any site synchronized, as a share of the rate"
+        kind = "bytes on the interface while any site synchronized, as a share of the rate"
         return overlay_section.draw_overlay(topology, shares, None, history, kind)
     found = compute_loads(history, topology, overlay_section.choose_steps(len(topology.links)))
-    kind = "payload as a share of what the link's rate lets pass while the link is busy"
+    kind = "payload as a share of the link's rate while the link is busy"
     return [
         *overlay_section.draw_overlay(topology, shares, found, history, kind),
         tag("h3", "Links over time"),
@@ -236,7 +236,7 @@ def _write_faults(data: RunData) -> list[Child]:
         )
         for row in found[:MAX_FAULTS].to_dict("records")
     ]
-    heads = ("fault", "what", "from (s)", "until (s)", "aimed at")
+    heads = ("fault", "what", "from (s)", "until (s)", "targets")
     more = len(found) - len(rows)
     note = f"The first {MAX_FAULTS} of {len(found)}; tables/faults.csv has all."
     return [make_table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
@@ -265,17 +265,17 @@ def _write_sites(data: RunData) -> list[Child]:
 
 def _write_checks(verdict: Verdict) -> Html:
     rows = [(check.name, frame.mark(check.outcome), check.detail) for check in verdict.checks]
-    return make_table(("check", "outcome", "what it saw"), rows, "checks")
+    return make_table(("check", "outcome", "findings"), rows, "checks")
 
 
 def _write_environment(environment: Mapping[str, Any]) -> Html | None:
-    """Flat, without the process that carried it out."""
+    """The environment, without the process that carried out the run."""
     rows = [(key, value) for key, value in flatten(environment) if key != "owner"]
     return make_table(("what", "value"), rows, "environment") if rows else None
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every value of nested mappings with its key path."""
+    """The key path and the text of every value of nested mappings."""
     for key, inner in value.items():
         path = f"{prefix}{key}"
         if isinstance(inner, Mapping) and inner:
@@ -285,16 +285,16 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _write_scenario(data: RunData) -> list[Child]:
-    summary = "With every default and every link spelled out"
+    summary = "With every default and every link filled in"
     file = "resolved.yaml" if len(data.resolved) > MAX_PRINTED_LETTERS else None
     return [
-        *((tag("p", "As it was given:"), _write_text(data.given)) if data.given else ()),
+        *((tag("p", "The original file:"), _write_text(data.given)) if data.given else ()),
         frame.fold(summary, _write_text(data.resolved), file=file),
     ]
 
 
 def _write_text(text: str) -> Html:
-    """A file's content, unless it is too long for a page."""
+    """A file's content, or a note if it is too long for a page."""
     if len(text) > MAX_LETTERS:
         words = (
             f"Too long for this page ({len(text):,} characters): see the file in the run's folder."
@@ -306,7 +306,7 @@ def _write_text(text: str) -> Html:
 def _write_files(files: Sequence[str]) -> list[Child]:
     if not files:
         return [None]
-    words = "They lie beside this page. A table loads with "
+    words = "These files are beside this page. A table loads with "
     code = tag("code", 'pandas.read_csv("tables/tasks.csv")')
     links = [tag("li", tag("a", file, href=file)) for file in files]
     return [tag("p", words, code, "."), tag("ul", links)]

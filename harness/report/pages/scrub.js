@@ -1,5 +1,6 @@
 "use strict";
-// Moves the overlay through time; without it the overlay shows the whole run. Unfolds for printing.
+// Moves the overlay through time; without this script it shows the whole run. Unfolds details for
+// printing.
 (() => {
   const folded = () => document.querySelectorAll("details:not([open], :has([data-file]))");
   const unfolded = () => document.querySelectorAll("details[data-unfolded]");

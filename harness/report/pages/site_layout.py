@@ -1,7 +1,7 @@
-"""Where the sites of an overlay go on a page (pure).
+"""The positions of an overlay's sites on a page (pure).
 
-On a plane where distance stands for delay, as well as a plane allows (classical scaling: Torgerson
-1952), or on a circle where delays tell nothing: there they are all alike.
+Distances approximate delays (classical multidimensional scaling: Torgerson 1952). If all delays are
+about equal, the sites stand on a circle.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from trunkline.topologies.model import Topology
 
 ALIKE = 0.05
-"""Delays that differ by less than this share of the largest are no map."""
+"""Delays that differ by less than this share of the largest count as equal."""
 
 FLAT = 0.02
-"""A map whose second axis has less than this share of the first's spread is a line."""
+"""If the second axis has less than this share of the first axis' spread, the map is a line."""
 
 ROUNDS = 200
-"""How often sites that are too near each other are pushed apart."""
+"""The most passes that push apart sites which are too near each other."""
 
 Place = tuple[float, float]
 
@@ -29,9 +29,9 @@ Place = tuple[float, float]
 def place_sites(
     topology: Topology, width: float, height: float, least: float
 ) -> tuple[list[Place], bool]:
-    """Every site's place within a width and a height, at least about `least` apart.
+    """Every site's position, and whether distances stand for delays.
 
-    And whether distances stand for delays.
+    The positions are within `width` and `height` and about `least` or more apart.
     """
     delays_ms = _compute_delays_ms(topology)
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
@@ -43,7 +43,7 @@ def place_sites(
 
 
 def _compute_delays_ms(topology: Topology) -> NDArray[np.float64]:
-    """Between all sites along the shortest paths, the same both ways."""
+    """Delays between all sites along the shortest paths; the mean of both directions."""
     rank = {name: number for number, name in enumerate(topology.site_names)}
     found = np.full((len(rank), len(rank)), np.inf)
     np.fill_diagonal(found, 0.0)
@@ -56,20 +56,23 @@ def _compute_delays_ms(topology: Topology) -> NDArray[np.float64]:
 
 
 def _scale(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequence[float]]:
-    """Points on a plane with about these distances, the widest axis first, and both spreads."""
+    """Points on a plane with approximately these distances, and the spread of both axes.
+
+    The first axis is the wider one.
+    """
     count = len(distances)
     centre = np.eye(count) - 1.0 / count
     values, vectors = np.linalg.eigh(-centre @ distances**2 @ centre / 2)
     order = np.argsort(values)[::-1][:2]
     points = vectors[:, order] * np.sqrt(np.maximum(values[order], 0.0))
-    for axis in range(2):  # an eigenvector's sign means nothing: the first site is left and above
+    for axis in range(2):  # signs of eigenvectors are arbitrary: put the first site left and above
         if points[0, axis] > 0:
             points[:, axis] *= -1
     return points, [float(value) for value in values[order]]
 
 
 def _fit(points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float64]:
-    """As large as fits, its middle in the middle."""
+    """Scale the points to the largest size that fits, and centre them."""
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.maximum(high - low, 1e-9)
     factor = min(width / size[0], height / size[1])
@@ -79,7 +82,7 @@ def _fit(points: NDArray[np.float64], width: float, height: float) -> NDArray[np
 
 
 def _separate(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Push apart what is too near, in the order of the sites."""
+    """Push apart points that are closer than `least`, in the order of the sites."""
     points = points.copy()
     for _ in range(ROUNDS):
         moved = False
@@ -88,13 +91,13 @@ def _separate(points: NDArray[np.float64], least: float) -> NDArray[np.float64]:
                 between = points[one] - points[other]
                 distance = float(np.hypot(*between))
                 if distance < least:
-                    angle = one * 2.4
+                    angle = one * 2.4  # the golden angle: no two equal points go the same way
                     way = (
                         between / distance
                         if distance > 1e-6
                         else (math.cos(angle), math.sin(angle))
                     )
-                    push = np.array(way) * (least - distance) / 2 * 1.02
+                    push = np.array(way) * (least - distance) / 2 * 1.02  # 2 % against rounding
                     points[one] += push
                     points[other] -= push
                     moved = True

@@ -1,4 +1,4 @@
-"""Task times against what the fluid model says and what no plan could beat (pure)."""
+"""The section on task times: measured, estimated by the fluid model, lower bound (pure)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
 SINGLE = 300
-"""Tasks up to which each has its own marks; more are drawn as groups of neighbours."""
+"""Up to this number of tasks, each has its own marks; more are drawn in groups of neighbours."""
 
 ROWS = 200
-"""Tasks that the table shows; the file has all."""
+"""The number of tasks that the table shows; the file has all."""
 
 TOLERANCE = 0.15
-"""How far a measured time may be from estimate plus latency without being explained."""
+"""The relative difference between measured and expected time that needs no explanation."""
 
 ORDER = "task, in order of start"
 
 
 def draw_times(tasks: pd.DataFrame) -> Html:
-    """Measured times with estimate and bound, and below the measured over the expected, by task."""
+    """Draw measured times, estimates and bounds by task, and below measured over expected."""
     expected = tasks["estimate_s"] + tasks["latency_s"]
     completed = (tasks["outcome"] == "completed").to_numpy()
     known = pd.concat([tasks["duration_s"], expected, tasks["bound_s"]])
@@ -52,7 +52,7 @@ def draw_times(tasks: pd.DataFrame) -> Html:
     note = ""
     if many:
         size = -(-len(tasks) // SINGLE)
-        note = f" Lines are medians of {size} tasks in a row, areas go from fastest to slowest."
+        note = f" Lines are medians of {size} consecutive tasks, areas their range."
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
     legend = charts.make_legend(shown, "dot", lines)
     return charts.make_figure(
@@ -61,7 +61,7 @@ def draw_times(tasks: pd.DataFrame) -> Html:
 
 
 def summarize(tasks: pd.DataFrame) -> str:
-    """How the measured times compare, in words."""
+    """Compare measured with expected times in words."""
     done = tasks[tasks["outcome"] == "completed"]
     ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).dropna()
     if not len(ratio):
@@ -74,7 +74,7 @@ def summarize(tasks: pd.DataFrame) -> str:
 
 
 def list_tasks(tasks: pd.DataFrame) -> list[Child]:
-    """The first tasks in numbers, and how many more there are."""
+    """A table of the first tasks, and a note if there are more."""
     heads = ("task", "group", "from (s)", "took (s)", "estimate (s)", "latency (s)", "bound (s)",
              "sent (MB)", "outcome")  # fmt: skip
     columns = ("start_s", "duration_s", "estimate_s", "latency_s", "bound_s")
@@ -97,7 +97,7 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
 def _draw_single(
     tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
 ) -> list[Html]:
-    """A mark per task and value; a line from its bound to its measured time."""
+    """Draw a mark per task and value, and a line from the bound to the measured time."""
     stems = "".join(
         f"M{frame.x(row):.2f} {frame.y(low):.2f}V{frame.y(high):.2f}"
         for row, (low, high) in enumerate(zip(tasks["bound_s"], tasks["duration_s"], strict=True))
@@ -124,7 +124,7 @@ def _draw_single(
 def _draw_grouped(
     tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
 ) -> list[Html]:
-    """Lines of medians, with the area between the extremes of the measured times."""
+    """Draw lines of medians, and the range of measured times as an area."""
     size = -(-len(tasks) // SINGLE)
     groups = np.arange(len(tasks)) // size
     measured = tasks["duration_s"].where(completed)
@@ -153,7 +153,7 @@ def _draw_grouped(
 
 
 def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
-    """Measured over expected, with the band of what needs no explanation."""
+    """Draw measured over expected time, and the band of small differences."""
     known = ratio.dropna()
     low, high = float(known.min()), float(known.max())
     log = high > 3 * low
@@ -176,7 +176,7 @@ def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
 
 
 def _place(values: pd.Series[float], frame: Frame, of: int = 1) -> Iterator[tuple[float, float]]:
-    """Where the known values of tasks are, or of so many tasks each."""
+    """The coordinates of known values; each value stands for `of` consecutive tasks."""
     for number, value in enumerate(values):
         if np.isfinite(value):
             yield frame.x((number + 0.5) * of - 0.5), frame.y(value)

@@ -294,7 +294,7 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     by_hand = "by hand: outage oslo rome at 0.500 s; ended at 4.400 s"
     words = (tmp_path / "page.html").read_text()
     assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
-    assert "Run 2: not as in the first: seed, clock" in made.texts["li"]
+    assert "Run 2: differs from run 1 in: seed, clock" in made.texts["li"]
     assert made.texts["li"].count(name) == 3
     assert made.texts["th"].count(name) == 1
     outputs.build(tmp_path / "1")
