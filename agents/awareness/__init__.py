@@ -1,1 +1,1 @@
-"""What sites measure of their links and clocks while they synchronize."""
+"""The measurement of links and clocks by the sites, while they synchronize."""

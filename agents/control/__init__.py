@@ -1,1 +1,1 @@
-"""The controller's side: which tasks run, by which plans, and how they end."""
+"""The controller's side: the tasks that run, their plans, and their ends."""

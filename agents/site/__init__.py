@@ -1,1 +1,1 @@
-"""The worker's side: what one site does for every task."""
+"""The worker's side: one site's share of every task."""

@@ -1,1 +1,1 @@
-"""How agents talk to each other: messages, frames, links, connections, clocks."""
+"""Communication between agents: messages, frames, links, connections, clocks."""

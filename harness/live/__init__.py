@@ -1,1 +1,1 @@
-"""A run while it goes on: its state, the pictures of it, and commands for it."""
+"""A running run: its state, the display of that state, and the user's commands."""

@@ -1,9 +1,9 @@
 """Carries out, in the session, the lines that users type at the shell or give to `inject`.
 
-`docs/architecture.md` says which way a line and its answer take. With `hold`, which is the shell
-under a virtual clock, the clock stands still between requests: the session looks for the next one
-again and again without ever waiting, and virtual time passes only while every process waits. `step`
-and commands at sites let it run.
+`docs/architecture.md` describes the path of a line and of its answer. With `hold` (the shell under
+a virtual clock), the clock stands still between requests. Virtual time passes only while all
+processes wait, so the session looks for the next request in a loop that never waits. `step` and
+commands at sites let the clock run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from trunkline.harness.scenario.settings import Scenario
 _SUBREAPER = 36
 
 SPIN = 1_000_000
-"""How far the session counts, some 20 ms, before it looks for a request again.
+"""How far the session counts before it looks for a request again: about 20 ms of real time.
 
-Looking makes the kernel do a little work, which takes virtual time.
+Each look makes the kernel work a little, which lets virtual time pass.
 """
 
 ENDING = "the run is ending"
@@ -56,12 +56,12 @@ class RunSupervisor(Protocol):
 
 
 class RefusedError(Exception):
-    """A request cannot be carried out; the text says why, and what can be."""
+    """A request cannot be carried out; the text says why and what is allowed."""
 
 
 @dataclass(slots=True)
 class _Busy:
-    """The request that takes time: a command at a site, or else a step."""
+    """The request that takes time: a command at a site, or a step (`command` is None)."""
 
     number: int
     command: mininet_cli.Command | None = None
@@ -72,7 +72,7 @@ class CommandHandler:
     """Carries out the requests to one run, from `accept_requests` to `close`.
 
     Attributes:
-        used: a fault was typed, so the network may have to recover at the end of the run.
+        used: whether a user typed a fault, so that the network may need time to recover at the end.
     """
 
     scenario: Scenario
@@ -102,7 +102,7 @@ class CommandHandler:
         self._requests = RequestQueue(self.run_dir / FOLDER)
 
     def open_shells(self) -> None:
-        """Start the sites' shells before time counts: later that would hold up the timeline."""
+        """Start the sites' shells before the run begins; later this would delay the timeline."""
         if self.hold and self.network.mininet:
             for site in self.network.mininet.hosts:
                 site.open_shell()
@@ -129,7 +129,7 @@ class CommandHandler:
         self.send({"ending": reason})
 
     def close(self) -> None:
-        """Take no requests from now on, and end the command that runs."""
+        """Take no more requests and end the running command."""
         self.hold = False
         if self._busy is not None and self._busy.command is not None:
             self._busy.command.kill()
@@ -142,7 +142,7 @@ class CommandHandler:
         self._alarm.close()
 
     def end_commands(self) -> None:
-        """End the processes that commands left at sites; the agents have ended before."""
+        """End the processes that commands left at sites. Call it after the agents have ended."""
         if self._commands:
             self._close_shells()
             mininet_cli.end_orphans()
@@ -159,7 +159,7 @@ class CommandHandler:
             self._handle(request)
 
     def _hold_clock(self, at_s: float) -> None:
-        """Let no virtual time pass until a request does."""
+        """Wait for requests without letting virtual time pass, until one lets the clock run."""
         self._held_s = at_s
         while self._held_s is not None:
             self.send({"prompt": self._held_s, "taken": self._requests.count})
@@ -193,7 +193,7 @@ class CommandHandler:
     # -- verbs ------------------------------------------------------------------
 
     def _carry_out(self, number: int, line: str, cwd: str) -> str | None:
-        """Carry out a line; returns the answer, None if it comes later."""
+        """Carry out a line; returns the answer, or None if the answer comes later."""
         verb, _, rest = line.strip().partition(" ")
         if self._ending:
             raise RefusedError(ENDING)
@@ -229,7 +229,8 @@ class CommandHandler:
         require_blackholes(self.network, self.scenario.topology, [fault])
         stop_s = self.scenario.stop.time_s
         if not self.used and not self.scenario.timeline and stop_s is not None:
-            self.injector.timeline.plan(Entry(stop_s, Heal()))  # as for a scenario with a timeline
+            # A scenario with a timeline has this heal, too: all agents can end then.
+            self.injector.timeline.plan(Entry(stop_s, Heal()))
         self.used = True
         self.injector.inject(fault)
         self._typed.append(Entry(at_s, fault))
@@ -345,9 +346,9 @@ class CommandHandler:
             self._finish_request(self._task_time_s(), well, "")
 
     def _release_command(self) -> bool | None:
-        """Free what the command holds that ended, or is killed; returns whether it ended well.
+        """Free the resources of the command that has ended; returns whether it succeeded.
 
-        None if no command runs.
+        Returns None if no command runs.
         """
         if self._busy is None or self._busy.command is None:
             return None
@@ -357,7 +358,7 @@ class CommandHandler:
         self._send_output()
         well = command.finish()
         if command.killed:
-            self._close_shells()  # they may be busy with what was killed
+            self._close_shells()  # they may still be busy with the killed command
         self._busy.command = None
         return well
 
@@ -368,7 +369,7 @@ class CommandHandler:
     # -- time ---------------------------------------------------------------------------
 
     def _finish_request(self, at_s: float, done: bool, text: str) -> None:
-        """Answer the request that took time; stop the clock again if it stood still before."""
+        """Answer the request that took time, and hold the clock again if it was held before."""
         busy, self._busy = self._busy, None
         if busy is not None:
             self._answer(busy.number, done, text)

@@ -1,10 +1,10 @@
-"""The control socket of a run: relays lines of its user to the session, and answers back.
+"""The control socket of a run: relays a user's lines to the session and the answers back.
 
-`docs/architecture.md` says the whole way. The socket lies in a folder that only the run's user can
-enter, other users are refused, and the run's folder points to it (`control`). The shell's front end
-has a connection of its own from the start. Clients send one JSON object per line, `{"line": text,
-"cwd": their folder}` or `{"interrupt": true}`, and get the session's messages about their line, of
-which the last has `done`.
+`docs/architecture.md` describes the whole path of a line. The socket is in a folder that only the
+run's user can enter, other users are refused, and the run's folder has a link to it (`control`).
+The shell's front end is connected from the start. Clients send one JSON object per line, `{"line":
+text, "cwd": their folder}` or `{"interrupt": true}`. They get the session's messages about their
+line; the last one has `done`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ControlSocket:
                 self._send(client, {"done": False, "text": "allowed is a JSON object per line"})
 
     def _drop(self, client: Client) -> None:
-        """Forget a client: interrupt what it waits for, and with the front end end the run."""
+        """Forget a client and interrupt its requests; if it is the front end, end the run."""
         client.sock.close()
         self._clients.remove(client)
         self._waiting = [(who, what) for who, what in self._waiting if who is not client]
@@ -198,7 +198,7 @@ class ControlSocket:
             return
         try:
             client.sock.sendall(encode(message))
-        except OSError:  # it is gone, or too slow
+        except OSError:  # the client is gone or too slow
             self._drop(client)
 
 

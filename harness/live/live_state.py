@@ -18,10 +18,10 @@ from trunkline.harness.network.interface import Cut, Directed, LinkCounters
 from trunkline.topologies.model import Link, Topology
 
 WINDOW_S = 5.0
-"""The load of a link is what it carried in so much of the run's time."""
+"""The load of a link is averaged over this much of the run's time."""
 
 MOST_RATES = 8
-"""`status` names the rates of so many links, the busiest ones."""
+"""How many links `status` lists with their rates: the busiest ones."""
 
 _VALUES: tuple[tuple[str, Dimension], ...] = (
     ("rate_mbps", RATE_MBPS),
@@ -44,9 +44,9 @@ Line = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come: `rounds` and `tasks` of all workers, `bytes_moved` as payload.
+    """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
-    A `message` says what happens before the agents start, such as building the network.
+    `message` describes a step before the agents start, such as the build of the network.
     """
 
     virtual_s: float = 0.0
@@ -68,7 +68,7 @@ class RunningTask:
 
 @dataclass(slots=True)
 class RunState:
-    """What the events so far say of the run, its tasks, sites, links and faults.
+    """The state of the run, its tasks, sites, links and faults, from the events so far.
 
     `activities` has what each site does, and since when. The run's time begins at `start_ns`, with
     its first task or program.

@@ -116,7 +116,7 @@ class View:
         yield grid
 
     def _draw_column(self, height: int) -> Iterator[RenderableType]:
-        """Everything in one column: faults and tasks get room first, sites next, links last."""
+        """Draw one column: faults and tasks get space first, sites next, links last."""
         room = height - 3 - bool(self.state.faults)
         faults = min(len(self.state.faults), max(1, room // 5))
         tasks = min(max(1, len(self.state.tasks)), max(1, room // 5))
@@ -145,7 +145,7 @@ class View:
         yield _make_text(self._describe_progress(), "dim")
 
     def _draw_sites(self, rows: int) -> Table:
-        """A line per site; with too little room, a line for all that do the same."""
+        """Draw a line per site; without enough space, one per activity with all of its sites."""
         table = _make_table("sites")
         sites = self.sites
         if len(sites) <= rows:

@@ -1,4 +1,4 @@
-"""What a run looks like on a terminal: one line while it goes on, one table when it is over."""
+"""The display of a run on a terminal: one line while it goes on, one table when it is over."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
 
 
 def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
-    """What came out of a run, from its tables."""
+    """The results of a run, from its tables."""
     rows = list(_summary(run_dir))
     rows.append(("verdict", f"[bold {STYLES[verdict]}]{verdict}[/]"))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -97,7 +97,7 @@ def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
 
 
 def render_roughly(time_s: float) -> str:
-    """A time to come, no more exactly than it can be known."""
+    """Write a remaining time, rounded to the accuracy of the forecast."""
     return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
 
 

@@ -60,7 +60,7 @@ class RunOverError(Exception):
 
 @dataclass(slots=True)
 class Channel:
-    """A connection to a run's control socket."""
+    """The front end's connection to the run's control socket."""
 
     sock: socket.socket
     lines: Lines = field(default_factory=Lines)
@@ -74,7 +74,7 @@ class Channel:
             raise RunOverError from None
 
     def receive(self) -> Message:
-        """The next message. Raises RunOverError when there will be none."""
+        """The next message. Raises RunOverError when the connection is closed."""
         while not self.messages:
             try:
                 data = self.sock.recv(1 << 16)
@@ -151,7 +151,7 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
 
 
 class Shell(cmd.Cmd):
-    """Reads lines and has them carried out."""
+    """Reads lines and lets the session carry them out."""
 
     def __init__(self, scenario: Scenario, channel: Channel) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class Shell(cmd.Cmd):
         return [f"{name} " for name in names if name.startswith(text)]
 
     def completedefault(self, text: str, line: str, begidx: int, endidx: int) -> list[str]:
-        """What may follow in a fault; elsewhere names of sites, or verbs after `help`."""
+        """The possible next words: of a fault, verbs after `help`, or else names of sites."""
         verb = line.split()[0]
         if verb in VERBS:
             words: tuple[str, ...] = fault_syntax.complete(line[:endidx], self.scenario.topology)
@@ -275,7 +275,7 @@ class Shell(cmd.Cmd):
             self.reading = False
 
     def _complain_of_the_rest(self) -> None:
-        """Name the lines that came too late, because the run is over."""
+        """Report the lines that are not carried out because the run is over."""
         if self.interactive or not select.select([0], [], [], 0)[0]:
             return
         os.set_blocking(0, False)
@@ -286,7 +286,7 @@ class Shell(cmd.Cmd):
                 self._complain(f"{line}: not done: the run is over")
 
     def _check_messages(self, *_: Any) -> None:
-        """Take messages that answer nothing, such as the run's end, while a line is read."""
+        """Handle messages that are no answers, such as the run's end, while a line is read."""
         while self.reading and self.channel.has_message():
             said = self.channel.receive()
             if "ending" in said:
@@ -309,7 +309,7 @@ class Shell(cmd.Cmd):
         return said
 
     def _wait_for_prompt(self) -> None:
-        """Wait until the clock stands still again, if it does so at the prompt."""
+        """Wait until the clock is held again, if it is held at the prompt."""
         while self.holds:
             said = self._receive()
             if "prompt" in said:
@@ -328,7 +328,7 @@ class Shell(cmd.Cmd):
             self._complain(refusal)
 
     def _watch(self, text: str) -> None:
-        """Show the run: as it goes on for some time, or where that has none as it is."""
+        """Show the run while it goes on for this time; without a time on a held clock, once."""
         assert self.glance is not None
         try:
             time_s = float(units.parse(text, units.TIME_S)) if text else None
@@ -344,7 +344,7 @@ class Shell(cmd.Cmd):
             if self.holds:
                 self.channel.ask(f"step {text}", heard.append)
             elif 0 in select.select([self.channel.sock.fileno(), *keys], [], [], time_s)[0]:
-                os.read(0, 1 << 16)  # the line that ends it
+                os.read(0, 1 << 16)  # drop the line that ended the display
         if self.holds:
             self._wait_for_prompt()
         self.glance.print()
@@ -367,7 +367,7 @@ class Shell(cmd.Cmd):
         readline.parse_and_bind("tab: complete")
 
     def _watch_channel(self) -> None:
-        """Have a signal come with every message, also while a line is read."""
+        """Let every message raise a signal, which also interrupts the reading of a line."""
         signal.signal(signal.SIGIO, self._check_messages)
         handle = self.channel.sock.fileno()
         fcntl.fcntl(handle, fcntl.F_SETOWN, os.getpid())

@@ -66,7 +66,7 @@ class Watch:
         self._follower = Follower(run_dir / "events.jsonl")
 
     def show_progress(self, latest: Progress) -> None:
-        """Show how far the session says that it is."""
+        """Show the progress that the session has reported."""
         self.view.latest = latest
         if self.show is not None:
             self.refresh()
@@ -100,8 +100,8 @@ def watch(console: Console, scenario: Scenario, clock: Clock = time.monotonic) -
 class PromptView:
     """The same picture at a prompt, drawn when the user asks for it.
 
-    A run that stands still has come to `at_s`, in seconds after its start; the last event of its
-    log may be older.
+    `at_s` is the time of a held clock, in seconds after the run's start; the last event of the log
+    may be older.
     """
 
     view: View

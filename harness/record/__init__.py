@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, its event log, and what can be read out of it."""
+"""The record of a run: its folder, its event log, and the history in that log."""

@@ -140,7 +140,7 @@ class RunFolder:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
-        """Write `tables/<name>.csv` with six decimals: to the microsecond, byte or bit per second."""
+        """Write `tables/<name>.csv`; six decimals keep microseconds, bytes and bits per second."""
         self.write_text(f"tables/{name}.csv", table.to_csv(index=False, float_format="%.6f"))
 
     def write_bytes(self, name: str, content: bytes) -> None:

@@ -1,1 +1,1 @@
-"""A run from inside the kernel that carries it."""
+"""The session of a run: the processes inside the kernel that carries the network."""

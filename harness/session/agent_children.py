@@ -1,8 +1,9 @@
-"""The agents of a run as children of the supervisor: how they are forked and what they say.
+"""The agents of a run as children of the supervisor.
 
-Agents are forked from this one process, which has imported everything already. Each has a pipe for
-its events and one for what it is told, first the epoch: all agents listen before any of them dials.
-The secret by which they know each other is drawn here, and nowhere but in their memory.
+Agents are forked from this process, which has imported all modules already. Each agent has one pipe
+for its events and one for commands. The first command is the epoch, which is sent when all agents
+listen, so that none dials too early. The secret that agents share is drawn here; it exists only in
+the memory of these processes.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class AgentChildren:
 
     pipes = 1
     signals: Mapping[AgentChange, int] = {"pause": signal.SIGSTOP, "resume": signal.SIGCONT}
-    timers: Punctuality | None = None  # every agent says itself how late its timers were
-    stop_s = math.inf  # the controller watches it
+    timers: Punctuality | None = None  # every agent logs its own
+    stop_s = math.inf  # the controller watches the time
 
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
         self.identity = Identity(run_id, secrets.token_bytes(32))
@@ -59,7 +60,10 @@ class AgentChildren:
         self._asked_to_stop = False
 
     def names(self) -> Iterator[str]:
-        """The controllers, then the workers, of which the first shows what memory they write."""
+        """The controllers, then the workers.
+
+        The first worker shows which memory pages workers write; later ones are forked with these.
+        """
         backup = (BACKUP,) if self._scenario.failover.backup else ()
         first, *others = self._scenario.topology.site_names
         yield from (CONTROLLER, *backup, first)
@@ -69,9 +73,9 @@ class AgentChildren:
         yield from others
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
-        """Fork an agent, which knows the numbers of what earlier ones of its name had begun.
+        """Fork an agent, which continues the numbers of earlier agents with its name.
 
-        So a worker goes on with the next iteration, and no task gets a number that another had.
+        So a worker goes on with the next iteration, and no task number is used twice.
         """
         survivors = self._survivors[name]
         earlier = (survivors.lives, survivors.first_iteration, survivors.last_tasks)
@@ -106,14 +110,14 @@ class AgentChildren:
         return ()
 
     def stop(self, begun: Iterable[Child]) -> None:
-        """Ask the controllers to stop the run, and also those that begin later."""
+        """Ask the controllers to stop the run, also those that begin later."""
         self._asked_to_stop = True
         for child in begun:
             if child.ready and child.name in (CONTROLLER, BACKUP):
                 child.tell(STOP)
 
     def reason_to_end(self, forked: Sequence[Child]) -> None:
-        """None: agents end by themselves, when their controller stops the run."""
+        """Always None: agents end by themselves when the controller stops the run."""
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         status, t_ns = child.process.wait(), now_ns()

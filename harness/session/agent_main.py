@@ -1,8 +1,7 @@
-"""What an agent's process does: it listens, connects, and runs until it is told to leave.
+"""The main function of an agent's process: it listens, connects, and runs until the run ends.
 
-The first agents of a run connect to everybody before anything else, so that a run without faults
-begins with everybody in place. One that is started again later calls and is called, as after any
-loss.
+The first agents of a run connect to all of their peers before they begin, so that a run without
+faults begins complete. An agent that is started again connects as after any loss.
 """
 
 from __future__ import annotations
@@ -58,20 +57,21 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
 
 FINISHED = 41
-"""An agent's exit code after its regular end: 0 may come of anything that runs in its process."""
+"""An agent's exit code after its regular end. It is not 0, because user code that runs in the
+agent's process may exit with 0."""
 
 LISTENING = b"listening"
-"""The line by which an agent says, among its events, that it listens."""
+"""The line among an agent's events which says that the agent listens."""
 
 EPOCH_BYTES, STOP = 8, b"s"
-"""What comes through an agent's pipe: the epoch in nanoseconds; then, to controllers, STOP."""
+"""The commands in an agent's pipe: the epoch in nanoseconds, then, for controllers only, STOP."""
 
 
 class Survivors:
-    """The numbers of an agent that outlive its process, as if on a disk; the next one reads them.
+    """The numbers of an agent that survive its process, as if on a disk, for the next process.
 
-    They lie in memory that the agent shares with the process that forks it, and the agent writes
-    them before it logs what they count. `lives` are the agents that were forked so far.
+    They are in memory that the agent shares with the process that forks it. The agent writes a
+    number before it logs the event that uses it. `lives` counts the processes forked so far.
     """
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class Survivors:
 
     @property
     def last_tasks(self) -> tuple[int, ...]:
-        """The latest task of each controller that the agent has heard of."""
+        """The latest task number of each controller that the agent knows of."""
         return tuple(number - 1 for number in self._next[1:] if number)
 
     def note(self, event: Event) -> None:
-        """Note what an event begins, if it is of those that begin something."""
+        """Note the number of the iteration or task that an event begins, if any."""
         match event:
             case ComputeStarted():
                 self._next[0] = event.iteration + 1
@@ -101,7 +101,7 @@ class Survivors:
 
 @dataclass(slots=True)
 class Pipes:
-    """The agent's ends of its pipes: it logs events, and learns the epoch and when to stop."""
+    """The agent's ends of its pipes: one for its events, one for the epoch and STOP."""
 
     name: str
     survivors: Survivors
@@ -142,9 +142,9 @@ class Pipes:
 
 
 def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
-    """Be the agent, in a process forked for it; what it prints goes to a file.
+    """Run an agent in the process that was forked for it; its output goes to the file `log`.
 
-    Returns the exit code. What goes wrong is logged as `agent_failed`.
+    Returns the exit code. An error is logged as `agent_failed`.
     """
     try:
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -182,7 +182,7 @@ async def _run_timed(agent: Agent, pipes: Pipes) -> None:
 
 
 async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
-    """Run an agent; an error in a callback of its event loop ends it like an error of its own."""
+    """Run an agent; an error in a callback of the event loop ends the agent, too."""
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
 
@@ -203,9 +203,9 @@ async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent. In its later `lives` it takes the place of one that was killed.
+    """One agent. If `lives` is not 0, it replaces an agent that was killed.
 
-    It then begins at `first_iteration`, and gives no task a number up to the `last_tasks`.
+    It then begins at `first_iteration` and uses only task numbers above the `last_tasks`.
     """
 
     scenario: Scenario
@@ -224,7 +224,7 @@ class Agent:
         return name
 
     async def run(self, pipes: Pipes) -> None:
-        """Run the agent of the pipes' name."""
+        """Run the agent that the pipes are named after."""
         controllers = {CONTROLLER: self._run_controller, BACKUP: self._run_backup}
         await controllers.get(pipes.name, self._run_worker)(pipes)
 
@@ -326,7 +326,7 @@ class Agent:
         return {name: Peer(name, "", 0) for name in names}
 
     def _make_gate(self, pipes: Pipes) -> Gate:
-        """The gate is made before the agent listens, so that every call is later."""
+        """Make the gate. Call this before the agent listens, so that every call is newer."""
 
         def refused(reason: str, count: int) -> None:
             pipes.log(CallerRefused, reason=reason, count=count)

@@ -1,7 +1,7 @@
-"""A scenario's own programs as children of the supervisor, one at a site in the place of agents.
+"""A scenario's own programs as children of the supervisor: one per site, instead of agents.
 
-Each program is forked with an init process (`program_init`), which is all that has to be ended for
-nothing to be left. What programs print goes to the run's `log/`, what they report becomes events.
+Each program has an init process (`program_init`); when that ends, the kernel ends all processes of
+the program. The output of programs goes to the run's `log/`, and their reports become events.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MASTER_PORT = 29500
 def environment(
     scenario: Scenario, addresses: Mapping[str, str], site: str, program: Program
 ) -> dict[str, str]:
-    """What the program of a site finds in its environment; `addresses` are by site, in rank order.
+    """The environment variables of a site's program; `addresses` are by site, in rank order.
 
-    The same names as torchrun's, so that a program that torchrun starts runs unchanged.
+    The names are those of torchrun, so that a program for torchrun runs unchanged.
     """
     sites = list(addresses)
     place = {"RANK": str(sites.index(site)), "WORLD_SIZE": str(len(sites))}
@@ -91,14 +91,14 @@ class ProgramChildren:
         self._asked_to_stop = False
 
     def names(self) -> Iterator[str]:
-        """The sites that have programs, once all sites' addresses are in a file."""
+        """Write the file with all sites' addresses, then yield the sites that have programs."""
         sites = self._scenario.topology.site_names
         hosts = [f"{self._network.address(site)} {site}" for site in sites]
         self._hosts.write_text("\n".join(["127.0.0.1 localhost", *hosts]) + "\n")
         yield from self._programs
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
-        """Fork the init process of a site's program, which keeps no descriptors but the ends."""
+        """Fork the init process of a site's program; it keeps no descriptors except `ends`."""
         program = self._programs[name]
         addresses = {site: self._network.address(site) for site in self._programs}
         post = program_init.Post(
@@ -146,7 +146,7 @@ class ProgramChildren:
         self._asked_to_stop = True
 
     def reason_to_end(self, forked: Sequence[Child]) -> str | None:
-        """A program failed, or those that the scenario's stop condition waits for have exited."""
+        """Why the run ends: a program failed, or those of the stop condition have exited."""
         stop = self._scenario.stop
         exited = {child.name for child in forked if child.code is not None}
         awaited = tuple(self._programs) if stop.exit in ("all", None) else stop.exit or ()
@@ -162,7 +162,7 @@ class ProgramChildren:
         return None
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
-        # With the init process, everything has ended that could write to the pipes.
+        # The init process has exited, so no process is left that could write to the pipes.
         for fd, sink in zip(child.read_fds, child.sinks, strict=True):
             while data := os.read(fd, READ_BYTES):
                 yield from sink(data)

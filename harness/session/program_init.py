@@ -1,9 +1,9 @@
-"""The init process of a site's program: the first one in the namespaces that the program runs in.
+"""The init process of a site's program: the first process in the program's namespaces.
 
-These have the site's network, process ids of their own, and the site's name; every site's name
-resolves there. The init process starts the program, reaps all orphans, says how the program ended
-and exits. The kernel then kills every process that is left there, daemons too; and when the process
-that forked the init process ends, the init process ends with it.
+The namespaces have the site's network, their own process ids and the site's name; all sites' names
+resolve there. The init process starts the program, reaps orphans, reports how the program ended and
+exits. The kernel then kills every process that is left in the namespaces, daemons included. The
+init process also ends when the process that forked it ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What to run at a site. With `python` this very interpreter runs the command's file."""
+    """What to run at a site. With `python`, this interpreter itself runs the command's file."""
 
     site: str
     enter: Callable[[str], None]
@@ -56,12 +56,12 @@ class Post:
 
 
 def fork_init(post: Post, pipes: Sequence[int]) -> Process:
-    """Fork an init process. To be called with `signals_held`.
+    """Fork an init process. Call this with `signals_held`.
 
-    `pipes` are its ends of five. The first two get the program's output and errors, the third what
-    it writes to REPORTS. The fourth, for control, gets a JSON object per line: `{"ready": true}`,
-    `{"failed": why}`, `{"ended": exit code or -signal}`. The program starts when the last, the
-    gate, gives a byte.
+    `pipes` are the init process's ends of five pipes, in this order: the program's output, its
+    errors, its reports (REPORTS), control, and the gate. Control gets one JSON object per line:
+    `{"ready": true}`, `{"failed": why}` or `{"ended": exit code or -signal}`. The program starts
+    when a byte arrives at the gate.
     """
     passed_on = {
         signal.SIGTERM: (signal.SIGTERM, signal.SIGCONT),
@@ -77,7 +77,7 @@ def fork_init(post: Post, pipes: Sequence[int]) -> Process:
 
 @contextlib.contextmanager
 def _new_process_ids() -> Iterator[None]:
-    """What is forked inside is the first process of a namespace; it has to be forked at once."""
+    """The next process forked inside becomes the first one of a new namespace of process ids."""
     here = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _call("make process ids", _libc.unshare, _NEW_PROCESSES)
@@ -109,7 +109,7 @@ def _run_init(post: Post, pipes: Sequence[int]) -> int:
 
 
 def _place_pipes(pipes: Sequence[int]) -> None:
-    """Have 0 to 5 be nothing, output, errors, reports, control and gate; close all others."""
+    """Let descriptors 0 to 5 be /dev/null and the five pipes; close all others."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     spare = [fcntl.fcntl(pipe, fcntl.F_DUPFD, GATE_FD + 1) for pipe in pipes]
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -120,7 +120,7 @@ def _place_pipes(pipes: Sequence[int]) -> None:
 
 
 def _isolate(post: Post) -> None:
-    """Make mounts, a host name and names for all sites, which no process outside sees."""
+    """Give the namespaces their own mounts, host name and /etc/hosts."""
     _call("make its mounts", _libc.unshare, _NEW_MOUNTS | _NEW_NAME)
     _mount("none", "/", flags=_PRIVATE_BELOW)
     _mount("proc", "/proc", kind="proc")
@@ -150,7 +150,7 @@ def _run_program(post: Post) -> NoReturn:
 
 
 def _run_python(post: Post) -> NoReturn:
-    """Run the file as `python FILE` would, with the modules that are here already."""
+    """Run the file as `python FILE` would, but with the modules that are imported already."""
     for handle in (REPORTS_FD, CONTROL_FD, GATE_FD):
         os.close(handle)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -178,7 +178,7 @@ def _run_python(post: Post) -> NoReturn:
 
 
 def _signal_all(numbers: Sequence[int], *_: object) -> None:
-    """Send signals to all processes of the namespace but this one."""
+    """Send signals to all other processes of the namespace."""
     with contextlib.suppress(ProcessLookupError):
         for number in numbers:
             os.kill(-1, number)

@@ -1,4 +1,4 @@
-"""What comes out of a scenario's own programs: output, copied to a limit, and reports as events."""
+"""The output of a scenario's own programs, copied up to a limit, and their reports as events."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def failure(site: str, t_ns: int, reason: str) -> LoggedEvent:
 
 @dataclass(slots=True)
 class Reports:
-    """The reports of one program; none is taken after the first wrong one, nor after too many."""
+    """The reports of one program, up to the first wrong one and up to a limit."""
 
     site: str
     left: int = REPORTS_LIMIT
     lines: Lines = field(default_factory=Lines)
 
     def events(self, data: bytes, epoch_ns: int, now_ns: int) -> Iterator[LoggedEvent]:
-        """The events of the reports that end in this data; at last one that says what is wrong."""
+        """The events of the reports that this data completes; after a wrong one, its failure."""
         for line in self.lines.split(data):
             if self.left:
                 self.left -= 1
@@ -81,7 +81,7 @@ class Output:
     left_bytes: int
 
     def copy(self, data: bytes) -> Iterable[LoggedEvent]:
-        """Write it, or as much as there is room for; no event comes of it. Raises OSError."""
+        """Write the data up to the limit; yields no events. Raises OSError."""
         if self.left_bytes <= 0:
             return ()
         self.left_bytes -= len(data)

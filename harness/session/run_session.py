@@ -1,9 +1,9 @@
-"""One run, from inside the kernel that carries it, as a process of its own: RUN_DIR [hold].
+"""The session of one run: a process inside the kernel that carries the network.
 
-Builds the network, runs the agents, writes the event log. Prints one JSON object per line for
-`runs.runner`: `{"progress": {...}}`, answers to typed lines, and at the end `{"ended": reason}` or
-`{"error": text}`, or `{"refused": text}` where the network could not be built, so that there was no
-run. It judges nothing; that is done from the log.
+Its arguments are RUN_DIR [hold]. The session builds the network, runs the agents and writes the
+event log. It prints one JSON object per line for `runs.runner`: `{"progress": {...}}`, answers to
+typed lines, and at the end `{"ended": reason}` or `{"error": text}`. It prints `{"refused": text}`
+if the network cannot be built, so that there is no run. The verdict comes later, from the log.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _run_agents(
 
 @dataclass(slots=True)
 class EventLog:
-    """`events.jsonl`: written as events come, put in order of time when the run is over."""
+    """`events.jsonl`: written while events arrive, sorted by time when the run is over."""
 
     path: Path
     epoch_ns: int = 0
@@ -195,7 +195,7 @@ class EventLog:
 
 
 def _carried(network: MininetNetwork) -> tuple[run_events.LinkTotals, ...]:
-    """What each directed link carried and dropped, for the log."""
+    """The bytes, packets and drops of each directed link, for the log."""
     return tuple(
         run_events.LinkTotals(*ends, counters.bytes, counters.packets, counters.drops)
         for ends, counters in network.counters().items()
@@ -203,12 +203,12 @@ def _carried(network: MininetNetwork) -> tuple[run_events.LinkTotals, ...]:
 
 
 def _run_id(run_dir: Path) -> str:
-    """What the run's agents know each other by: always as long, because it crosses the links."""
+    """The run's id in hellos, of fixed length so that links carry the same bytes in any run."""
     return hashlib.blake2b(os.fsencode(run_dir), digest_size=8).hexdigest()
 
 
 def _until_the_end(scenario: Scenario) -> list[Entry]:
-    """The timeline, and a heal at the end of the run's time, so that all agents can end then."""
+    """The timeline, with a `heal` at the end of the run's time, so that all agents can end."""
     entries = list(scenario.timeline)
     if entries and scenario.stop.time_s is not None:
         entries.append(Entry(scenario.stop.time_s, Heal()))
@@ -228,7 +228,7 @@ def _exit_text(event: run_events.AgentExited) -> str:
 
 
 def _terminated(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one must not disturb the cleaning up
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the clean-up
     raise KeyboardInterrupt
 
 

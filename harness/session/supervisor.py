@@ -1,9 +1,9 @@
-"""Supervises the processes that carry a run: starts them, collects their events, ends them.
+"""Supervises the processes of a run: starts them, collects their events and ends them.
 
 There are two kinds of children: Trunkline's agents (`agent_children`) and a scenario's own programs
-(`program_children`). A kind says how its children are forked and what their pipes and exits mean.
-All the rest is here: one loop over all descriptors, the deadlines, faults, and the end of every
-process that was forked here, whatever happens. No other process is ever signalled.
+(`program_children`). A kind defines how its children are forked and what their pipes and exits
+mean. The supervisor has one loop over all descriptors, the deadlines and the faults. It ends every
+process that it forked, also after errors, and signals no other process.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ GRACE_S = 5.0
 READ_BYTES = 1 << 20
 
 Sink = Callable[[bytes], Iterable[LoggedEvent]]
-"""Makes events of the bytes that come out of a pipe."""
+"""Turns the bytes from a pipe into events."""
 
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """One child: its process, the pipe to it, and those from it, each with its sink.
+    """One child: its process, the pipe to it, and the pipes from it, each with a sink.
 
     Attributes:
-        files: more descriptors that are freed with the child.
-        ready: the child waits for the start of the clock.
+        files: further descriptors that are closed with the child.
+        ready: whether the child waits for the start of the clock.
         fault: the number of the fault that killed it.
-        asked: it was sent SIGTERM.
-        code: its exit code or minus the signal, None until its kind has seen its end.
+        asked: whether SIGTERM was sent to it.
+        code: its exit code or minus the signal; None until its end was handled.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Child:
             os.write(self.told_fd, data)
 
     def close(self) -> None:
-        """Free the descriptors, but for the process's."""
+        """Close all descriptors except the process's."""
         for fd in (self.told_fd, *self.read_fds, *self.files):
             os.close(fd)
 
@@ -77,9 +77,9 @@ class Children(Protocol):
 
     Attributes:
         pipes: how many pipes lead from a child to the supervisor.
-        signals: with "pause" a child stops where it is, with "resume" it goes on.
-        timers: where the loop notes how late its timers are, None if the children do that.
-        stop_s: when the time of the run is over (monotonic); infinite if the children watch it.
+        signals: the signals that pause and resume a child.
+        timers: where the loop notes how late its timers are; None if the children do that.
+        stop_s: the monotonic time of the run's end; infinite if the children watch the time.
     """
 
     pipes: int
@@ -88,29 +88,29 @@ class Children(Protocol):
     stop_s: float
 
     def names(self) -> Iterator[str]:
-        """The children of the run; each is forked before the next name is asked for."""
+        """The names of the run's children; each child is forked before the next name is taken."""
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
-        """Fork a child, perhaps in the place of an earlier one of its name.
+        """Fork a child, which may replace an earlier one with its name.
 
-        `ends` are its ends of the pipes, at last the one that it reads from. In the child, `close`
-        closes the supervisor's ends of all pipes.
+        `ends` are its ends of the pipes; it reads from the last one. In the child, `close` closes
+        the supervisor's ends of all pipes.
         """
 
     def sinks(self, child: Child) -> Sequence[Sink]:
-        """What becomes of what comes out of the child's pipes. Raises OSError."""
+        """One sink for each of the child's pipes. Raises OSError."""
 
     def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
-        """Tell children that the clock has started; the log may say so."""
+        """Tell children that the clock has started; returns events for the log."""
 
     def stop(self, begun: Iterable[Child]) -> None:
         """Have the run end as by its own stop condition."""
 
     def reason_to_end(self, forked: Sequence[Child]) -> str | None:
-        """Why all children are to be ended now, None if they are to run on."""
+        """The reason to end all children now, or None."""
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[LoggedEvent]:
-        """Set the `code` of a child that was reaped; what the log says of its end."""
+        """Set the `code` of a child that was reaped; returns the events of its end."""
 
 
 class Supervisor:
@@ -141,12 +141,12 @@ class Supervisor:
             self._fork(name)
 
     def events(self) -> Iterator[LoggedEvent]:
-        """What the children log, as it comes, and how each ends, until all have exited.
+        """Yield the children's events and those of their ends, until all children have exited.
 
-        When all are ready, the clock starts: `epoch_ns` is set and they begin. When their kind has
-        a reason to end them, they get SIGTERM. Raises TimeoutError when the scenario's budget of
-        the run, or the time that `limit` set, is over before that; OSError when a log is not
-        writable.
+        When all are ready, the clock starts: `epoch_ns` is set and the children begin. They get
+        SIGTERM as soon as their kind has a reason to end them. Raises TimeoutError if the run's
+        budget in the scenario, or the time given to `limit`, is over before that; raises OSError if
+        a log is not writable.
         """
         self.limit(self._run_s, f"the run exceeded its {self._run_s:g} s")
         reason = None
@@ -167,7 +167,7 @@ class Supervisor:
         self._selector.register(fd, selectors.EVENT_READ, readable)
 
     def unwatch(self, fd: int) -> None:
-        """Ends what `watch` began."""
+        """Stop watching a descriptor."""
         self._selector.unregister(fd)
 
     def stop(self) -> None:
@@ -181,10 +181,10 @@ class Supervisor:
             self._deadline_s, self._deadline_text = deadline_s, text
 
     def change(self, name: str, do: AgentChange, fault: int) -> bool:
-        """Do to a child what a fault does; False if that has no effect.
+        """Apply a fault to a child; False if that has no effect.
 
-        A child that was killed can be started again, but not one that ended by itself; the others
-        need one that runs. The exit of a killed child is an event that names the fault.
+        Only a killed child can be started again, not one that ended by itself. All other faults
+        need a running child. The event of a killed child's exit names the fault.
         """
         lives = [child for child in self._forked if child.name == name]
         if not lives or (lives[-1].fault is not None) != (do == "restart"):
@@ -197,14 +197,14 @@ class Supervisor:
         elif do == "kill":
             lives[-1].fault = fault
             process.send(signal.SIGKILL)
-            # Afterwards the port is free on which the child listened.
+            # A killed child's port must be free before the child is started again.
             os.waitid(os.P_PIDFD, process.pidfd, os.WEXITED | os.WNOWAIT)
         else:
             process.send(self._children.signals[do])
         return True
 
     def end(self) -> None:
-        """End every child that runs, wait for it, and free what it holds; events are dropped."""
+        """End every running child, wait for it and close its descriptors; drop its events."""
         try:
             for _ in self._end_children():
                 pass
@@ -218,7 +218,7 @@ class Supervisor:
     # -- the loop ------------------------------------------------------------------------------
 
     def _wait_until(self, deadline_s: float) -> list[Callable[[], Iterable[LoggedEvent] | None]]:
-        """The functions to call for what can be read; none when the deadline has passed."""
+        """The functions to call for readable descriptors; none when the deadline has passed."""
         timers = self._children.timers
         period_s = timers.PERIOD_S if timers is not None else math.inf
         now_s = time.monotonic()
