@@ -1,4 +1,4 @@
-"""The fidelity self-check, from outside: a folder, the kernel that carries it, its results."""
+"""Run the fidelity self-check: start the session that measures, judge and write the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trunkline.harness.scenario.settings import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """What was measured, and the verdict on it."""
+    """The readings of all links, and the verdict on them."""
 
     readings: tuple[Reading, ...]
     verdict: Verdict
@@ -36,9 +36,10 @@ def check(
     on_progress: Callable[[float, str], None],
     with_foreign: bool,
 ) -> Fidelity:
-    """Measures the scenario's network and leaves `fidelity.csv`, figures and verdict in the folder.
+    """Measure the scenario's network; write `fidelity.csv`, a figure and the verdict.
 
-    Raises StoreError, KernelError, NetworkError.
+    `on_progress` gets the share that is done, 0 to 1, and a text. `with_foreign` measures with ping
+    and iperf3 too. Raises StoreError, KernelError and NetworkError.
     """
     folder.write_text("resolved.yaml", resolve(scenario))
     folder.write_json("environment.json", describe_environment(scenario))
@@ -68,7 +69,7 @@ def check(
 
 
 def tabulate(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:
-    """A row for each quantity of each link, with what was set for the link."""
+    """A table with a row for each quantity of each link, with the link's settings."""
     rows = []
     for reading in readings:
         link = scenario.topology.link(reading.src, reading.dst)

@@ -1,9 +1,9 @@
-"""What runs left behind whose owner is dead, found by its tag, and nothing else.
+"""Find and remove leftovers of dead runs by their tags (see `ownership`).
 
-A run that ends, also by an error or a signal, takes along what it made, and the kernel takes along
-most of what a killed run made. What is left are programs that somebody started at a site, what such
-a program holds on to, and files of a run that was killed in the wrong moment. Only what belongs to
-the calling user is looked at; see `ownership` for the tags.
+A run removes its processes, interfaces and files when it ends, even by an error or a signal. After
+SIGKILL the kernel removes most of them. What may stay are programs that a user started at a site,
+the site's links that such a program keeps alive, and scratch folders. Only things of the calling
+user are looked at.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _COMMAND_LETTERS = 60
 
 
 class Leftover(Protocol):
-    """Something that a dead run left; its text says what."""
+    """Something that a dead run left; `str` describes it."""
 
     @property
     def owner(self) -> Owner:
-        """Whose it was."""
+        """The owner that the tag names."""
 
     def remove(self) -> None:
-        """Removes it, if it is still there. Raises OSError or NetworkError."""
+        """Remove it if it still exists. Raises OSError or NetworkError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that carries the tag in its environment."""
+    """A process with the tag in its environment."""
 
     owner: Owner
     pid: int
@@ -51,7 +51,8 @@ class Process:
         return f"process {self.pid} ({self.command})"
 
     def remove(self) -> None:
-        """See `Leftover`. What has got the process id in the meantime is left alone."""
+        """See `Leftover`. Another process that has the same id by now is left alone."""
+        # The handle refers to one process even if its id is reused: check the tag, then kill.
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -67,7 +68,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A scratch folder that carries the tag in its name."""
+    """A scratch folder with the tag in its name."""
 
     owner: Owner
     path: Path
@@ -83,13 +84,13 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The links and the tag of a site whose namespace another process, `pid`, is in."""
+    """The links and the tag of a site whose network namespace the process `pid` keeps alive."""
 
     owner: Owner
     pid: int
 
     def __str__(self) -> str:
-        return f"links of the site that process {self.pid} is in"
+        return f"links of the site in which process {self.pid} runs"
 
     def remove(self) -> None:
         """See `Leftover`."""
@@ -100,19 +101,19 @@ class Site:
             try:
                 channel.perform([wiring.remove_links(), wiring.remove_tag()])
             except RefusedError as refused:
-                if refused.code != errno.ENODEV:  # the sites at the other ends are gone
+                if refused.code != errno.ENODEV:  # the other ends are gone already
                     raise
 
 
 def find(folders: Iterable[Path]) -> list[Leftover]:
-    """All leftovers on this machine; scratch folders are looked for in `folders`."""
+    """All leftovers on this machine; scratch folders are searched for in `folders`."""
     found: list[Leftover] = [*_find_processes(), *_find_folders(folders)]
     going = {left.pid for left in found if isinstance(left, Process)}
     return [*found, *_find_sites(going)]
 
 
 def find_unfinished(runs_dir: Path) -> Iterator[Leftover]:
-    """The folders of runs that were killed or stopped before they came to a verdict."""
+    """The folders of runs that ended before they had a verdict."""
     for path in sorted(runs_dir.glob("*/*")):
         owner = Owner.of_run(path)
         if owner and not (path / "verdict.json").exists() and not path.is_symlink():
@@ -135,7 +136,7 @@ def _find_folders(folders: Iterable[Path]) -> Iterator[Folder]:
 
 
 def _check_folder(path: Path, owner: Owner) -> Iterator[Folder]:
-    """The folder, if it is ours and its owner dead."""
+    """The folder if it is this user's and its owner is dead."""
     with contextlib.suppress(FileNotFoundError):
         about = path.lstat()
         mine = about.st_uid == os.geteuid() and stat.S_ISDIR(about.st_mode)
@@ -144,7 +145,7 @@ def _check_folder(path: Path, owner: Owner) -> Iterator[Folder]:
 
 
 def _find_sites(going: set[int]) -> Iterator[Site]:
-    """Sites that live on in a process that does not itself go, one for each namespace."""
+    """Sites whose namespace is kept by a process other than `going`; one per namespace."""
     seen = {_read_namespace(os.getpid())}
     for pid in _list_my_processes():
         where = _read_namespace(pid)
@@ -172,7 +173,7 @@ def _read_owner(pid: int) -> Owner | None:
 
 
 def _read(pid: int, what: str) -> bytes | None:
-    """A file of the process; None if it is gone or not for us."""
+    """A file of the process in /proc; None if it cannot be read."""
     try:
         return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:

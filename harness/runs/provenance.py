@@ -1,9 +1,14 @@
-"""Which code a result depends on, as one word: to know a finished run again by its content.
+"""Hashes of what a run's results depend on, to recognize a finished run.
 
-A run's events depend on the topologies, workloads and agents, of the plans and policies only on its
-own, on what of the harness its session imports, on the files that a workload names, on the kernel
-and on the packages. Its tables and verdict depend on what the report imports. Nothing else does: a
-change of the command line, or of another plan, makes no run out of date.
+A run's events depend on:
+
+- the scenario and the files that its workload names,
+- all topologies, workloads and agents, but only the run's own plan and policy,
+- the harness modules that the session imports,
+- the embedded kernel, Python and the packages.
+
+Tables and verdict depend on the modules that the report imports. Other changes, such as of the
+command line or of another plan, do not make a run out of date.
 """
 
 from __future__ import annotations
@@ -22,10 +27,10 @@ from trunkline.harness.record import run_folder
 from trunkline.harness.scenario.settings import Outputs, Scenario
 
 CHOSEN_BY_NAME = ("agents", "topologies", "workloads")
-"""Packages any file of which a scenario may choose."""
+"""Packages of which a scenario may choose any file."""
 
 CHOSEN_ALONE = ("agents/plans", "agents/policies")
-"""Folders of these of which a run needs only the file that it chose, and what that imports."""
+"""Folders of these packages in which a run depends only on the file that it chose."""
 
 SESSION = (
     "trunkline.harness.session.run_session",
@@ -36,10 +41,10 @@ REPORT = ("trunkline.harness.report.outputs",)
 
 
 def identify_run(scenario: Scenario) -> str:
-    """Equal for two runs that must have the same events: a hash of all that they depend on.
+    """A hash of all inputs of a run: equal hashes mean equal events on the virtual clock.
 
-    The scenario's name, description and wish for plots are no part of it. On the real clock the
-    events differ all the same.
+    The scenario's name, description and outputs are left out. Raises OSError if a file of the
+    workload cannot be read.
     """
     bare = replace(scenario, name="", description="", outputs=Outputs())
     workload = scenario.workload
@@ -54,7 +59,7 @@ def identify_run(scenario: Scenario) -> str:
 
 
 def list_entries(scenario: Scenario) -> tuple[str, ...]:
-    """The modules that a run starts from; of a user's own file, what it imports."""
+    """The modules that a run starts from, including those that a user's own files import."""
     scheme = scenario.scheme
     needed = (name for text in scenario.code.values() for name in _list_imports(text))
     chosen = (
@@ -66,7 +71,7 @@ def list_entries(scenario: Scenario) -> tuple[str, ...]:
 
 @functools.cache
 def hash_code(entries: tuple[str, ...]) -> str:
-    """A hash of what any scenario may choose and of all of ours that these modules import."""
+    """A hash of the files that any scenario may choose, and of all that `entries` import."""
     alone = [PACKAGE / folder for folder in CHOSEN_ALONE]
     named = {file for package in CHOSEN_BY_NAME for file in _list_files(PACKAGE / package)}
     files = {file for file in named if file.parent not in alone} | find_imports(entries)
@@ -78,7 +83,7 @@ def hash_code(entries: tuple[str, ...]) -> str:
 
 
 def find_imports(entries: Iterable[str]) -> set[Path]:
-    """The files of these modules and of all of ours that they import, directly or not."""
+    """The files of these modules and of all Trunkline modules that they import, transitively."""
     waiting, found = list(entries), set()
     while waiting:
         file = _find_file(waiting.pop())
@@ -94,7 +99,7 @@ def _describe_machinery() -> str:
 
 
 def _list_imports(source: str) -> Iterator[str]:
-    """Every name that a program imports, wherever it does: a module, or something in one."""
+    """Every name that a program imports anywhere: a module, or a name in one."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -104,7 +109,7 @@ def _list_imports(source: str) -> Iterator[str]:
 
 
 def _find_file(module: str) -> Path | None:
-    """The file of a module of ours; None for anything else."""
+    """The file of a Trunkline module; None for other modules."""
     parts = module.split(".")
     if parts[0] != PACKAGE.name:
         return None
@@ -120,6 +125,6 @@ def _list_files(folder: Path) -> Iterator[Path]:
 def _hash(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(len(part).to_bytes(8, "little"))  # so that ["ab"] differs from ["a", "b"]
         digest.update(part)
     return digest.hexdigest()

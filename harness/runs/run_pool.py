@@ -1,8 +1,8 @@
-"""Many runs, some of them side by side: each is a process of its own (`harness.runs.run_process`).
+"""Many runs, several at a time, each in its own process (`harness.runs.run_process`).
 
-A run's embedded kernel claims a processor, handles signals and must die with its parent; a process
-for each run keeps all of that as it is for a single one. The processes die with us, and are ended
-before `run` returns or raises.
+A run's embedded kernel claims a processor, handles signals and dies with its parent. With a process
+per run, all of this works as it does for a single run. The processes die with this one, and `run`
+ends them before it returns or raises.
 """
 
 from __future__ import annotations
@@ -33,10 +33,16 @@ LAST_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A scenario to run: its file's name and text, with overrides and seed as for `load`.
+    """One run to carry out.
 
-    `name` is what the run is called and filed under, `identity` what `provenance.of_run` says of
-    the scenario, `plots` whether figures are drawn.
+    Attributes:
+        name: the run's name, under which its folder is filed.
+        file: the scenario's file.
+        text: the content of that file.
+        overrides: `key.path=value` changes, as for `load`.
+        seed: the scenario's seed.
+        identity: the expected result of `provenance.identify_run`.
+        plots: whether to draw figures.
     """
 
     name: str
@@ -50,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a job ended: `pass`, `unknown`, `fail`, or `error` where nothing could be judged."""
+    """How a job ended: `pass`, `unknown`, `fail`, or `error` if there was no run to judge."""
 
     job: Job
     outcome: str
@@ -65,10 +71,10 @@ def run(
     on_finished: Callable[[Finished], None],
     on_progress: Callable[[float], None],
 ) -> None:
-    """Run all jobs, up to `at_once` side by side, in their order.
+    """Run all jobs in order, up to `at_once` at a time.
 
-    `on_progress` gets how many runs' worth of work is done, now and then. An exception of either
-    callback, and Ctrl-C, ends the runs that are going on and leaves the finished ones.
+    `on_progress` gets the work done so far as a number of runs, about once a second. An exception
+    of a callback, or Ctrl-C, ends the current runs; finished runs stay.
     """
     waiting = deque(jobs)
     running: list[_Child] = []
@@ -93,7 +99,7 @@ def run(
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """The process of one job, and what it has said so far."""
+    """The process of one job, and what it has reported so far."""
 
     job: Job
     process: subprocess.Popen[bytes]
@@ -104,7 +110,7 @@ class _Child:
 
     @classmethod
     def start(cls, job: Job, runs_dir: Path) -> _Child:
-        """Out of the terminal's reach, so that Ctrl-C is ours to pass on."""
+        """Start the process in its own process group, so that the terminal's Ctrl-C skips it."""
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "TERM", *PROGRAM],
             cwd=ROOT,
@@ -126,7 +132,7 @@ class _Child:
         return self.process.stdout.fileno()
 
     def read_output(self) -> bool:
-        """Take in what it says; False when it has said all."""
+        """Read available output; False at its end."""
         data = os.read(self.output, 1 << 16)
         for line in self.lines.split(data):
             self._handle_line(line)
@@ -140,7 +146,7 @@ class _Child:
         return Finished(self.job, "error", None, f"the run's process ended with {code}: {words}")
 
     def close(self) -> int:
-        """Wait for its end, which is near; returns the exit code."""
+        """Wait for the exit, and return the exit code; its output must have ended."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         return self.process.wait()
@@ -159,7 +165,7 @@ class _Child:
 
 
 def _end_all(children: list[_Child]) -> None:
-    """End what still runs: first politely, then surely."""
+    """End the processes with SIGTERM, and after GRACE_S seconds with SIGKILL."""
     for child in children:
         child.process.terminate()
     deadline_s = time.monotonic() + GRACE_S

@@ -1,9 +1,9 @@
-"""One run as a process of its own, for those who want several at once (`harness.runs.run_pool`).
+"""One run as a process (`harness.runs.run_pool` starts several).
 
-It reads what to run as one JSON object (the fields of `harness.runs.run_pool.Job`, and `runs_dir`)
-from its standard input and says how it goes on its standard output, one JSON object per line:
-`{"share": 0.5}`, and at the end `{"run_dir": ..., "outcome": ..., "error": ...}` or `{"refused":
-text}` where there was no run to judge. A finished run's folder has `run.json`.
+Standard input has one JSON object: the fields of `harness.runs.run_pool.Job`, and `runs_dir`.
+Standard output has one JSON object per line: `{"share": 0.5}` is the progress. The last one is
+`{"run_dir": ..., "outcome": ..., "error": ...}`, or `{"refused": text}` if there is no run to
+judge. A finished run's folder has `run.json`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ from trunkline.harness.scenario.loading import CannotRunError, parse
 from trunkline.harness.scenario.settings import Outputs, Scenario
 
 RECORD = "run.json"
-"""Written last into a run's folder: the run is whole, what its log is, and on which code it and its
-report depend. `error` is why its session failed, if it did."""
+"""The last file of a run's folder: it marks the run as complete.
+
+It has the run's identity, the hash of its log, the hash of the code of its report (`judged_by`),
+and why the session failed, if it did (`error`).
+"""
 
 SAY_PERIOD_S = 0.5
 
 
 def main() -> int:
-    """Carry out the run on standard input; 0 unless there is nothing to judge."""
+    """Carry out the run on standard input; return 0 if there is a run to judge, else 1."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
         if provenance.identify_run(scenario) != job["identity"]:
-            _print_json(refused="Trunkline's code has changed since this began: start it again")
+            _print_json(refused="Trunkline's code has changed since the start: start again")
             return 1
         _run(scenario, job)
     except (CannotRunError, KernelError, StoreError) as error:
@@ -50,7 +53,7 @@ def main() -> int:
 
 
 def make_record(identity: str, log: str, error: str | None) -> dict[str, str | None]:
-    """The content of `run.json`; `log` is its `log_digest`."""
+    """The content of `run.json`; `log` is the result of `hash_log`."""
     return {
         "identity": identity,
         "log": log,
@@ -60,13 +63,13 @@ def make_record(identity: str, log: str, error: str | None) -> dict[str, str | N
 
 
 def hash_log(run_dir: Path) -> str:
-    """What the log of a run is, to know whether anything has become of it since."""
+    """A hash of a run's log, to notice later changes. Raises OSError."""
     with (run_dir / "events.jsonl").open("rb") as log:
         return hashlib.file_digest(log, "sha256").hexdigest()
 
 
 def combine_outcome(verdict: str, error: str | None) -> str:
-    """A session that failed is no `pass`, whatever its log says."""
+    """The outcome of a run: a session that failed cannot `pass`."""
     return "fail" if error and verdict == "pass" else verdict
 
 

@@ -1,7 +1,7 @@
-"""One run, from outside: its folder, the kernel that carries it, its results.
+"""Carry out one run: create its folder, start its session, judge its results.
 
-The session itself (`harness.session`) runs as a process of its own, in the embedded
-kernel or on this host; here its progress is passed on, and its event log judged and drawn.
+The session (`harness.session`) is a process in the embedded kernel or on this host. This module
+passes its progress on, and then judges and draws its event log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GRACE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to: the verdict on its log, its folder, and why it failed, if it did."""
+    """A run's verdict, its folder, and why its session failed, if it did."""
 
     verdict: Verdict
     run_dir: Path
@@ -53,16 +53,21 @@ def run(
     front: socket.socket | None = None,
     on_folder: Callable[[Path], None] = lambda run_dir: None,
 ) -> RunResult:
-    """Carry out a scenario and judge it; `source` is kept beside the results as it was.
+    """Carry out a scenario and judge it. Every process of the run has ended when this returns.
 
-    `on_folder` is told the run's folder before anything is in it.
+    Args:
+        scenario: what to run.
+        source: the scenario's file, which is copied beside the results.
+        runs_dir: the folder of all runs.
+        on_progress: is called with the progress and with messages.
+        front: a socket to the prompt of `trunkline shell` (see `control_socket`). A virtual clock
+            then stands still until the user asks for something that takes time.
+        on_folder: is called with the run's folder while it is still empty.
 
-    `front` connects to the front end of a shell, if there is one (see `live.control_socket`): a
-    virtual clock then stands still between its requests.
-
-    Raises StoreError when the folder cannot be written, KernelError when there is no kernel or it
-    failed, CannotRunError when it lacks what the scenario asks for: netem, a program, a data set.
-    Whatever happens, nothing of the run is left running.
+    Raises:
+        StoreError: the folder cannot be written.
+        KernelError: there is no kernel, or it failed.
+        CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
     on_folder(folder.path)
@@ -99,9 +104,10 @@ def run_command(
     on_output: Callable[[bytes], None],
     companion: Companion | None = None,
 ) -> int:
-    """Run a command where the scenario's network is to be; returns its exit code.
+    """Run a command on the scenario's backend, and return its exit code.
 
-    `on_output` gets what it prints, the companion talks to it. Raises KernelError.
+    `on_output` gets the command's output. The `companion` exchanges messages with the command while
+    it runs. Raises KernelError.
     """
     if scenario.backend != "embedded":
         return _run_on_host(command, on_output, companion)
@@ -152,7 +158,7 @@ class _Session:
 
 
 def describe_environment(scenario: Scenario) -> dict[str, object]:
-    """What a run of the scenario depends on besides it, and that it is this process's."""
+    """The content of `environment.json`: versions, hosts, and this process as the owner."""
     guest = build.status().version if scenario.backend == "embedded" else None
     return environment(
         backend=scenario.backend,
@@ -164,7 +170,7 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _OnHost:
-    """A program of this host; its clock, which is the host's, cannot stand still."""
+    """A program on this host. The host's clock cannot be paused."""
 
     process: subprocess.Popen[bytes]
 
@@ -172,16 +178,16 @@ class _OnHost:
         self.process.send_signal(signal.SIGUSR1)
 
     def pause(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def resume(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _run_on_host(
     command: Sequence[str], on_output: Callable[[bytes], None], companion: Companion | None
 ) -> int:
-    """Run the session as a child of this process; it is ended whatever happens to us."""
+    """Run a session as a child process, which dies with this process; return its exit code."""
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", *command],

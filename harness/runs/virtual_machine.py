@@ -1,6 +1,6 @@
-"""The virtual machine of `vagrant/`: Vagrant starts and stops it, and says how to reach it.
+"""The virtual machine of `vagrant/`: Vagrant starts and stops it and knows its address.
 
-Runs on it are runs on another machine (`harness.runs.remote`).
+Its runs are runs on another machine (`harness.runs.remote`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from trunkline.harness.scenario.settings import Scenario
 
 FOLDER = VAGRANT
 MACHINE = "trunkline"
-"""What the Vagrantfile calls it."""
+"""The machine's name in the Vagrantfile."""
 
 SSH_CONFIG = FOLDER / ".vagrant" / "ssh-config"
 
 
 def run_vagrant(*words: str) -> None:
-    """A command of Vagrant, which talks to the user itself. Raises RemoteError."""
+    """Run a command of Vagrant, which prints to the terminal. Raises RemoteError."""
     code = _run(["vagrant", *words])
     if code:
         raise RemoteError(f"`vagrant {' '.join(words)}` ended with {code}")
 
 
 def find_host(scenario: Scenario | None = None) -> Host:
-    """How to reach the machine, and Trunkline on it for a scenario. Raises RemoteError.
+    """The address of the machine and the command of Trunkline on it. Raises RemoteError.
 
-    The host backend needs root there.
+    A scenario with the host backend needs root, so its command begins with sudo.
     """
     _check()
     found = subprocess.run(
@@ -39,7 +39,7 @@ def find_host(scenario: Scenario | None = None) -> Host:
     )
     if found.returncode:
         said = found.stderr.strip() or found.stdout.strip()
-        raise RemoteError(f"the virtual machine is not up: trunkline vm up\n{said}")
+        raise RemoteError(f"the virtual machine is not running: trunkline vm up\n{said}")
     SSH_CONFIG.parent.mkdir(exist_ok=True)
     SSH_CONFIG.write_text(found.stdout)
     as_root = scenario is not None and scenario.backend == "host"
@@ -47,7 +47,7 @@ def find_host(scenario: Scenario | None = None) -> Host:
 
 
 def open_terminal(words: Sequence[str]) -> int:
-    """A command on the machine at this terminal, a login shell if it is none; its exit code."""
+    """Run a command, or a login shell, on the machine at this terminal; return its exit code."""
     config = find_host().config_file
     return _run(["ssh", "-t", "-F", str(config), MACHINE, *words])
 
@@ -58,15 +58,15 @@ def _run(command: Sequence[str]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # it got it too, and ends as it has to
+        except KeyboardInterrupt:  # the terminal sent it to the child too, which decides how to end
             continue
 
 
 def _check() -> None:
     if not (FOLDER / "Vagrantfile").exists():
-        raise RemoteError(f"{FOLDER}: is missing: `trunkline vm` needs a checkout of Trunkline")
+        raise RemoteError(f"{FOLDER} is missing: `trunkline vm` needs a checkout of Trunkline")
     if shutil.which("vagrant") is None:
         raise RemoteError(
-            "there is no Vagrant here: apt-get install vagrant vagrant-libvirt, or see "
+            "Vagrant is not installed: apt-get install vagrant vagrant-libvirt, or see "
             "https://developer.hashicorp.com/vagrant/install"
         )

@@ -1,17 +1,17 @@
-"""Runs on other machines, over SSH: `trunkline run FILE --on HOST` here, `trunkline remote` there.
+"""Runs on other machines over SSH: `trunkline run FILE --on HOST` starts `trunkline remote` there.
 
-The side here (`driving`) connects (`ssh`) and asks; the side there (`serving`) answers, one JSON
-object per line over the connection (`wire`). A run there is a process of its own (`carrier`) with a
-folder of its own (`jobs`), so it does not need the connection that started it.
+The `client` connects (`ssh`) and sends requests; the `server` answers, one JSON object per line
+(`protocol`). Each run there has its own process (`carrier`) and folder (`jobs`), so it survives the
+connection that started it.
 """
 
 PROTOCOL = 1
-"""Raised when the two sides would no longer understand each other."""
+"""The version of the protocol. Increase it with every incompatible change."""
 
 
 class RemoteError(Exception):
-    """Something that another machine does not do: which one, what, and how to go on."""
+    """A failure on another machine; the text says where, what, and how to go on."""
 
 
 class BrokenError(RemoteError):
-    """The connection ended where it should not have."""
+    """The connection broke, or the other side sent something wrong."""

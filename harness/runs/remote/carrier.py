@@ -1,9 +1,9 @@
-"""The process that carries out one run that was sent here: it needs no connection.
+"""The process that carries out one run for another machine; it needs no connection.
 
-`python -m trunkline.harness.runs.remote.carrier FOLDER`. What it says goes to `said.jsonl` in the
-folder, one JSON object per line: `{"progress": {...}}` with the fields of
-`harness.live.live_state.Progress`, at the end `{"over": {"run_dir": ..., "error": ...}}`, or
-`{"over": {"refused": text}}` where there was nothing to judge.
+`python -m trunkline.harness.runs.remote.carrier FOLDER` writes to `said.jsonl` in the folder, one
+JSON object per line: `{"progress": {...}}` with the fields of `harness.live.live_state.Progress`,
+and at the end `{"over": {"run_dir": ..., "error": ...}}`, or `{"over": {"refused": text}}` if there
+is no run to judge.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAY_PERIOD_S = 0.25
 
 
 def main() -> int:
-    """Carry out the run in the folder that is the only argument."""
+    """Carry out the run in the folder that the command line names."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -62,9 +62,9 @@ def main() -> int:
 
 
 def load_scenario(job: Job) -> Scenario:
-    """The scenario of a job, with the folders of its workload where they are here.
+    """The scenario of a job, with the paths of its workload's folders on this machine.
 
-    Raises RemoteError, and ScenarioErrors where the two machines know different things.
+    Raises RemoteError, and ScenarioErrors if this machine's Trunkline does not accept the scenario.
     """
     request = job.request()
     scenario = parse(request.resolved, request.file)

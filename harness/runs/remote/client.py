@@ -1,4 +1,4 @@
-"""The near side of runs on other machines: sends one, follows it, fetches it, cleans up there."""
+"""The client of runs on other machines: it sends a run, follows it, fetches it, and cleans up."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.scenario.settings import Scenario
 
 COMMAND = "trunkline"
-"""How Trunkline is called on the other machine."""
+"""The default command of Trunkline on the other machine."""
 
 FOLDER_OPTIONS = ("data", "folder")
-"""Options of workloads that name a folder of files; of a user's own only the last one does."""
+"""Options of workloads that name a folder; for a user's own workload only the last one counts."""
 
 PACKAGED = Path("/usr")
-"""What is under it comes from a package, there as here, and is not sent."""
+"""Folders below it come from packages on both machines, so they are not sent."""
 
 MAX_BYTES = 1 << 28
 MAX_FILES = 10_000
@@ -46,7 +46,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Another machine: its address, what Trunkline is called there, how to connect to it."""
+    """Another machine: its address, the command of Trunkline on it, the SSH configuration."""
 
     text: str
     command: str = COMMAND
@@ -54,7 +54,7 @@ class Host:
 
     @property
     def attach(self) -> str:
-        """The command that picks up a run there, without the run's name."""
+        """The command line that picks up a run there, without the run's name."""
         command = ["--remote-command", self.command] if self.command != COMMAND else []
         config = ["--ssh-config", str(self.config_file)] if self.config_file else []
         return shlex.join(["trunkline", "attach", *command, *config, self.text])
@@ -63,11 +63,11 @@ class Host:
 def run(
     host: Host, scenario: Scenario, source: Path, runs_dir: Path, show: Show, tell: Tell
 ) -> RunResult:
-    """Carry out a scenario on another machine, and have its run folder here at the end.
+    """Carry out a scenario on another machine, and fetch its run folder.
 
-    `source` is the scenario's file, `show` gets progress, `tell` what people should know. When the
-    connection breaks, the run goes on there; when this raises anything else, nothing of it is left
-    there. Raises RemoteError and StoreError.
+    `source` is the scenario's file, `show` gets progress, `tell` gets messages for the user. If the
+    connection breaks, the run goes on there; after any other error nothing of it is left there.
+    Raises RemoteError and StoreError.
     """
     contents = {
         option: _list_contents(option, folder, runs_dir)
@@ -75,7 +75,7 @@ def run(
     }
     with _create_folder(runs_dir, scenario.name) as here, _connect(host) as remote:
         if remote.greeting.get("code") != provenance.hash_code(provenance.SESSION):
-            tell(f"the code on {host.text} is not the same as here: the run is of the code there")
+            tell(f"{host.text} has other code of Trunkline than this machine: the run uses that")
         request = Request(scenario.name, resolve(scenario), str(source.absolute()), (*contents,))
         name = remote.start(request, source, contents)
         tell(f"{name} runs on {host.text}")
@@ -83,9 +83,9 @@ def run(
 
 
 def attach(host: Host, name: str | None, runs_dir: Path, show: Show, tell: Tell) -> RunResult:
-    """Pick up a run that goes on there, or is over; the only one if it has no name.
+    """Pick up a run on another machine, running or finished; without a name, the only one.
 
-    As `run` from there on.
+    It continues, and raises, as `run` does.
     """
     with _connect(host) as remote:
         name = name or remote.only_run()
@@ -97,7 +97,7 @@ def attach(host: Host, name: str | None, runs_dir: Path, show: Show, tell: Tell)
 
 @dataclass(slots=True)
 class _Remote:
-    """The other side of a connection that is open, after its greeting."""
+    """An open connection to the server, after its greeting."""
 
     host: Host
     connection: Connection
@@ -105,26 +105,26 @@ class _Remote:
     greeting: Message
 
     def only_run(self) -> str:
-        """The name of the run there. Raises RemoteError unless it is one."""
+        """The name of the only run there. Raises RemoteError if there is none or several."""
         names = self.greeting["runs"]
         if len(names) == 1:
             return str(names[0])
         if names:
-            raise RemoteError(f"{self.host.text}: say which one: {', '.join(names)}")
+            raise RemoteError(f"{self.host.text}: name one of the runs: {', '.join(names)}")
         raise RemoteError(
-            f"{self.host.text}: no run of yours is there: one that was fetched is here (see: "
-            f"trunkline list runs), a new one begins with: trunkline run FILE --on {self.host.text}"
+            f"{self.host.text} has no run of yours. Fetched runs are here: trunkline list runs. "
+            f"Start a new run with: trunkline run FILE --on {self.host.text}"
         )
 
     def request(self, name: str) -> Request:
-        """What a run there is. Raises RemoteError."""
+        """The request that started a run there. Raises RemoteError."""
         self.wire.send({"ask": "request", "run": name})
         return Request.of_json(self.receive().get("request"))
 
     def start(
         self, request: Request, source: Path, contents: Mapping[str, Sequence[tuple[str, Path]]]
     ) -> str:
-        """Send a run there, which begins at once; returns its name. Raises RemoteError."""
+        """Send a run, which begins at once, and return its name. Raises RemoteError."""
         try:
             self.wire.send({"ask": "start", "request": request.to_json()})
             named = [
@@ -142,7 +142,7 @@ class _Remote:
         except BrokenError as error:
             raise RemoteError(
                 f"{self.host.text}: the connection broke: {error}\n"
-                f"The run may have begun; this shows it: {self.host.attach}"
+                f"The run may have started; check with: {self.host.attach}"
             ) from None
 
     def finish(
@@ -166,7 +166,7 @@ class _Remote:
         show(scenario, Progress(message=f"fetching the results from {self.host.text}"))
         try:
             verdict = self._fetch(name, over["run_dir"], here)
-            here.write_text("resolved.yaml", resolve(scenario))  # with the folders' names here
+            here.write_text("resolved.yaml", resolve(scenario))  # with this machine's paths
             self._remove(name)
         except BrokenError as error:
             raise RemoteError(
@@ -181,7 +181,7 @@ class _Remote:
         return RunResult(verdict, here.path, over["error"])
 
     def receive(self) -> Message:
-        """The next message that says something. Raises RemoteError with the other side's reason."""
+        """The next message but signs of life. Raises RemoteError with the server's reason."""
         while True:
             message, _ = self.wire.receive()
             if "refused" in message:
@@ -213,7 +213,7 @@ class _Remote:
         self.receive()
 
     def _end(self, name: str, pick_up: str) -> None:
-        """End a run over a wire of its own: on ours we may have stopped in mid-word."""
+        """End a run over a second channel: Ctrl-C may have cut a message on the first one."""
         try:
             with _start_server(self.host, self.connection) as remote:
                 remote._remove(name)
@@ -224,7 +224,7 @@ class _Remote:
 
 @contextlib.contextmanager
 def _connect(host: Host) -> Iterator[_Remote]:
-    """Connect to a machine and talk to Trunkline there. Raises RemoteError."""
+    """Connect to a machine and start the server there. Raises RemoteError."""
     with connect(Address.parse(host.text), host.config_file) as connection:
         try:
             with _start_server(host, connection) as remote:
@@ -235,7 +235,7 @@ def _connect(host: Host) -> Iterator[_Remote]:
 
 @contextlib.contextmanager
 def _start_server(host: Host, connection: Connection) -> Iterator[_Remote]:
-    """Talk to Trunkline there. Raises RemoteError with what to do where it is not ours."""
+    """Start the server and check its version. Raises RemoteError with what to do."""
     with connection.start(f"{host.command} remote") as program:
         try:
             program.wire.skip_to(_GREETING)
@@ -246,15 +246,15 @@ def _start_server(host: Host, connection: Connection) -> Iterator[_Remote]:
         ours, theirs = run_folder.version("trunkline"), greeting.get("trunkline")
         if theirs != ours or greeting.get("protocol") != PROTOCOL:
             raise RemoteError(
-                f"{host.text}: has Trunkline {theirs} (protocol {greeting.get('protocol')}), here "
-                f"is {ours} (protocol {PROTOCOL}): install the same version on both"
+                f"{host.text} has Trunkline {theirs} (protocol {greeting.get('protocol')}), this "
+                f"machine has {ours} (protocol {PROTOCOL}): install the same version on both"
             )
         yield _Remote(host, connection, program.wire, greeting)
 
 
 @contextlib.contextmanager
 def _create_folder(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
-    """A run folder that stays only if it is filled."""
+    """A new run folder, which is removed again if the context raises."""
     folder = RunFolder.create(runs_dir.resolve(), scenario, datetime.now())
     try:
         folder.write_json("environment.json", {"owner": Owner.me().tag})
@@ -268,7 +268,7 @@ def _create_folder(runs_dir: Path, scenario: str) -> Iterator[RunFolder]:
 
 
 def _find_folders(scenario: Scenario) -> dict[str, Path]:
-    """The folders of files that a workload's options name, by option."""
+    """The folders that a workload's options name, by option."""
     workload = scenario.workload
     names = FOLDER_OPTIONS[-1:] if workload.kind in scenario.code else FOLDER_OPTIONS
     given = {option: workload.options.get(option) for option in names}
@@ -277,7 +277,7 @@ def _find_folders(scenario: Scenario) -> dict[str, Path]:
 
 
 def _list_contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path]]:
-    """The files of such a folder. Raises RemoteError where there is none, or there are too many."""
+    """The files of a workload's folder. Raises RemoteError if it is missing or too large."""
     where = f"workload.{option}: {folder}"
     if not folder.is_dir():
         raise RemoteError(f"{where}: there is no such folder")
@@ -294,8 +294,8 @@ def _list_contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str,
                 size += path.stat().st_size
         if len(found) > MAX_FILES or size > MAX_BYTES:
             raise RemoteError(
-                f"{where}: allowed are {MAX_FILES} files and {MAX_BYTES >> 20} MB, since all of "
-                "it is sent: let it be a folder that has only what the programs need"
+                f"{where}: allowed are {MAX_FILES} files and {MAX_BYTES >> 20} MB, because the "
+                "whole folder is sent: use a folder that has only what the programs need"
             )
     return sorted(found)
 
@@ -307,7 +307,7 @@ def _is_extra(name: str) -> bool:
 def _explain_no_trunkline(host: Host, code: int, said: str, error: str) -> str:
     called = f"`{host.command} remote`"
     remedy = (
-        "Install Trunkline there, or say where it is: --remote-command "
+        "Install Trunkline there, or give its path: --remote-command "
         "/path/to/trunkline/.venv/bin/trunkline"
     )
     if code < 0:
@@ -315,5 +315,5 @@ def _explain_no_trunkline(host: Host, code: int, said: str, error: str) -> str:
     if code == 127:
         return f"{host.text}: there is no {host.command!r} there ({said})\n{remedy}"
     if "invalid choice: 'remote'" in said:
-        return f"{host.text}: its Trunkline is too old: install the version that is here there too"
+        return f"{host.text}: its Trunkline is too old: install this machine's version there"
     return f"{host.text}: {called} ended with {code}: {said or error}\n{remedy}"

@@ -1,16 +1,16 @@
-"""The folder of each run that was sent here from another machine, until it is fetched.
+"""Runs that another machine sent to this one: each has a folder until it is fetched.
 
     ~/.local/state/trunkline/remote/<scenario>-<YYYYmmdd-HHMMSS>[-k]/
         request.json    what to run
         source.yaml     the scenario's file as it was
         files/OPTION/   the folder that an option of its workload names
         owner           the process that carries it out (see `ownership`)
-        said.jsonl      what that says (see `carrier`)
-        carrier.log     what it printed otherwise
-        runs/           where its run folder is
+        said.jsonl      its progress and result (see `carrier`)
+        carrier.log     its other output
+        runs/           its run folder
 
-While it is being sent, it is a scratch folder. Nothing of it stays behind: it goes when the run was
-fetched or ended, and what a broken connection left half sent goes with the next one that comes.
+While it is being sent, it is a scratch folder (a draft). The folder is removed when the run was
+fetched or ended. Drafts that a broken connection left are removed by the next server.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 from trunkline.harness.runs.remote import RemoteError
 
 GRACE_S = 20.0
-"""What a run gets to end cleanly, in seconds: more than the embedded kernel takes at most."""
+"""Seconds that a run has to end cleanly before SIGKILL; the embedded kernel needs less."""
 
 SOURCE, FILES, SAID, LOG, RUNS = "source.yaml", "files", "said.jsonl", "carrier.log", "runs"
 LAST_LETTERS = 2000
@@ -46,13 +46,13 @@ LAST_LETTERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run: the scenario with everything that it depends on spelled out.
+    """What to run.
 
     Attributes:
-        name: of the scenario; its runs are filed under it.
-        resolved: its text as `scenario.resolve` writes it.
-        file: what the file was called where it came from.
-        folders: options of the workload whose folders came along, in `files/`.
+        name: the scenario's name, under which its runs are filed.
+        resolved: its text with every value filled in, as `scenario.resolve` writes it.
+        file: the scenario's path on the client.
+        folders: options of the workload whose folders are sent too, to `files/`.
     """
 
     name: str
@@ -62,11 +62,11 @@ class Request:
 
     @classmethod
     def of_json(cls, data: Any) -> Request:
-        """The inverse of `to_json`. Raises RemoteError."""
+        """Read what `to_json` gave. Raises RemoteError."""
         try:
             return cls(data["name"], data["resolved"], data["file"], tuple(data["folders"]))
         except (KeyError, TypeError) as error:
-            raise RemoteError(f"this is no request: {error!r} is missing or wrong") from None
+            raise RemoteError(f"the request is invalid: {error!r} is missing or wrong") from None
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -75,42 +75,42 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run that was sent here."""
+    """One run that was sent to this machine."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """How it is called to people."""
+        """The name for users."""
         return self.path.name
 
     def request(self) -> Request:
-        """What to run. Raises RemoteError."""
+        """Read the request. Raises RemoteError."""
         try:
             return Request.of_json(json.loads((self.path / "request.json").read_bytes()))
         except (OSError, ValueError) as error:
             raise RemoteError(f"the run {self.name} is damaged: {error}") from None
 
     def owner(self) -> Owner | None:
-        """The process that carries it out."""
+        """The process that carries it out; None if there was none yet."""
         try:
             return Owner.of_tag((self.path / "owner").read_text())
         except OSError:
             return None
 
     def alive(self) -> bool:
-        """Whether it is being carried out."""
+        """Whether its process is running."""
         owner = self.owner()
         return owner is not None and owner.alive() is True
 
     def claim(self) -> None:
-        """From now on this process carries it out. Raises OSError."""
+        """Make this process the owner. Raises OSError."""
         draft = self.path / ".owner"
         draft.write_text(Owner.me().tag)
         draft.rename(self.path / "owner")
 
     def start(self) -> None:
-        """Have it carried out by a process that outlives this one. Raises RemoteError."""
+        """Start its process, which outlives this one. Raises RemoteError."""
         process = subprocess.Popen(
             [sys.executable, "-m", "trunkline.harness.runs.remote.carrier", str(self.path)],
             cwd=ROOT,
@@ -121,12 +121,12 @@ class Job:
         )
         assert process.stdout is not None
         with process.stdout as output:
-            words = output.read().decode(errors="replace")  # until it prints to its own log
+            words = output.read().decode(errors="replace")  # ends when it prints to its log
         if self.owner() == Owner.me():
             raise RemoteError(f"the run's process did not start: {words[-LAST_LETTERS:].strip()}")
 
     def end(self) -> None:
-        """End its process, politely at first; returns when it is gone."""
+        """End its process with SIGTERM, then with SIGKILL; return when it has ended."""
         owner = self.owner()
         if owner is None:
             return
@@ -136,7 +136,7 @@ class Job:
             return
         try:
             for number in (signal.SIGTERM, signal.SIGKILL):
-                if owner.alive():  # so the process id is still its
+                if owner.alive():  # else its process id may be another process's
                     with contextlib.suppress(ProcessLookupError):
                         signal.pidfd_send_signal(handle, number)
                     select.select([handle], [], [], GRACE_S)
@@ -144,14 +144,14 @@ class Job:
             os.close(handle)
 
     def remove(self) -> None:
-        """Delete all of it, and the folders around it that are empty then. Raises OSError."""
+        """Delete its folder, and parent folders that are empty then. Raises OSError."""
         shutil.rmtree(self.path)
         with contextlib.suppress(OSError):  # others are still there
             for folder in (home(), home().parent):
                 folder.rmdir()
 
     def read_log_end(self) -> str:
-        """The end of what its process printed."""
+        """The end of its process's log."""
         try:
             text = (self.path / LOG).read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -161,14 +161,14 @@ class Job:
 
 @dataclass(slots=True)
 class Tail:
-    """Reads on in what a job says, from where it was."""
+    """Reads the lines that were added to a file since the last call."""
 
     path: Path
     at: int = 0
     lines: Lines = field(default_factory=Lines)
 
     def read(self) -> list[dict[str, Any]]:
-        """The whole lines that have been added. Raises OSError."""
+        """The complete lines that were added, as JSON objects. Raises OSError."""
         with self.path.open("rb") as file:
             file.seek(self.at)
             data = file.read()
@@ -177,16 +177,16 @@ class Tail:
 
 
 def home() -> Path:
-    """Where all jobs of this user are."""
+    """The folder of all jobs of this user."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "trunkline" / "remote"
 
 
 def create_draft() -> Job:
-    """A job that is yet to be sent: a scratch folder of this process. Raises OSError."""
+    """Create the scratch folder of a job that is about to be sent. Raises OSError."""
     while True:
         home().mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # the last job went, and `home` with it
+        with contextlib.suppress(FileNotFoundError):  # another server removed `home`
             job = Job(
                 Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-", dir=home()))
             )
@@ -195,7 +195,7 @@ def create_draft() -> Job:
 
 
 def finish_draft(job: Job, request: Request, now: datetime) -> Job:
-    """Give a draft that was sent in full its name; returns where it is then. Raises OSError."""
+    """Give a completely sent draft its name, and return the job. Raises OSError."""
     (job.path / "request.json").write_text(json.dumps(request.to_json()))
     (job.path / SAID).touch()
     stem = f"{request.name}-{now:%Y%m%d-%H%M%S}"
@@ -212,21 +212,21 @@ def finish_draft(job: Job, request: Request, now: datetime) -> Job:
 
 
 def find(name: str) -> Job:
-    """The job that is called so. Raises RemoteError."""
+    """The job of this name. Raises RemoteError."""
     found = {job.name: job for job in list_jobs()}
     if name not in found:
-        there = f"there are {', '.join(found)}" if found else "there is none at all"
+        there = f"there are {', '.join(found)}" if found else "there are no runs"
         raise RemoteError(f"there is no run {name}: {there}")
     return found[name]
 
 
 def list_jobs() -> list[Job]:
-    """All jobs that were sent in full, in the order of their names."""
+    """All completely sent jobs in the order of their names."""
     return [Job(path) for path in _list_folders() if not path.name.startswith(FOLDER_PREFIX)]
 
 
 def remove_stale_drafts() -> None:
-    """Remove what broken connections left half sent."""
+    """Remove the drafts of broken connections."""
     for path in _list_folders():
         owner = Owner.of_tag(path.name) if path.name.startswith(FOLDER_PREFIX) else None
         if owner is not None and not owner.alive():

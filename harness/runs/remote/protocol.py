@@ -1,8 +1,8 @@
-"""What the two sides send each other: JSON objects, one per line, some with bytes behind them.
+"""The protocol between client and server: one JSON object per line, some followed by bytes.
 
-`{"file": "tables/tasks.csv", "bytes": 17}` is followed by 17 bytes of that file, which replaces one
-that is there. Of a file longer than `PIECE_BYTES` the pieces after the first have `"more": true`.
-`{"end": true}` ends a row of files.
+`{"file": "tables/tasks.csv", "bytes": 17}` is followed by 17 bytes of that file, which replaces an
+existing one. A file longer than `PIECE_BYTES` is sent in pieces; those after the first have
+`"more": true`. `{"end": true}` follows the last file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ Message = dict[str, Any]
 
 PIECE_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 26
-"""Bytes of the longest message: the text of a network with a hundred thousand links."""
+"""The longest message: the text of a network with a hundred thousand links."""
 
 
 @dataclass(slots=True)
 class Wire:
     """One end of a connection.
 
-    `read` gives some bytes, none at the end, and `write` takes all of them. Both may raise OSError.
+    `read` returns the next bytes, none at the end; `write` sends all given bytes. Both may raise
+    OSError.
     """
 
     read: Callable[[], bytes]
@@ -35,7 +36,7 @@ class Wire:
     rest: bytes = b""
 
     def send(self, message: Message, payload: bytes | None = None) -> None:
-        """Send one message. Raises BrokenError."""
+        """Send one message, followed by the payload. Raises BrokenError."""
         if payload is not None:
             message = {**message, "bytes": len(payload)}
         try:
@@ -44,14 +45,14 @@ class Wire:
             raise BrokenError(_describe_error(error)) from error
 
     def receive(self) -> tuple[Message, bytes]:
-        """The next message and what came with it. Raises BrokenError, also for what is none."""
+        """Receive the next message and its payload. Raises BrokenError, even if it is invalid."""
         line = self._read_line()
         try:
             message = json.loads(line)
             size = int(message.get("bytes", 0))
         except (ValueError, AttributeError, TypeError):
             shown = line[:60].decode(errors="replace")
-            raise BrokenError(f"{shown!r} is no message") from None
+            raise BrokenError(f"{shown!r} is not a message") from None
         if not 0 <= size <= PIECE_BYTES:
             raise BrokenError(f"{size} bytes in one piece")
         while len(self.rest) < size:
@@ -60,7 +61,10 @@ class Wire:
         return message, payload
 
     def skip_to(self, start: bytes, most_bytes: int = 1 << 16) -> None:
-        """Drop what a login shell may have printed before the line that begins so."""
+        """Drop lines before the one that begins with `start`: a login shell may print some.
+
+        Raises BrokenError after `most_bytes`.
+        """
         dropped = 0
         while True:
             while len(self.rest) < len(start) and b"\n" not in self.rest:
@@ -69,10 +73,10 @@ class Wire:
                 return
             dropped += len(self._read_line()) + 1
             if dropped > most_bytes:
-                raise BrokenError("it says something else than Trunkline")
+                raise BrokenError("its output is not Trunkline's")
 
     def send_files(self, files: Iterable[tuple[str, Path]]) -> None:
-        """Send files under these names. Raises BrokenError, and OSError where one is unreadable."""
+        """Send files under these names. Raises BrokenError, and OSError for an unreadable file."""
         for name, path in files:
             with path.open("rb") as file:
                 about = {"file": name, "program": os.access(path, os.X_OK)}
@@ -82,9 +86,10 @@ class Wire:
         self.send({"end": True})
 
     def receive_files(self, folder: Path) -> None:
-        """Put the files that come into a folder; takes in all that come in any case.
+        """Receive files into a folder.
 
-        Raises BrokenError, RemoteError, and OSError where one could not be written.
+        After a failed write it reads the other files too, so that the connection stays usable.
+        Raises BrokenError, RemoteError, and OSError if a file could not be written.
         """
         failed: OSError | None = None
         while True:
@@ -125,18 +130,18 @@ class Wire:
 
 
 def check_name(name: object) -> PurePosixPath:
-    """A name that the other side gives, if it stays inside the folder that it is for.
+    """A file name of the other side as a path that stays inside its folder.
 
-    Raises BrokenError.
+    Raises BrokenError for any other path.
     """
     path = PurePosixPath(str(name))
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(name):
-        raise BrokenError(f"{name!r} is no name for a file here")
+        raise BrokenError(f"{name!r} is not allowed as a file name")
     return path
 
 
 def list_files(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
-    """All regular files in a folder by their names from there; `last` are those that come last."""
+    """The regular files below a folder, by relative name; those in `last` come last."""
     paths = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     regular = (path for path in paths if path.is_file() and not path.is_symlink())
     named = {path.relative_to(folder).as_posix(): path for path in regular}
@@ -146,5 +151,5 @@ def list_files(folder: Path, last: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 def _describe_error(error: OSError) -> str:
     if isinstance(error, TimeoutError):
-        return "nothing was heard for too long"
+        return "no answer for too long"
     return error.strerror or str(error) or type(error).__name__

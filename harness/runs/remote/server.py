@@ -1,17 +1,16 @@
-"""The far side of `trunkline run --on`: answers what the near side (`driving`) asks.
+"""The server of `trunkline run --on`: it answers the requests of the `client`.
 
-It greets with `{"trunkline": VERSION, "protocol": ..., "code": ..., "runs": [...]}`. Then, for each
-`{"ask": ...}`:
+Its first message is `{"trunkline": VERSION, "protocol": ..., "code": ..., "runs": [...]}`. Then it
+answers each `{"ask": ...}`:
 
-- `start` with a request, and its files up to `{"end": true}`: `{"run": NAME}`
+- `start` with a request, followed by files up to `{"end": true}`: `{"run": NAME}`
 - `request` of a run: `{"request": ...}`
-- `follow` a run: `{"progress": ...}` again and again, `{"over": ...}`; it ends
-  before that when something else is asked
-- `fetch` a run: its folder's files
-- `remove` a run, which ends it first if need be: `{"removed": NAME}`
+- `follow` a run: several `{"progress": ...}`, at last `{"over": ...}`; the next request ends it
+- `fetch` a run: the files of its run folder
+- `remove` a run, after ending it if necessary: `{"removed": NAME}`
 
-or `{"refused": TEXT}`. Whatever becomes of the connection, a run goes on until it is over or is
-removed.
+Any answer may be `{"refused": TEXT}` instead. A run goes on until it ends or is removed, even if
+the connection breaks.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from trunkline.harness.runs.remote.protocol import Message, Wire, check_name, li
 
 POLL_S = 0.2
 ALIVE_PERIOD = 25
-"""Polls without news after which the other side is told that we are still there."""
+"""The number of polls without news after which the client gets a sign of life."""
 
 LAST = ("environment.json", "verdict.json")
-"""Files that make a run folder whole, and a run ours."""
+"""Files to send last: they mark a run folder as complete. A broken transfer must not look so."""
 
 
 def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
-    """Answer until the connection ends.
+    """Answer requests until the connection ends.
 
-    `waits` says whether there is something to read, after a time in seconds at most.
+    `waits(timeout_s)` waits up to that time, and returns whether there is something to read.
     """
     jobs.remove_stale_drafts()
     try:
@@ -52,7 +51,7 @@ def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
                 wire.send({"refused": str(error)})
             except OSError as error:
                 wire.send({"refused": f"{error.filename or ''}: {error.strerror or error}"})
-    except BrokenError:  # the other side is gone, which is how this ends
+    except BrokenError:  # the client has disconnected: the normal end
         return
 
 
@@ -84,7 +83,7 @@ def _answer(message: Message, wire: Wire, waits: Callable[[float], bool]) -> Non
         job.remove()
         wire.send({"removed": job.name})
     else:
-        raise RemoteError(f"{ask!r} is nothing that can be asked here")
+        raise RemoteError(f"{ask!r} is not a request")
 
 
 def _start(request: Request, wire: Wire) -> str:
@@ -104,7 +103,7 @@ def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
     tail, silent = Tail(job.path / jobs.SAID), 0
     while True:
         alive = job.alive()
-        said = tail.read()  # after `alive`: what it said before it ended is in it
+        said = tail.read()  # read after `alive`, so that its last lines are included
         if said:
             wire.send(said[-1])
             silent = 0
@@ -112,7 +111,7 @@ def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
             return
         if not alive:
             words = job.read_log_end()
-            reason = "the run's process is gone, without a word: was the machine restarted?"
+            reason = "the run's process ended without a result: was the machine restarted?"
             wire.send({"over": {"refused": f"{reason}\n{words}".strip()}})
             return
         if waits(POLL_S):

@@ -1,9 +1,9 @@
-"""Connections to other machines; the only importer of paramiko.
+"""SSH connections to other machines; the only importer of paramiko.
 
-What OpenSSH's configuration says of a host holds here too: HostName, HostKeyAlias, Port, User,
+These keywords of OpenSSH's configuration are supported: HostName, HostKeyAlias, Port, User,
 IdentityFile, IdentitiesOnly, IdentityAgent none, ProxyJump, UserKnownHostsFile,
-StrictHostKeyChecking no, Compression, and Include. A host key must be known, and only keys log in:
-files without a passphrase, and what an agent holds.
+StrictHostKeyChecking no, Compression, and Include. Host keys must be known. Users log in with keys
+only: files without a passphrase, and keys of an agent.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from trunkline.harness.runs.remote.protocol import Wire
 
 PORT = 22
 REACH_S = 20.0
-"""For TCP to get through: the other side's kernel answers, however busy that machine is."""
+"""The timeout of TCP's connection: the other kernel answers fast even on a busy machine."""
 
 ANSWER_S = 120.0
-"""For each step after that, which takes its processor: as long as OpenSSH's server gives to whoever
-logs in (LoginGraceTime)."""
+"""The timeout of each later step, which needs the other machine's processor; it is OpenSSH's own
+limit for a login (LoginGraceTime)."""
 
 START_S = 300.0
-"""For the first word of a program: an emulated processor took over 90 s, beside a run."""
+"""The timeout of a program's first output: an emulated processor needed over 90 s during a run."""
 
 SILENCE_S = 90.0
-"""After how many seconds without a word the other side counts as gone; it says some every five."""
+"""The connection counts as broken after this time without output; signs of life come every 5 s."""
 
 KEEPALIVE_S = 15
 MAX_JUMPS = 8
@@ -55,7 +55,7 @@ SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[user@]host[:port]`; what is left out comes from the configuration."""
+    """`[user@]host[:port]`; missing parts come from the SSH configuration."""
 
     host: str
     user: str | None = None
@@ -63,29 +63,29 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read an address; one of IPv6 is in brackets. Raises RemoteError."""
+        """Read an address; an IPv6 address is in brackets. Raises RemoteError."""
         found = _ADDRESS.fullmatch(text)
         if found is None or not 0 < int(found[4] or PORT) < 1 << 16:
-            raise RemoteError(f"{text!r} is no address: allowed is [USER@]HOST[:PORT]")
+            raise RemoteError(f"{text!r} is not an address: allowed is [USER@]HOST[:PORT]")
         return cls(found[2] or found[3], found[1], int(found[4]) if found[4] else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to connect to, with everything that the configuration says of it."""
+    """The machine to connect to, with its options from the SSH configuration."""
 
     host: str
     port: int
     user: str
     key_name: str
-    """Under what its host key is known."""
+    """The name under which known_hosts has its key."""
 
     options: dict[str, Any]
     config_file: Path | None
 
     @property
     def command(self) -> str:
-        """The command of OpenSSH that connects to it, for people."""
+        """The OpenSSH command that connects to it, for messages to the user."""
         config = ["-F", str(self.config_file)] if self.config_file else []
         port = ["-p", str(self.port)] if self.port != PORT else []
         return shlex.join(["ssh", *config, *port, f"{self.user}@{self.host}", "true"])
@@ -93,14 +93,14 @@ class Target:
 
 @dataclass(slots=True)
 class Connection:
-    """A connection to one machine, over which any number of programs can be talked to."""
+    """A connection to one machine, which carries any number of programs."""
 
     target: Target
     client: paramiko.SSHClient
 
     @contextlib.contextmanager
     def start(self, command: str) -> Iterator[Program]:
-        """A program there, started by the user's shell. Raises RemoteError."""
+        """Start a program there with the user's shell. Raises RemoteError."""
         transport = self.client.get_transport()
         try:
             if transport is None:
@@ -127,11 +127,11 @@ class Program:
         self.wire = Wire(lambda: self.channel.recv(1 << 16), self.channel.sendall)
 
     def on_first_message(self) -> None:
-        """It has said its first word: from now on it is not silent for long."""
+        """Shorten the timeout: from now on the program sends signs of life."""
         self.channel.settimeout(SILENCE_S)
 
     def wait(self) -> tuple[int, str]:
-        """Exit code and error output of one that has closed its output; -1 if there is no code."""
+        """Exit code and error output, after its output has ended; the code is -1 if unknown."""
         said = b""
         with contextlib.suppress(OSError):
             while data := self.channel.recv_stderr(1 << 16):
@@ -143,11 +143,11 @@ class Program:
 
 @contextlib.contextmanager
 def connect(address: Address, config_file: Path | None = None) -> Iterator[Connection]:
-    """A connection to a machine, through others where the configuration says so.
+    """Connect to a machine, through other machines if the configuration says so (ProxyJump).
 
-    `config_file` stands for the user's and the system's configuration. Raises RemoteError.
+    `config_file` replaces the user's and the system's SSH configuration. Raises RemoteError.
     """
-    logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)  # all that matters is raised
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)  # errors are raised anyway
     config = _read_config(config_file)
     with contextlib.ExitStack() as hops:
         yield _connect_with_jumps(address, config, config_file, hops, 0)
@@ -166,8 +166,8 @@ def _connect_with_jumps(
     jumps = target.options.get("proxyjump", "none")
     if "proxycommand" in target.options and target.options["proxycommand"] not in (None, "none"):
         raise RemoteError(
-            f"{target.host}: ProxyCommand, which your SSH configuration has for it, is not "
-            "supported here: use ProxyJump"
+            f"{target.host}: your SSH configuration has a ProxyCommand for it, which is not "
+            "supported: use ProxyJump"
         )
     via: Connection | None = None
     for jump in jumps.split(",") if jumps != "none" else ():
@@ -182,7 +182,7 @@ def _connect_with_jumps(
 def _connect_through(
     via: Connection | None, target: Target, hops: contextlib.ExitStack
 ) -> Connection:
-    """Log in to a machine from another one, or from here."""
+    """Log in to a machine, through the connection `via` if there is one."""
     if via is None:
         return _log_in(target, hops.enter_context(_open_socket(target)), hops)
     transport = via.client.get_transport()
@@ -210,19 +210,19 @@ def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection
     for file in _list_known_hosts(target):
         with contextlib.suppress(OSError):
             client.load_system_host_keys(file)
-    client.set_missing_host_key_policy(_Unknown(target))
+    client.set_missing_host_key_policy(_HostKeyPolicy(target))
     keys = hops.enter_context(contextlib.closing(_Keys(target)))
     began_s = time.monotonic()
     try:
         client.connect(
             target.key_name,
-            PORT,  # its real one is in `key_name`, if it matters
+            PORT,  # unused: `sock` is connected, and `key_name` has a special port
             target.user,
             sock=sock,
             timeout=ANSWER_S,
             banner_timeout=ANSWER_S,
             auth_timeout=ANSWER_S,
-            transport_factory=_Patient,
+            transport_factory=_Transport,
             compress=target.options.get("compression", "no").lower() == "yes",
             auth_strategy=keys,
         )
@@ -232,7 +232,7 @@ def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection
         is_refusal = isinstance(error, paramiko.AuthenticationException)
         if is_refusal and "Authentication timeout" not in str(error):
             raise RemoteError(keys.explain_refusal()) from None
-        reason: object = error or "it hung up"
+        reason: object = error or "it closed the connection"
         if is_refusal or time.monotonic() - began_s >= ANSWER_S:
             reason = f"it did not answer within {ANSWER_S:g} s; is that machine overloaded?"
         raise RemoteError(f"{target.host}:{target.port}: no SSH connection: {reason}") from None
@@ -242,16 +242,16 @@ def _log_in(target: Target, sock: Any, hops: contextlib.ExitStack) -> Connection
     return Connection(target, client)
 
 
-class _Patient(paramiko.Transport):
-    """Gives the exchange of keys as long as all other steps."""
+class _Transport(paramiko.Transport):
+    """Allows the key exchange as much time as all other steps."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.handshake_timeout = ANSWER_S
 
 
-class _Unknown(paramiko.MissingHostKeyPolicy):
-    """Accepts an unknown host key only where the configuration says that any will do."""
+class _HostKeyPolicy(paramiko.MissingHostKeyPolicy):
+    """Accepts an unknown host key only with StrictHostKeyChecking no."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -262,27 +262,27 @@ class _Unknown(paramiko.MissingHostKeyPolicy):
         if self.target.options.get("stricthostkeychecking", "").lower() in ("no", "off"):
             return
         raise RemoteError(
-            f"{hostname}: this host is not known: it shows the {key.get_name()} key "
-            f"{key.fingerprint}\nIf that is the right one, accept it with: {self.target.command}"
+            f"{hostname}: the key of this host is unknown: {key.get_name()} "
+            f"{key.fingerprint}\nIf it is the right key, accept it with: {self.target.command}"
         )
 
 
 def _describe_changed_key(target: Target, error: paramiko.BadHostKeyException) -> str:
     forget = shlex.join(["ssh-keygen", "-R", target.key_name])
     return (
-        f"THE HOST KEY OF {target.key_name} HAS CHANGED. Known is {error.expected_key.get_name()} "
-        f"{error.expected_key.fingerprint}, it shows {error.key.get_name()} "
-        f"{error.key.fingerprint}.\nSomebody may be between you and it, or it was installed anew: "
-        "nothing was sent.\n"
-        f"If you know why it changed: {forget}, then: {target.command}"
+        f"THE HOST KEY OF {target.key_name} HAS CHANGED. The known key is "
+        f"{error.expected_key.get_name()} {error.expected_key.fingerprint}, the new key is "
+        f"{error.key.get_name()} {error.key.fingerprint}.\nAn attacker may intercept the "
+        "connection, or the host was reinstalled. Nothing was sent.\n"
+        f"If you know why the key changed: {forget}, then: {target.command}"
     )
 
 
 class _Keys(AuthStrategy):
-    """The keys to log in with: files that the configuration names, an agent's, the usual files."""
+    """The keys to log in with: the configured files, those of an agent, the usual files."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(ssh_config=None)  # type: ignore[arg-type]  # it is only kept
+        super().__init__(ssh_config=None)  # type: ignore[arg-type]  # the base class only stores it
         self.target = target
         self.tried: list[str] = []
         self.locked: list[Path] = []
@@ -290,7 +290,7 @@ class _Keys(AuthStrategy):
         self._agent: paramiko.Agent | None = None
 
     def close(self) -> None:
-        """Let go of the agent."""
+        """Disconnect from the agent."""
         if self._agent is not None:
             self._agent.close()
 
@@ -313,22 +313,22 @@ class _Keys(AuthStrategy):
                 yield from self._try_file(path, must_exist=False)
 
     def explain_refusal(self) -> str:
-        """Why nothing opened, and what to do."""
+        """Why no key was accepted, and what to do."""
         user, where = self.target.user, f"{self.target.host}:{self.target.port}"
-        lines = [f"{where}: {user} cannot log in there with a key"]
+        lines = [f"{where}: {user} cannot log in with a key"]
         lines += [f"refused: {', '.join(self.tried)}"] if self.tried else ["no key was found"]
         lines += self.unfit
         for path in self.locked:
-            lines.append(f"{path} has a passphrase: hand it to an agent first: ssh-add {path}")
+            lines.append(f"{path} has a passphrase: add it to an agent first: ssh-add {path}")
         if not self.locked:
             copy = self.target.command.replace("ssh ", "ssh-copy-id ", 1).removesuffix(" true")
-            lines.append(f"put a key of yours there: {copy}")
+            lines.append(f"install one of your keys there: {copy}")
         return "\n".join(lines)
 
     def _try_file(self, path: Path, must_exist: bool) -> Iterator[AuthSource]:
         try:
             key = paramiko.PKey.from_path(path)
-        except TypeError:  # what the library under paramiko says of one that is locked
+        except TypeError:  # what cryptography raises for a key with a passphrase
             self.locked.append(path)
             return
         except FileNotFoundError:
@@ -342,7 +342,7 @@ class _Keys(AuthStrategy):
 
 
 def _read_public_key(path: Path) -> str:
-    """The public part of a key as its file beside it says; empty if there is none."""
+    """The public key from the `.pub` file beside a key; empty if there is none."""
     try:
         return path.with_name(f"{path.name}.pub").read_text().split()[1]
     except (OSError, IndexError, UnicodeDecodeError):
@@ -370,9 +370,9 @@ def _list_known_hosts(target: Target) -> list[str]:
 
 
 def _read_config(config_file: Path | None) -> paramiko.SSHConfig:
-    """The configuration: of several values for a host the first one counts."""
+    """Read the SSH configuration. As in OpenSSH, the first of several values counts."""
     if config_file is not None and not config_file.is_file():
-        raise RemoteError(f"{config_file}: there is no such SSH configuration")
+        raise RemoteError(f"{config_file}: this SSH configuration does not exist")
     home = Path.home() / ".ssh"
     files = [config_file] if config_file else [home / "config", SYSTEM_CONFIG]
     lines: list[str] = []
@@ -385,7 +385,7 @@ def _read_config(config_file: Path | None) -> paramiko.SSHConfig:
 
 
 def _read_lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
-    """The lines of a file and of those that it includes; unreadable ones count as empty."""
+    """The lines of a file and of the files it includes; unreadable files count as empty."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -395,10 +395,10 @@ def _read_lines(file: Path, folder: Path, depth: int) -> Iterator[str]:
         word, _, rest = line.strip().replace("=", " ", 1).partition(" ")
         if word.lower() == "include" and depth < MAX_JUMPS:
             for pattern in shlex.split(rest):
-                path = folder / Path(pattern).expanduser()  # itself where it is absolute
+                path = folder / Path(pattern).expanduser()  # an absolute path replaces `folder`
                 for found in sorted(Path("/").glob(str(path.relative_to("/")))):
                     yield from _read_lines(found, folder, depth + 1)
-                    yield block  # what the file began ends with it
+                    yield block  # a Host block of the included file ends with that file
             continue
         block = line if word.lower() in ("host", "match") else block
         yield line

@@ -77,11 +77,11 @@ def test_up_and_down_are_vagrants(machine, capsys):
 
 def test_what_is_missing_is_said(machine, monkeypatch):
     (machine / "bin" / "vagrant").write_text("#!/bin/sh\necho not created >&2\nexit 1\n")
-    with pytest.raises(RemoteError, match="is not up: trunkline vm up\nnot created"):
+    with pytest.raises(RemoteError, match="is not running: trunkline vm up\nnot created"):
         virtual_machine.find_host()
     (machine / "bin" / "vagrant").unlink()
     monkeypatch.setenv("PATH", str(machine / "bin"))
-    with pytest.raises(RemoteError, match="no Vagrant here"):
+    with pytest.raises(RemoteError, match="Vagrant is not installed"):
         virtual_machine.find_host()
     shutil.rmtree(machine / "vagrant")
     with pytest.raises(RemoteError, match="needs a checkout"):
