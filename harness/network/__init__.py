@@ -1,1 +1,1 @@
-"""Sites and links: built, shaped, changed and removed."""
+"""Sites and links: how they are built, shaped, changed and removed."""

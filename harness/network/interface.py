@@ -1,7 +1,7 @@
 """The emulated network as the rest of the harness sees it, and an in-memory fake of it.
 
-Names, addresses and indices are a function of the sites' ranks alone, so that two runs of one
-scenario look the same to every program inside, and nothing has to be asked from the kernel.
+Names, addresses and indices depend on the ranks of the sites only. So two runs of a scenario look
+the same to every program inside, and the kernel need not be asked for them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ Directed = tuple[str, str]
 """A directed link: (source site, destination site)."""
 
 Cut = Literal["blackhole", "carrier"]
-"""How a link fails. `blackhole`: nothing of one direction arrives any more, and nobody is told;
-what is on its way is lost too, as if the far end were cut off. `carrier`: the interfaces at both
-ends go down, so both directions stop, their queues are lost, and both sites know it at once."""
+"""How a link fails. `blackhole`: packets of one direction no longer arrive, also those under way,
+and neither site is told. `carrier`: the interfaces at both ends go down. Both directions stop,
+their queues are lost, and both sites notice it at once."""
 
 _FIRST_ADDRESS = 0x0A000001
 
 ETHERNET_HEADER_BYTES = 14
-"""What every packet weighs on a link besides its IP packet: rates and queues include it."""
+"""The Ethernet header of every packet on a link: rates and queues include it."""
 
 TCP_IP_HEADER_BYTES = 52
-"""IP and TCP with timestamps: what a full packet carries besides payload."""
+"""The headers of IP and of TCP with timestamps in every packet with payload."""
 
 
 class NetworkError(RuntimeError):
-    """The network cannot be built or changed: what happened, where, and the remedy if known."""
+    """The network cannot be built or changed.
+
+    Attributes:
+        what: what happened.
+        where: the link or site, or empty.
+        remedy: what helps, or empty.
+    """
 
     def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
         self.what, self.where, self.remedy = what, where, remedy
@@ -40,19 +46,20 @@ class NetworkError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """What holds for every site and link.
+    """Settings of all sites and links.
 
     Options:
-        congestion_control: TCP's algorithm, one that the kernel has (`cubic`, `reno`, `bbr`).
-        offloads: whether links get packets of up to 64 KB from TCP, which is cheaper, or of `mtu`,
-            which is faithful: loss and queues then act on what a wide-area network would see.
-        mtu: bytes of an IP packet on every link.
-        slow_start_after_idle: whether a connection that was idle starts slowly again.
+        congestion_control: TCP's algorithm (`cubic`, `reno`, `bbr`); the kernel must have it.
+        offloads: whether TCP passes packets of up to 64 KB to links, which takes less processor
+            time. Without offloads packets have at most `mtu` bytes, as on a real network, so that
+            loss and queues act on single packets.
+        mtu: the largest IP packet on every link, in bytes.
+        slow_start_after_idle: whether a connection begins with slow start again after it was idle.
         initial_window: packets that a new connection may send at once.
-        hystart: whether `cubic` leaves slow start as soon as round trips grow, as Linux's does by
-            default. A setting of the whole kernel, so only the embedded one does without.
+        hystart: whether `cubic` leaves slow start when round trips grow, as Linux does by default.
+            The setting holds for a whole kernel, so only the embedded kernel can switch it off.
         pacing: whether the agents' connections spread their packets over the round trip, as Linux
-            does with its `fq` queue, instead of sending all that the window allows at once.
+            does with its `fq` queue, instead of sending a whole window at once.
     """
 
     congestion_control: str = "cubic"
@@ -66,11 +73,14 @@ class NetworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounters:
-    """What one directed link carried and lost since it was built.
+    """Counters of one directed link since it was built.
 
-    `bytes` and `packets` went over the link, Ethernet headers included; `queue_drops` did not fit
-    into its queue, `losses` were lost at random, and of those that went over, `swallowed` vanished
-    in a blackhole, all in packets.
+    Attributes:
+        bytes: the bytes that crossed the link, Ethernet headers included.
+        packets: the packets that crossed the link.
+        queue_drops: packets that did not fit into its queue.
+        losses: packets that were lost at random.
+        swallowed: packets that crossed the link and vanished in a blackhole.
     """
 
     bytes: int = 0
@@ -81,23 +91,23 @@ class LinkCounters:
 
     @property
     def drops(self) -> int:
-        """All packets that the link did not deliver, except the queue of one that went down."""
+        """The packets that the link did not deliver, without those queued when it went down."""
         return self.queue_drops + self.losses + self.swallowed
 
 
 class Network(Protocol):
-    """Sites that can reach each other over shaped links. Errors are `NetworkError`."""
+    """Sites that can reach each other over shaped links. Methods raise `NetworkError`."""
 
     topology: Topology
 
     def start(self) -> None:
-        """Builds everything; leaves nothing behind if it fails halfway."""
+        """Builds the network; if that fails, removes everything again."""
 
     def stop(self) -> None:
         """Removes everything that `start` made; a second call does nothing."""
 
     def enter(self, site: str) -> None:
-        """Moves the calling process, which has one thread, into the site."""
+        """Moves the calling process into the site. The process must have one thread only."""
 
     def address(self, site: str) -> str:
         """The site's one IPv4 address, reachable from every site."""
@@ -115,27 +125,31 @@ class Network(Protocol):
         jitter_ms: float | None = None,
         loss_percent: float | None = None,
     ) -> None:
-        """Changes one direction in place; None keeps a value, the queue stays as built."""
+        """Changes values of the directed link src -> dst; None keeps a value.
+
+        Packets in the queue and under way are kept. The size of the queue cannot change.
+        """
 
     def cut(self, src: str, dst: str, how: Cut) -> None:
-        """Stops the direction src -> dst, or both (`carrier`); again, it does nothing."""
+        """Stops the direction src -> dst, or both (`carrier`); a second call does nothing."""
 
     def mend(self, src: str, dst: str, how: Cut) -> None:
-        """Undoes `cut` of the same kind; where there was none, it does nothing."""
+        """Undoes a `cut` of the same kind; without such a cut, does nothing."""
 
     def counters(self) -> dict[Directed, LinkCounters]:
-        """What every directed link has carried and dropped so far."""
+        """The counters of every directed link, by (src, dst)."""
 
     def short_of_memory(self) -> list[str]:
-        """The sites at which TCP met the limit of its memory, which all sites of a kernel share.
+        """The sites at which TCP has reached the limit of its memory.
 
-        Then sockets wait for each other that have nothing in common in the scenario.
+        All sites of a kernel share that limit. Beyond it, sockets of different sites wait for each
+        other, which they would not do on different machines.
         """
 
 
 @dataclass(slots=True)
 class InMemoryNetwork:
-    """A network without a network, for tests of what uses one; they fill in `carried`."""
+    """A fake network for tests. It notes calls; tests set the counters in `carried`."""
 
     topology: Topology
     running: bool = False
@@ -152,7 +166,7 @@ class InMemoryNetwork:
         self.running = False
 
     def enter(self, site: str) -> None:
-        """Notes it in `entered`."""
+        """Notes the site in `entered`."""
         self.topology.rank(site)
         self.entered.append(site)
 
@@ -166,21 +180,21 @@ class InMemoryNetwork:
         return device_name(self.topology.rank(src), self.topology.rank(dst))
 
     def set_link(self, src: str, dst: str, **values: float | None) -> None:
-        """Changes `topology`."""
+        """Changes the link in `topology`."""
         new = change_link(self.topology.link(src, dst), **values)
         links = (new if (at.src, at.dst) == (src, dst) else at for at in self.topology.links)
         self.topology = Topology(self.topology.name, self.topology.sites, tuple(links))
 
     def cut(self, src: str, dst: str, how: Cut) -> None:
-        """Notes it in `cuts`: the carrier of both directions, a blackhole of one."""
+        """Notes the cut in `cuts`: a carrier for both directions, a blackhole for one."""
         self.cuts.update((ends, how) for ends in self._affected(src, dst, how))
 
     def mend(self, src: str, dst: str, how: Cut) -> None:
-        """Takes it out of `cuts`."""
+        """Removes the cut from `cuts`."""
         self.cuts.difference_update((ends, how) for ends in self._affected(src, dst, how))
 
     def counters(self) -> dict[Directed, LinkCounters]:
-        """What a test put into `carried`, else nothing."""
+        """The counters in `carried`; zero for other links."""
         pairs = ((link.src, link.dst) for link in self.topology.links)
         return {pair: self.carried.get(pair, LinkCounters()) for pair in pairs}
 
@@ -200,7 +214,9 @@ def change_link(
     jitter_ms: float | None = None,
     loss_percent: float | None = None,
 ) -> Link:
-    """The link with some values replaced; None keeps one. A loss of 100 % makes it a black hole.
+    """A copy of the link with some values replaced; None keeps a value.
+
+    A loss of 100 % is allowed here, although a topology cannot have it.
 
     Raises:
         NetworkError: an impossible value.
@@ -220,28 +236,28 @@ def change_link(
 
 
 def payload_share(mtu: int) -> float:
-    """The part of a link's rate that TCP's payload can get: 1448 of 1514 bytes at an MTU of 1500.
+    """The share of a link's rate that is left for TCP's payload: 1448 of 1514 bytes at MTU 1500.
 
-    What is left goes to Ethernet (14 bytes), IP (20) and TCP with timestamps (32).
+    The rest are the headers of Ethernet (14 bytes), IP (20) and TCP with timestamps (32).
     """
     return (mtu - TCP_IP_HEADER_BYTES) / (mtu + ETHERNET_HEADER_BYTES)
 
 
 def site_address(rank: int) -> str:
-    """10.0.0.1 for the first site, counting up through 10.0.0.0/8."""
+    """The IPv4 address of a site: 10.0.0.1 for the first one, and so on in 10.0.0.0/8."""
     return str(ipaddress.IPv4Address(_FIRST_ADDRESS + rank))
 
 
 def device_name(src_rank: int, dst_rank: int) -> str:
-    """`l3-12`: at site 3, towards site 12. At most 15 characters, as Linux wants."""
+    """The name of an interface, up to 15 characters: `l3-12` is at site 3, towards site 12."""
     return f"l{src_rank}-{dst_rank}"
 
 
 def device_index(dst_rank: int) -> int:
-    """The number by which the kernel knows the interface towards that site; 1 is loopback."""
+    """The kernel's index of the interface towards a site; 1 is the loopback interface."""
     return 2 + dst_rank
 
 
 def hardware_address(src_rank: int, dst_rank: int) -> bytes:
-    """The (locally administered) MAC address of the interface at one site towards another."""
+    """The MAC address, locally administered, of the interface at one site towards another."""
     return bytes((2, 0)) + src_rank.to_bytes(2) + dst_rank.to_bytes(2)

@@ -1,7 +1,7 @@
-"""Mininet's own command line in a process of its own, forked from the session for one command.
+"""Mininet's command line: each command runs in a process that is forked from the session.
 
-The session goes on hearing its agents meanwhile. The shells of the sites belong to the session, so
-what is started in one with `&` lives on after the command.
+So the session can serve its agents meanwhile. The shells of the sites belong to the session: a
+program that a command starts with `&` lives on after the command.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ REFUSED = {
     "ports": NO_SWITCHES,
     "dpctl": NO_SWITCHES,
     "switch": NO_SWITCHES,
-    "px": "statements are lost with the process that carries out a command: use py",
+    "px": "its variables would end with the process of the command: use py",
     "x": "X11 is not tunnelled: use xterm",
 }
-"""Mininet's verbs that make no sense here, and why."""
+"""Mininet's verbs that cannot work here, and the reasons."""
 
 WINDOWS = frozenset({"xterm", "gterm"})
 
 
 def verbs() -> dict[str, str]:
-    """Mininet's verbs that are carried out, with their help."""
+    """The verbs of Mininet that work here, and their help texts."""
     names = (name.removeprefix("do_") for name in dir(_Cli) if name.startswith("do_"))
     ours = {"EOF", "exit", "quit", "help", "link", "source"}
     texts = {name: str(getattr(_Cli, f"do_{name}").__doc__) for name in names}
@@ -46,14 +46,14 @@ def verbs() -> dict[str, str]:
 
 
 def refusal(verb: str) -> str | None:
-    """Why a verb of Mininet's cannot be carried out, None if it can."""
+    """The reason why a verb of Mininet cannot work here; None if it can."""
     if verb in WINDOWS and "DISPLAY" not in os.environ:
         return "there is no DISPLAY here: windows need backend: host and a graphical session"
     return REFUSED.get(verb)
 
 
 class _Cli(CLI):  # type: ignore[misc]
-    """Mininet's, whose own iperf would end every iperf of the machine, and needs telnet."""
+    """Mininet's command line with another iperf: Mininet's kills all iperf processes, by name."""
 
     def do_iperf(self, line: str) -> None:
         """`iperf [SITE SITE]`: TCP for 5 s; without sites, from the first to the last one."""
@@ -105,7 +105,7 @@ class Command:
         return cls(process, reader)
 
     def read(self) -> str:
-        """What it has printed since the last time."""
+        """Read the output that has come since the last call."""
         data = b""
         with contextlib.suppress(BlockingIOError):
             while part := os.read(self.output, 1 << 16):
@@ -113,12 +113,12 @@ class Command:
         return data.decode(errors="replace").replace("\r\n", "\n")
 
     def interrupt(self) -> None:
-        """Interrupt what it runs, as Ctrl-C does; the second time, end it."""
+        """Interrupt the command, as Ctrl-C does; the second call kills it."""
         self.interrupts += 1
         self.process.send(signal.SIGINT if self.interrupts == 1 else signal.SIGKILL)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the command."""
         self.interrupts += 1
         self.interrupt()
 
@@ -131,12 +131,12 @@ class Command:
 
     @property
     def killed(self) -> bool:
-        """Whether it was ended in the middle, which leaves the sites' shells busy."""
+        """Whether the command was killed, which leaves the shells of its sites busy."""
         return self.interrupts > 1
 
 
 def end_orphans() -> None:
-    """End every child of this process, and what they leave behind."""
+    """Kill and reap every child of this process, also children that it adopts meanwhile."""
     deadline_s = time.monotonic() + 5
     while (children := _children()) and time.monotonic() < deadline_s:
         for pid in children:
@@ -156,10 +156,10 @@ def _children() -> list[int]:
 
 
 def _carry_out(net: Mininet, line: str, writer: int) -> int:
-    """What the process of a command does; what it prints goes to `writer`."""
+    """Carry out a command in its own process, with output to `writer`; returns the exit code."""
     code = 1
     try:
-        never, _ = os.pipe()  # Mininet wants to wait for keys
+        never, _ = os.pipe()  # Mininet polls its standard input; nothing comes here
         for place, handle in enumerate((never, writer, writer)):
             os.dup2(handle, place)
         sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115

@@ -1,10 +1,10 @@
-"""The network out of Mininet's hosts, with links of our own.
+"""The network: Mininet's hosts, with our own links between them.
 
-Only this file and `mininet_cli` know Mininet.
+Only this file and `mininet_cli` import Mininet.
 
-`Topo`, `Mininet` and `Host` are Mininet's, so its CLI, `net["tokyo"].cmd("ping ...")`, `pingall`
-and `iperf` work on it. What Mininet does link by link through a shell, we do for all links at once
-over netlink: see `wiring` for how they are made and `shaping` for how they are shaped.
+`Topo`, `Mininet` and `Host` are Mininet's, so its command line, `net["tokyo"].cmd("ping ...")`,
+`pingall` and `iperf` work here. Mininet makes and shapes each link through a shell. We do that over
+netlink for all links together: `wiring` makes them, `shaping` shapes them.
 """
 
 # ruff: noqa: N802, N815 (Mininet's names)
@@ -46,7 +46,8 @@ from trunkline.harness.processes import ownership
 from trunkline.topologies.model import Link, Topology
 
 _SOCKET_BUFFER_BYTES = 256 << 20
-"""Most that TCP may buffer at one end: at least 112 MB of payload in flight, 3 Gbit/s x 300 ms."""
+"""The largest buffer of a TCP socket. Its payload in flight is then at least 112 MB, which is
+3 Gbit/s x 300 ms."""
 
 
 class MininetNetwork:
@@ -69,7 +70,7 @@ class MininetNetwork:
         self._cuts: set[tuple[Directed, Cut]] = set()
 
     def start(self) -> None:
-        """Builds everything; leaves nothing behind if it fails halfway."""
+        """Builds the network; if that fails, removes everything again."""
         check_rights()
         try:
             self._start_hosts()
@@ -78,8 +79,8 @@ class MininetNetwork:
             tag = ownership.Owner.me().tag
             for site, namespace in self._namespaces.items():
                 namespace.channel.perform(wiring.raise_links(self.topology.rank(site), tag))
-            # Giving a raised interface its shape also opens it for traffic at once. The kernel
-            # by itself opens some 100 interfaces a second.
+            # Links are shaped after their interfaces are up, because that opens them for traffic
+            # at once. By itself the kernel opens about 100 interfaces a second.
             self._shape_links()
             for site, namespace in self._namespaces.items():
                 namespace.channel.perform(self._connections(site))
@@ -88,20 +89,20 @@ class MininetNetwork:
             raise
 
     def stop(self) -> None:
-        """Removes every interface, shell and namespace that `start` made; again, it does nothing.
+        """Removes all interfaces, shells and namespaces; a second call does nothing.
 
-        A namespace that somebody else's process is still in lives on, without its links.
+        A namespace with a process that does not belong to the run stays, without its links.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self._stop_hosts)
             if self._namespaces:
-                # Whoever removes links waits for the kernel to forget them, some 25 ms however many
-                # they are. All sites wait at once.
+                # A request to remove links takes about 25 ms, for any number of links. All sites
+                # wait at the same time.
                 pool = stack.enter_context(ThreadPoolExecutor(len(self._namespaces)))
                 list(pool.map(_remove_links, self._namespaces.values()))
 
     def enter(self, site: str) -> None:
-        """Moves the calling process, which has one thread, into the site."""
+        """Moves the calling process into the site. The process must have one thread only."""
         self._namespace(site).enter()
 
     def address(self, site: str) -> str:
@@ -123,7 +124,7 @@ class MininetNetwork:
         jitter_ms: float | None = None,
         loss_percent: float | None = None,
     ) -> None:
-        """Changes one direction in place; None keeps a value, the queue stays as built."""
+        """Changes values of the directed link src -> dst; None keeps a value."""
         self.topology.link(src, dst)
         old = self._links[src, dst]
         new = change_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
@@ -133,7 +134,7 @@ class MininetNetwork:
         self._links[src, dst] = new
 
     def cut(self, src: str, dst: str, how: Cut) -> None:
-        """Stops the direction src -> dst, or both (`carrier`); again, it does nothing."""
+        """Stops the direction src -> dst, or both (`carrier`); a second call does nothing."""
         ends = self._ends(src, dst, how)
         if (ends, how) in self._cuts:
             return
@@ -149,7 +150,7 @@ class MininetNetwork:
         self._cuts.add((ends, how))
 
     def mend(self, src: str, dst: str, how: Cut) -> None:
-        """Undoes `cut` of the same kind; where there was none, it does nothing."""
+        """Undoes a `cut` of the same kind; without such a cut, does nothing."""
         ends = self._ends(src, dst, how)
         if (ends, how) not in self._cuts:
             return
@@ -163,7 +164,7 @@ class MininetNetwork:
         self._cuts.remove((ends, how))
 
     def counters(self) -> dict[Directed, LinkCounters]:
-        """What every directed link has carried and dropped so far."""
+        """The counters of every directed link, by (src, dst)."""
         channels = {site: self._namespace(site).channel for site in self.topology.site_names}
         carried = {site: self._shaper.counters(channel) for site, channel in channels.items()}
         lost = {site: self._shaper.swallowed(channel) for site, channel in channels.items()}
@@ -175,17 +176,17 @@ class MininetNetwork:
         }
 
     def short_of_memory(self) -> list[str]:
-        """The sites at which TCP met the limit of its memory."""
+        """The sites at which TCP has reached the limit of its memory."""
         sites = self.topology.site_names
         return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
 
     def _ends(self, src: str, dst: str, how: Cut) -> Directed:
-        """What `how` cuts: one name for both directions of a carrier."""
+        """The key of a cut. Both directions of a carrier have the same key."""
         self.topology.link(src, dst)
         return (dst, src) if how == "carrier" and dst < src else (src, dst)
 
     def _raise_link(self, src: str, dst: str) -> None:
-        """Sets both ends up and tells them again what they forgot when they went down."""
+        """Sets both ends up and restores the routes and neighbours that they lost."""
         directions = ((src, dst), (dst, src))
         for here, there in directions:
             up = wiring.raise_link(self.topology.rank(here), self.topology.rank(there))
@@ -207,7 +208,7 @@ class MininetNetwork:
 
     def _start_hosts(self) -> None:
         """One Mininet host per site, each with a network namespace of its own."""
-        Mininet.inited = True  # its own set-up changes limits and parameters of the whole machine
+        Mininet.inited = True  # skips its set-up, which changes settings of the whole machine
         self.mininet = _Mininet(
             topo=_Sites(self.topology), build=False, controller=None, host=_SiteHost, link=_Veth
         )
@@ -263,12 +264,12 @@ def _remove_links(namespace: Namespace) -> None:
     try:
         namespace.channel.perform([wiring.remove_links()])
     except RefusedError as refused:
-        if refused.code != errno.ENODEV:  # the sites at the other ends removed them all
+        if refused.code != errno.ENODEV:  # other sites, at the far ends, have removed them all
             raise
 
 
 class _Sites(Topo):  # type: ignore[misc]
-    """The topology as Mininet's: a host per site, a link per pair of directed links."""
+    """The topology in Mininet's form: a host per site, a link per pair of directed links."""
 
     def build(self, topology: Topology) -> None:
         for rank, site in enumerate(topology.site_names):
@@ -280,27 +281,27 @@ class _Sites(Topo):  # type: ignore[misc]
 
 
 class _Mininet(Mininet):  # type: ignore[misc]
-    """Mininet, less what it would do to every host and link through a shell."""
+    """Mininet without the configuration of each host and link through a shell."""
 
     def configHosts(self) -> None:
-        """Nothing: see `MininetNetwork.start`."""
+        """Does nothing: `MininetNetwork.start` configures all hosts."""
 
     @staticmethod
     def randMac() -> str:
-        """No random address, which would use up everybody's random numbers: links have theirs."""
+        """Returns no address: interfaces have their own, and a draw would change later draws."""
         return ""
 
 
 class _SiteHost(Host):  # type: ignore[misc]
     """A Mininet host that starts its shell when it is first used.
 
-    A shell takes some 10 ms to start, and 100 ms in the embedded kernel; most runs need none.
+    A shell takes about 10 ms to start, 100 ms in the embedded kernel. Most runs need none.
     """
 
-    isSetup = True  # Mininet would look for ifconfig, which nobody needs here
+    isSetup = True  # skips Mininet's search for ifconfig, which is not used here
 
     def startShell(self, mnopts: str | None = None) -> None:
-        """Makes the namespace, all that has to be there before the first command."""
+        """Makes the namespace only; `open_shell` starts the shell."""
         self.namespace = Namespace(self.name)
 
     def cmd(self, *args: Any, **kwargs: Any) -> Any:
@@ -319,20 +320,20 @@ class _SiteHost(Host):  # type: ignore[misc]
         return super().popen(*args, **kwargs)
 
     def terminate(self) -> None:
-        """Ends the shell, if there is one, and lets go of the namespace."""
+        """Ends the shell, if there is one, and closes the namespace."""
         self.close_shell()
         self.namespace.close()
 
     def close_shell(self) -> None:
-        """Ends the site's shell, if there is one, and what runs in it."""
+        """Ends the site's shell, if there is one, and the programs that run in it."""
         super().terminate()
 
     def IP(self, intf: object = None) -> str:
-        """The site's address, whichever interface is meant."""
+        """The site's address, which is the same for all interfaces."""
         return str(self.params["ip"]).partition("/")[0]
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
-        """Starts a process of the site, which carries the run's tag."""
+        """Starts a process of the site with the run's tag in its environment."""
         tagged = {ownership.VARIABLE: ownership.Owner.me().tag, **os.environ}
         return super()._popen(cmd, **{"env": tagged, **params})
 
@@ -343,7 +344,7 @@ class _SiteHost(Host):  # type: ignore[misc]
         if shutil.which("mnexec") is None:
             raise NetworkError("a shell needs mnexec", self.name, "apt-get install mininet")
         with self.namespace.inside():
-            self.inNamespace = False  # Mininet need not make another one
+            self.inNamespace = False  # otherwise Mininet would make another namespace
             try:
                 super().startShell()
             except BaseException:
@@ -354,19 +355,19 @@ class _SiteHost(Host):  # type: ignore[misc]
 
 
 class _Interface(Intf):  # type: ignore[misc]
-    """Mininet's view of one end of a link; it exists as soon as all links are made."""
+    """Mininet's object for one end of a link."""
 
     def config(self, **_: object) -> dict[str, Any]:
-        """Nothing is left to configure."""
+        """Does nothing: the interface is configured when it is made."""
         return {}
 
     def updateIP(self) -> str:
-        """The address, which does not change and needs no looking up."""
+        """The address, which never changes."""
         return str(self.ip)
 
 
 class _Veth(MininetLink):  # type: ignore[misc]
-    """Mininet's view of a link. Making and removing it is done for all links at once."""
+    """Mininet's object for a link. `MininetNetwork` makes and removes all links together."""
 
     def __init__(self, node1: Host, node2: Host, *, ranks: tuple[int, int], **_: object) -> None:
         self.intf1, self.intf2 = (
@@ -386,16 +387,16 @@ class _Veth(MininetLink):  # type: ignore[misc]
         return end
 
     def stop(self) -> None:
-        """Nothing: see `MininetNetwork.stop`."""
+        """Does nothing: `MininetNetwork.stop` removes all links."""
 
 
 def _make_settings(options: NetworkOptions) -> Mapping[str, str]:
-    """Parameters of a site's namespace; those of the machine are never touched."""
+    """The kernel parameters of a site's namespace; those of the machine stay as they are."""
     buffer = str(_SOCKET_BUFFER_BYTES)
     settings = {
         "ipv4/ip_forward": "1",
         "ipv4/tcp_slow_start_after_idle": str(int(options.slow_start_after_idle)),
-        "ipv4/tcp_no_metrics_save": "1",
+        "ipv4/tcp_no_metrics_save": "1",  # connections do not learn from earlier ones
         "ipv4/tcp_rmem": f"4096 131072 {buffer}",
         "ipv4/tcp_wmem": f"4096 16384 {buffer}",
     }
@@ -409,11 +410,11 @@ def _make_settings(options: NetworkOptions) -> Mapping[str, str]:
 
 
 def _choose_congestion_control(namespace: Namespace, algorithm: str) -> str | None:
-    """Makes the algorithm the site's default; returns it if that has to be said in every route.
+    """Makes the algorithm the site's default; returns it if routes must name it instead.
 
-    Of what a kernel has, it lets namespaces choose only what its administrator allowed, but routes
-    may name any. A route's algorithm also overrides what a socket asked for before connecting, so
-    that is second choice.
+    A namespace may use only the algorithms that the kernel's administrator allows; a route may name
+    any. But the algorithm of a route overrides the one that a socket has asked for, so a route is
+    the second choice.
     """
     try:
         namespace.write_settings({"ipv4/tcp_congestion_control": algorithm})

@@ -1,7 +1,7 @@
-"""A site's network namespace: make it, enter it, talk to its kernel objects, set its parameters.
+"""A site's network namespace: how to make and enter it, and how to set its parameters.
 
-It is held by a file handle alone. No process has to live in it, and however we end, the kernel
-removes it and everything inside with the last handle and the last process that entered it.
+Only a file handle keeps it; it needs no process. The kernel removes it, with everything inside,
+when its last handle is closed and its last process has ended.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Namespace:
             self._handles = made.pop_all()
 
     def close(self) -> None:
-        """Lets go of the namespace; it ends with the last process inside."""
+        """Closes the handle of the namespace; it ends with the last process inside."""
         self._handles.close()
 
     def enter(self) -> None:
-        """Moves the calling thread into the namespace for good."""
+        """Moves the calling thread into the namespace permanently."""
         _call(_libc.setns, self.handle, _CLONE_NEWNET)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """The calling thread is in the namespace while the context lasts."""
+        """Moves the calling thread into the namespace until the context ends."""
         with _restoring_namespace():
             self.enter()
             yield
@@ -69,7 +69,7 @@ class Namespace:
                     raise NetworkError(what, f"site {self.site}") from error
 
     def statistic(self, name: str) -> int:
-        """A counter of the namespace's TCP, by its name in /proc/net/netstat."""
+        """A counter of the namespace's TCP, by its name in /proc/net/netstat. Raises KeyError."""
         with self.inside():
             lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
@@ -80,7 +80,7 @@ class Namespace:
 
 
 def check_rights() -> None:
-    """Raises NetworkError if this process may not build networks."""
+    """Raises NetworkError if this process lacks the rights to build networks."""
     status = Path("/proc/self/status").read_text()
     held = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
     lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
@@ -93,10 +93,10 @@ def check_rights() -> None:
 
 @contextlib.contextmanager
 def inside_of(pid: int) -> Iterator[None]:
-    """The calling thread is in another process's network namespace while the context lasts.
+    """Moves the calling thread into the network namespace of a process until the context ends.
 
     Raises:
-        OSError: there is no such process, or we may not.
+        OSError: there is no such process, or this one lacks the right.
     """
     handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -109,7 +109,7 @@ def inside_of(pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _restoring_namespace() -> Iterator[None]:
-    """Brings the calling thread back to the namespace it is in now."""
+    """Returns the calling thread to its present namespace when the context ends."""
     outside = _open_current()
     try:
         yield

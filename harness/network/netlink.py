@@ -1,8 +1,8 @@
-"""Netlink, just as much as building a network fast takes: encode requests, send many at once.
+"""A small part of netlink: encodes requests and sends many of them in one system call.
 
-A network of 60 sites is some 20 000 requests. General libraries spend 0.1 to 0.3 ms on each before
-the kernel sees it, ten times what the kernel itself does; here a request is a few `struct.pack`
-and a hundred of them travel in one system call. Message layouts: linux/netlink.h, rtnetlink.h.
+A network of 60 sites takes about 20 000 requests. General libraries need 0.1 to 0.3 ms for each,
+ten times as long as the kernel. Here a request is a few calls of `struct.pack`, and a hundred
+requests share a system call. Message layouts: linux/netlink.h, linux/rtnetlink.h.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import islice
 from trunkline.harness.network.interface import NetworkError
 
 CHANGE, REPLACE, EXCLUSIVE, CREATE = 0, 0x100, 0x200, 0x400
-"""What a request may do: change what exists, put itself in its place, or make something new."""
+"""Flags of a request: change an existing object, replace one, fail if one exists, create one."""
 
 _REQUEST, _ACKNOWLEDGE, _DUMP = 0x1, 0x4, 0x300
 _ERROR, _DONE = 2, 3
@@ -29,13 +29,13 @@ _HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 
 _BATCH = 128
-"""Requests per system call: even if all of them fail, the answers fit the receive buffer."""
+"""Requests per system call. Even if all of them fail, the answers fit the receive buffer."""
 _RECEIVE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing for the kernel to do; `what` names it in an error message."""
+    """One request to the kernel; `what` names its object in error messages."""
 
     what: str
     kind: int
@@ -44,7 +44,7 @@ class Request:
 
 
 class RefusedError(NetworkError):
-    """The kernel did not carry out a request; `code` is the errno."""
+    """The kernel refused a request; `code` is the errno."""
 
     def __init__(self, request: Request, code: int, text: str) -> None:
         super().__init__(f"the kernel refused: {text or os.strerror(code)}", request.what)
@@ -52,7 +52,7 @@ class RefusedError(NetworkError):
 
 
 class Channel:
-    """A netlink socket into the network namespace that the process is in when it opens it."""
+    """A netlink socket into the network namespace in which it was opened."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -62,19 +62,20 @@ class Channel:
         self._sequence = 0
 
     def close(self) -> None:
-        """Frees the socket, and with it this hold on the namespace."""
+        """Closes the socket, which also keeps the namespace."""
         self._socket.close()
 
     def perform(self, requests: Iterable[Request]) -> None:
-        """Carries out the requests in order; raises `RefusedError` for the first that failed.
+        """Carries out the requests in order; raises `RefusedError` for the first one that fails.
 
-        Those that share a system call with the failed one are carried out nevertheless.
+        Later requests in the same system call are carried out all the same.
         """
         iterator = iter(requests)
         while batch := list(islice(iterator, _BATCH)):
             first = self._sequence + 1
             self._sequence += len(batch)
             last = self._sequence
+            # Only the last request asks for an acknowledgement; the kernel always reports failures.
             self._socket.send(
                 b"".join(
                     _message(request, number, _ACKNOWLEDGE if number == last else 0)
@@ -92,7 +93,7 @@ class Channel:
                 raise refused
 
     def dump(self, request: Request) -> Iterator[bytes]:
-        """Yields the bodies of the answers to a question about all objects of a kind."""
+        """Asks for all objects of a kind; yields the bodies of the answers."""
         self._sequence += 1
         self._socket.send(_message(request, self._sequence, _DUMP))
         while True:
@@ -116,24 +117,24 @@ class Channel:
 
 
 def attribute(kind: int, *values: bytes) -> bytes:
-    """An attribute around a value, or around other attributes."""
+    """Encodes an attribute that holds a value or other attributes."""
     value = b"".join(values)
     size = _ATTRIBUTE.size + len(value)
     return _ATTRIBUTE.pack(size, kind) + value + b"\0" * (_aligned(size) - size)
 
 
 def number(kind: int, value: int) -> bytes:
-    """An attribute that holds an unsigned 32-bit number."""
+    """Encodes an attribute that holds an unsigned 32-bit number."""
     return struct.pack("=HHI", 8, kind, value)
 
 
 def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
-    """The attributes in `data` from `offset` on: kind -> value."""
+    """Decodes the attributes in `data` from `offset` on, by kind."""
     found = {}
     while offset + _ATTRIBUTE.size <= len(data):
         size, kind = _ATTRIBUTE.unpack_from(data, offset)
         found[kind & _ATTRIBUTE_KIND] = data[offset + _ATTRIBUTE.size : offset + size]
-        offset += max(_aligned(size), _ATTRIBUTE.size)
+        offset += max(_aligned(size), _ATTRIBUTE.size)  # never 0, which would loop endlessly
     return found
 
 
@@ -144,7 +145,7 @@ def _message(request: Request, sequence: int, flags: int) -> bytes:
 
 
 def _refusal(request: Request, flags: int, body: bytes) -> RefusedError | None:
-    """The error that an answer of kind `_ERROR` stands for; code 0 is an acknowledgement."""
+    """The error in an answer of kind `_ERROR`; None for code 0, an acknowledgement."""
     (code,) = struct.unpack_from("=i", body)
     if code == 0:
         return None

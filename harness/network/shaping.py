@@ -1,32 +1,34 @@
-"""How a directed link is shaped: its rate, queue, delay, jitter and loss as kernel objects.
+"""The shaping of directed links: rate, queue, delay, jitter and loss as kernel objects.
 
-A link is a bottleneck router in front of a wire. On the interface at its source it becomes
+The model of a link is a bottleneck router in front of a wire. On the interface at its source it is
 
-- a *policer* (token bucket, filled at the link's rate, as deep as the queue), which decides whether
-  a packet still fits: its tokens are exactly the free bytes of a FIFO queue that drains at the
-  rate. What does not fit vanishes without the sender's kernel noticing, as it would at a distant
-  router; a drop that it noticed would throttle TCP at once, and no packet would ever be lost;
-- a *netem*, which keeps the packets that fit: it sends them one after the other at the rate,
-  `delay_ms` later, and loses `loss_percent` of them at random, from a generator with its own seed.
-  Its own limit would count packets in flight too, so that is out of the way.
+- a *policer*, a token bucket that fills at the link's rate and is as deep as the queue. Its tokens
+  are exactly the free bytes of a FIFO queue that drains at the rate, so it decides whether a packet
+  still fits. Packets that do not fit vanish without notice to the sender's kernel, as at a distant
+  router. A drop with notice would throttle TCP at once, and TCP would never see a loss;
+- a *netem* that holds the packets that fit. It sends them one after the other at the rate, delays
+  them by `delay_ms`, and loses `loss_percent` of them at random, from a generator with its own
+  seed. Its limit would also count packets in flight, so the limit is set out of reach.
 
-So a packet leaves for the wire when the one before it has and its own bits are out, and arrives its
-delay later: to the nanosecond what a FIFO queue and a wire do. (A token bucket in netem's place
-would let the first packets of every burst out without their transmission time.) Jitter is uniform,
-+- `jitter_ms`, and never reorders: a packet that drew a short delay arrives with the one before it.
-netem without the embedded kernel's patch lets it arrive a transmission time after that one, so that
-jitter, or a delay that was just lowered, holds up a busy link.
+A packet leaves for the wire when the packet before it has left and its own bits are out, and
+arrives one delay later. To the nanosecond, this is a FIFO queue and a wire. A token bucket instead
+of netem would let the first packets of every burst out without their transmission time.
 
-Kernels without netem can have links without delay, jitter and loss: `TokenBucket` shapes those.
+Jitter is uniform, +- `jitter_ms`, and never reorders packets: a packet with a short delay arrives
+together with the packet before it. netem without the embedded kernel's patch lets it arrive one
+transmission time later, so that jitter, or a delay that was just lowered, slows down a busy link.
 
-Both change in place: no packet is lost, overtaken or let through unshaped. In the embedded kernel
-(`kernel/live-changes.patch`) a new rate holds for what is queued, too, and the policer knows what
-is queued; a new delay holds for what leaves for the wire from then on, and who left first still
-arrives first.
-A kernel without the patch sends what is queued at the old rate, and a new rate finds the policer's
-queue empty: for at most one drain time, the link then holds up to twice its queue.
+In kernels without netem, `TokenBucket` shapes links without delay, jitter and loss.
 
-A blackhole is a second policer, where packets enter the destination: it has no rate, and drops all.
+Links change in place: no packet is lost, overtaken or let through unshaped. In the embedded kernel
+(`kernel/live-changes.patch`) a new rate also holds for queued packets, and the policer keeps its
+count of queued bytes. A new delay holds for packets that leave for the wire from then on; packets
+still arrive in the order in which they left. A kernel without the patch sends queued packets at the
+old rate, and its policer takes the queue to be empty. For at most one drain time, the link may then
+hold up to twice its queue.
+
+A blackhole is a second policer, on the ingress of the destination's interface. It has no rate and
+drops all packets.
 """
 
 from __future__ import annotations
@@ -68,47 +70,47 @@ _LOOPBACK = 1
 _ROOT, _CLSACT, _INGRESS, _EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF2, 0xFFFFFFF3
 _SHAPER_HANDLE, _CLSACT_HANDLE = 0x10000, 0xFFFF0000
 _ALL_PACKETS = 0x10300  # priority 1, ETH_P_ALL in network byte order
-_DROP = 2  # TC_ACT_SHOT: gone, and counted
-_SWALLOW = 4  # TC_ACT_STOLEN: gone, and the sender is told that it went well
-_BLACKHOLES = 1 << 24  # added to an interface's index: the policer that is its blackhole
+_DROP = 2  # TC_ACT_SHOT: the packet is dropped and counted
+_SWALLOW = 4  # TC_ACT_STOLEN: the packet is dropped, and its sender is told that it was sent
+_BLACKHOLES = 1 << 24  # plus the index of an interface: the index of its blackhole's policer
 
 _TICK_NS = 64
 _UINT32_MAX = 0xFFFFFFFF
-_RATE_TABLE = bytes(1024)  # asked for by the policer's interface, but no longer used by the kernel
+_RATE_TABLE = bytes(1024)  # the policer requires a table, which the kernel no longer uses
 _LIMIT_PACKETS = 0x7FFFFFFF
 
 _TIMER_SLACK_S = 0.002
 
 
 class Shaper(Protocol):
-    """One way to shape links. A link's `queue_bytes` is set here; `index` is its interface's."""
+    """One way to shape links. Links have a `queue_bytes`; `index` is that of an interface."""
 
     def install(self, link: Link, index: int, seed: int) -> Iterator[Request]:
-        """What makes an unshaped interface the link."""
+        """The requests that shape the interface at the link's source."""
 
     def change(self, old: Link, new: Link, index: int) -> Iterator[Request]:
-        """What turns one into the other in place, without losing a packet."""
+        """The requests that change a link in place, without losing a packet."""
 
     def swallow(self, link: Link, index: int) -> Iterator[Request]:
-        """What makes the interface at the link's destination drop all that arrives."""
+        """The requests that make the interface at the link's destination drop all packets."""
 
     def deliver(self, link: Link, index: int) -> Iterator[Request]:
-        """What undoes `swallow`."""
+        """The requests that undo `swallow`."""
 
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
-        """What the links of the channel's namespace carried and dropped, by interface index."""
+        """The counters of the links from the channel's namespace, by interface index."""
 
     def swallowed(self, channel: Channel) -> dict[int, int]:
-        """How many packets to the channel's namespace vanished so far, by interface index."""
+        """The packets to the channel's namespace that vanished so far, by interface index."""
 
 
 def choose(channel: Channel, links: tuple[Link, ...], mtu: int) -> Shaper:
-    """The exact shaper where the kernel has it, else a token bucket if that is enough.
+    """Choose the exact shaper if the kernel has it, else a token bucket if links allow it.
 
-    Tries it out on the loopback interface of the channel's namespace.
+    Tries the exact shaper on the loopback interface of the channel's namespace.
 
     Raises:
-        NetworkError: the kernel lacks netem or the policer, and some link needs them.
+        NetworkError: the kernel lacks netem or the policer, and a link needs them.
     """
     exact = RouterAndWire()
     try:
@@ -126,7 +128,7 @@ def choose(channel: Channel, links: tuple[Link, ...], mtu: int) -> Shaper:
 
 
 class RouterAndWire:
-    """A policer for the queue and a netem for the wire: exact. See the module's docstring."""
+    """The exact shaper: a policer for the queue and a netem for the wire."""
 
     def install(self, link: Link, index: int, seed: int) -> Iterator[Request]:
         """See `Shaper`."""
@@ -174,10 +176,10 @@ class RouterAndWire:
 
 
 class TokenBucket:
-    """A token bucket filter with a byte-limited queue: the rate, on any kernel, and nothing else.
+    """A token bucket filter with a byte-limited queue: it shapes the rate only, in any kernel.
 
-    Its bucket holds what passes in 2 ms: a real clock's timers may come that late without costing
-    rate. A sender on the same machine notices its drops (see the module's docstring).
+    Its bucket holds the bytes of 2 ms, so that timers of a real clock may be that late without loss
+    of rate. The sender's kernel notices its drops (see the module's docstring).
     """
 
     def __init__(self, mtu: int) -> None:
@@ -229,17 +231,17 @@ def link_seed(seed: int, src_rank: int, dst_rank: int) -> int:
 
 
 def bytes_per_s(rate_mbps: float) -> int:
-    """The kernel's unit of a rate; at least 1."""
+    """Convert a rate to the kernel's unit, bytes per second; at least 1."""
     return max(1, round(rate_mbps * 125_000))
 
 
 def loss_threshold(loss_percent: float) -> int:
-    """The 32-bit number that a random one has to stay below or at for a packet to be lost."""
+    """Convert a loss to netem's threshold for random 32-bit numbers: it drops those up to it."""
     return min(_UINT32_MAX, round(loss_percent / 100 * (_UINT32_MAX + 1)))
 
 
 def netem_options(link: Link, seed: int | None = None) -> bytes:
-    """What netem is told (struct tc_netem_qopt); without a seed, its generator goes on."""
+    """The parameters of netem (struct tc_netem_qopt); without a seed its generator continues."""
     rate = bytes_per_s(link.rate_mbps)
     return b"".join(
         (
@@ -254,7 +256,7 @@ def netem_options(link: Link, seed: int | None = None) -> bytes:
 
 
 def police_options(link: Link, index: int) -> bytes:
-    """The policer's parameters: rate, and the queue as time at that rate (struct tc_police)."""
+    """The policer's parameters (struct tc_police): rate, and the queue as time at that rate."""
     rate = bytes_per_s(link.rate_mbps)
     assert link.queue_bytes is not None
     depth_ticks = -(-link.queue_bytes * 10**9 // rate // _TICK_NS)  # `MAX_QUEUE_S` fits 32 bits
@@ -265,10 +267,10 @@ def police_options(link: Link, index: int) -> bytes:
 
 
 def bucket_options(link: Link, packet_bytes: int) -> bytes:
-    """TBF's parameters: rate, queue and a bucket for two packets or 2 ms (struct tc_tbf_qopt).
+    """The parameters of TBF (struct tc_tbf_qopt): rate, queue, a bucket for two packets or 2 ms.
 
     Raises:
-        NetworkError: a queue that 32 bits of bytes cannot hold.
+        NetworkError: the queue is too long for 32 bits of bytes.
     """
     rate = bytes_per_s(link.rate_mbps)
     burst_bytes = max(2 * packet_bytes, round(rate * _TIMER_SLACK_S))
@@ -282,7 +284,7 @@ def bucket_options(link: Link, packet_bytes: int) -> bytes:
 
 
 def _rate(rate: int) -> bytes:
-    """A struct tc_ratespec of an Ethernet; the cell size only has to be possible."""
+    """A struct tc_ratespec for Ethernet. The kernel only checks that the cell size is possible."""
     return struct.pack("=BBHhHI", 10, 1, 0, 0, 0, min(rate, _UINT32_MAX))
 
 
@@ -292,7 +294,7 @@ def _police_action(link: Link, index: int) -> bytes:
 
 
 def _drop_action(index: int) -> bytes:
-    """A policer without a rate, to which every packet conforms, and which drops what conforms."""
+    """A policer without a rate. Every packet conforms to it, and conforming packets are dropped."""
     parameters = struct.pack("=IiIII", index, _DROP, 0, 0, _UINT32_MAX) + bytes(24 + 3 * 4)
     options = attribute(_OPTIONS, attribute(1, parameters) + number(5, _DROP))
     return attribute(1, attribute(_KIND, b"police\0"), options)
@@ -317,7 +319,7 @@ def _clear_loopback(channel: Channel) -> None:
             body = _tc_message(_LOOPBACK, 0, parent)
             channel.perform([Request("loopback", _DELETE_QDISC, CHANGE, body)])
         except RefusedError as refused:
-            if refused.code not in (errno.ENOENT, errno.EINVAL):  # what was never there
+            if refused.code not in (errno.ENOENT, errno.EINVAL):  # there was no such qdisc
                 raise
 
 
@@ -341,7 +343,7 @@ def _read_counts(
         if parent == place and found[_KIND] == kind:
             statistics = attributes(found[_STATISTICS])
             sent_bytes, packets = struct.unpack_from("=QI", statistics[1])
-            if 8 in statistics:  # only there when 32 bits no longer hold it
+            if 8 in statistics:  # only present when 32 bits are too few for the count
                 (packets,) = struct.unpack_from("=Q", statistics[8])
             (drops,) = struct.unpack_from("=8xI", statistics[3])
             yield index, (sent_bytes, packets, drops)

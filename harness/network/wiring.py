@@ -1,8 +1,8 @@
 """Veth pairs, addresses, neighbours and routes of the sites, as netlink requests.
 
-Every pair is made directly inside its two sites and never seen outside, so runs side by side cannot
-collide. A site has one address, on its loopback interface; the links have none ("unnumbered"), and
-routes and neighbours are static: no packet is ever spent on finding out what is known.
+Each pair is made directly inside its two sites, so concurrent runs cannot collide. A site has one
+address, on its loopback interface; its links have none ("unnumbered"). Routes and neighbours are
+static, so no packets are sent to discover them.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NEW_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = 20, 24, 28
 _LOOPBACK, _UP, _ALIAS, _GROUP = 1, 1, 20, 27
 _LINK_BYTES = 16
 _OUR_GROUP = 0x7472
-"""All links of a run carry this group number, so that one request can raise or remove them."""
+"""The group number of all links of a run: one request can raise or remove a whole group."""
 
 _MAIN_TABLE, _STATIC, _UNICAST, _ON_LINK = 254, 4, 1, 4
 _EVERYWHERE, _LINK_LOCAL = 0, 253
 _PERMANENT = 0x80
-_QUEUE_LENGTH = 1000  # every interface's, unless somebody changes it
+_QUEUE_LENGTH = 1000  # the kernel's default for every interface
 
 _ETHTOOL, _GET_STRINGS, _GET_SET_SIZES, _SET_FEATURES, _FEATURES = 0x8946, 0x1B, 0x37, 0x3B, 4
 _STRING_BYTES = 32
@@ -58,7 +58,7 @@ _MERGING_FEATURES = (
 
 
 def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> Request:
-    """Makes both ends of a link, asked of site `src`; `dst_handle` is the other's namespace."""
+    """Makes both ends of a link, by a request to site `src`; `dst_handle` is `dst`'s namespace."""
     peer = _link_message(device_index(src)) + _end(dst, src, options) + number(28, dst_handle)
     data = attribute(18, attribute(1, b"veth"), attribute(2, attribute(1, peer)))
     body = _link_message(device_index(dst)) + _end(src, dst, options) + data
@@ -66,7 +66,7 @@ def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> R
 
 
 def raise_links(rank: int, tag: str) -> Iterator[Request]:
-    """Gives the site its address and its owner's tag, and sets its interfaces up."""
+    """Gives a site its address and the owner's tag, and sets all of its interfaces up."""
     up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
     yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
     address = _address(rank)
@@ -78,22 +78,22 @@ def raise_links(rank: int, tag: str) -> Iterator[Request]:
 
 
 def lower_link(src: int, dst: int) -> Request:
-    """Sets the interface at `src` towards `dst` down; its routes and neighbours are forgotten."""
+    """Sets the interface at `src` towards `dst` down; it loses its routes and neighbours."""
     body = _link_message(device_index(dst), changed=_UP)
     return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
 
 
 def raise_link(src: int, dst: int) -> Request:
-    """Sets it up again, without what it has forgotten."""
+    """Sets the interface at `src` towards `dst` up, without its routes and neighbours."""
     body = _link_message(device_index(dst), _UP)
     return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CHANGE, body)
 
 
 def open_link(src: int, dst: int) -> Iterator[Request]:
-    """Lets traffic through an interface whose both ends are up, at once.
+    """Lets traffic through an interface at once, when both of its ends are up.
 
-    The kernel by itself may take a second to notice. It also does so when the length of the
-    interface's queue changes, which nothing here uses.
+    The kernel notices this by itself only after up to a second. It also looks when the length of
+    the interface's queue changes. That length is not used here, so it changes there and back.
     """
     for length in (_QUEUE_LENGTH + 1, _QUEUE_LENGTH):
         body = _link_message(device_index(dst)) + number(13, length)
@@ -101,13 +101,13 @@ def open_link(src: int, dst: int) -> Iterator[Request]:
 
 
 def remove_links() -> Request:
-    """Removes all links of the site, both ends of each, in one go."""
+    """Removes all links of a site, with both ends, by one request."""
     body = _link_message(0) + number(_GROUP, _OUR_GROUP)
     return Request("interfaces", _DELETE_LINK, CHANGE, body)
 
 
 def read_tag(channel: Channel) -> str:
-    """The tag of the site that the channel leads into; empty where there is none."""
+    """Reads the owner's tag of the channel's namespace; empty if it has none."""
     for link in channel.dump(Request("interfaces", _GET_LINK, CHANGE, _link_message(0))):
         if struct.unpack_from("=i", link, 4) == (_LOOPBACK,):
             return attributes(link, _LINK_BYTES).get(_ALIAS, b"").rstrip(b"\0").decode()
@@ -115,7 +115,7 @@ def read_tag(channel: Channel) -> str:
 
 
 def remove_tag() -> Request:
-    """Makes the site one like any other."""
+    """Removes the owner's tag of a site."""
     body = _link_message(_LOOPBACK) + attribute(_ALIAS)
     return Request("tag of a site", _NEW_LINK, CHANGE, body)
 
@@ -127,10 +127,14 @@ def set_routes(
     congestion_control: str | None = None,
     through: str | None = None,
 ) -> Iterator[Request]:
-    """Tells the site its neighbours' hardware addresses and its way to every other site.
+    """Sets the hardware addresses of a site's neighbours and its routes to all other sites.
 
-    `initial_window` (packets) and, if given, the congestion control hold for every connection.
-    With `through`, only what concerns the link to that neighbour.
+    Args:
+        topology: sites, links and paths.
+        site: the site to configure.
+        initial_window: packets that a new connection may send at once.
+        congestion_control: TCP's algorithm on these routes; None for the site's default.
+        through: configure only the link to this neighbour; None for all links.
     """
     here = topology.rank(site)
     for name in topology.neighbours(site):
@@ -173,7 +177,7 @@ def stop_merging(devices: Iterable[str]) -> None:
 def _make_features_command(control: socket.socket, device: str) -> array.array[int]:
     """The command (struct ethtool_sfeatures) that switches the features off.
 
-    Which bit is which feature depends on the kernel, so it is asked once.
+    The kernel is asked for the bit of each feature, because bits differ between kernels.
     """
     sizes = array.array("I", (_GET_SET_SIZES, 0, 1 << _FEATURES, 0, 0))
     _ethtool(control, device, sizes)
@@ -202,8 +206,8 @@ def _ethtool(control: socket.socket, device: str, command: array.array[int]) -> 
 def _end(here: int, there: int, options: NetworkOptions) -> bytes:
     """The attributes of one end of a pair.
 
-    TCP builds packets as large as the interface allows whatever its offloads are, so without them
-    the interface has to allow one segment.
+    TCP builds packets as large as the interface allows, also without offloads. So without offloads
+    the interface must allow one segment only.
     """
     return b"".join(
         (
@@ -219,7 +223,7 @@ def _end(here: int, there: int, options: NetworkOptions) -> bytes:
 
 
 def _link_message(index: int, flags: int = 0, changed: int = 0) -> bytes:
-    """Sets `flags`, and clears those of `changed` that are not among them."""
+    """A message that sets `flags`, and clears the flags in `changed` that are not in `flags`."""
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags | changed)
 
 
