@@ -1,1 +1,1 @@
-"""What can break: as values, in words, over time, carried out."""
+"""Faults: as values, as text, over time, and carried out on a network."""

@@ -1,7 +1,7 @@
-"""Carries out the faults of a run, scripted and typed: acts on network and agents, logs each step.
+"""Carries out the faults of a run, scripted and typed, on network and agents, and logs each step.
 
-All decisions are in `harness.faults.timeline`; here its steps become calls and events, in order.
-The timeline starts with the first task, and an alarm goes off when a step is due.
+`harness.faults.timeline` makes all decisions. Here its steps become calls and events, in order. The
+timeline starts with the first task, and an alarm goes off when a step is due.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class FaultInjector:
     """Carries out one run's timeline.
 
     Attributes:
-        fd: a descriptor that is readable when `perform_due` is to be called.
-        start_ns: when the first task started, of `time.monotonic_ns`; 0 before.
+        fd: a descriptor that becomes readable when `perform_due` is to be called.
+        start_ns: the start of the first task, by `time.monotonic_ns`; 0 before.
     """
 
     def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
@@ -64,7 +64,7 @@ class FaultInjector:
         self._alarm.close()
 
     def start(self, at_ns: int) -> None:
-        """The first task started at this time (of `time.monotonic_ns`)."""
+        """Start the timeline: the first task started at this time, by `time.monotonic_ns`."""
         self.start_ns = at_ns
         self._set_alarm()
 
@@ -83,7 +83,7 @@ class FaultInjector:
         self._log(fault_events.CommandTyped, line=line)
 
     def finish(self) -> None:
-        """Undo every fault that goes on, and drop those that are yet to begin."""
+        """Undo all active faults, and drop those that have not begun."""
         self._perform(self.timeline.finish())
         self._set_alarm()
 

@@ -1,8 +1,8 @@
-"""Between the text of a fault and its value: parse, write, complete (pure).
+"""Parses, writes and completes the text of faults (pure).
 
-One line of words, the same in a scenario's `timeline:` and in the shell: a verb, what it needs in
-the order of its usage, and then whatever else it takes in any order. `write` is the exact inverse
-of `parse` and leaves nothing to defaults but what has none.
+The text of a fault is one line, in a scenario's `timeline:` and in the shell. It has a verb, then
+its required words in the order of its usage, then its optional words in any order. `write` is the
+exact inverse of `parse`, and writes default values too.
 """
 
 from __future__ import annotations
@@ -42,10 +42,16 @@ _NUMBER = re.compile(r"[0-9][0-9.]*")
 
 
 def parse(text: str, topology: Topology | None = None, read: Read | None = None) -> Fault:
-    """The fault that a line asks for.
+    """Parse a line as a fault.
 
-    With a topology, its sites and links have to exist in it and be able to have the values that
-    the fault gives them. Raises FaultError, which says what is allowed where the text goes wrong.
+    Args:
+        text: the line.
+        topology: if given, the sites and links of the fault must exist in it, and the links must
+            allow the values that the fault gives them.
+        read: reads the file of a trace; None if no files may be read.
+
+    Raises:
+        FaultError: the text is not a fault; the message says what is allowed.
     """
     reader = _Reader(text.replace("|", " | ").split(), topology, read)
     reader.verb()
@@ -54,7 +60,7 @@ def parse(text: str, topology: Topology | None = None, read: Read | None = None)
 
 
 def write(fault: Fault) -> str:
-    """The text that `parse` reads as this fault."""
+    """Write the text that `parse` reads as this fault."""
     words = [fault.VERB]
     for part in fault.PARTS:
         match part:
@@ -76,7 +82,7 @@ def write(fault: Fault) -> str:
 
 
 def complete(text: str, topology: Topology) -> tuple[str, ...]:
-    """The words that the last, unfinished word of the text may become, in order."""
+    """The words that may complete the last, unfinished word of a text, in the order of usage."""
     *words, unfinished = re.split(r"\s+", text.replace("|", " | ").lstrip())
     reader = _Reader(words, topology, lambda _: "")
     try:
@@ -85,12 +91,12 @@ def complete(text: str, topology: Topology) -> tuple[str, ...]:
         candidates = reader.unused()
     except FaultError as error:
         candidates = error.candidates
-    prefix, comma, last = unfinished.rpartition(",")  # of a partition's groups
+    prefix, comma, last = unfinished.rpartition(",")  # a list of sites
     return tuple(prefix + comma + word for word in candidates if word.startswith(last))
 
 
 def usage(verb: str) -> str:
-    """`outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
+    """The usage of a verb: `outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
     optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
     words = [verb]
     for part in VERBS[verb].PARTS:
@@ -100,7 +106,7 @@ def usage(verb: str) -> str:
 
 
 def describe_part(part: Part) -> str:
-    """A part of a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
+    """The form of a part in a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
     match part:
         case Ends():
             return "SITE SITE"
@@ -122,13 +128,13 @@ def describe_part(part: Part) -> str:
 
 
 def summary(verb: str) -> str:
-    """What the verb does, in one line."""
+    """The effect of a verb, in one line."""
     return str(VERBS[verb].__doc__).partition("\n")[0]
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes word after word; `values` are the fields of the fault so far."""
+    """Parses one word after the other; `values` are the fields of the fault so far."""
 
     words: list[str]
     topology: Topology | None
@@ -161,7 +167,7 @@ class _Reader:
             raise FaultError(str(error), self.unused()) from None
 
     def unused(self) -> tuple[str, ...]:
-        """The words that may still follow."""
+        """The words that may follow here."""
         found: list[str] = []
         for part in self.cls.PARTS:
             if getattr(part, "field", "") not in self.values:
@@ -204,7 +210,7 @@ class _Reader:
 
     def _set(self, name: str, value: Any, word: str) -> None:
         if name in self.values:
-            raise FaultError(f"{word}: this was said already: allowed is once")
+            raise FaultError(f"{word}: given twice: allowed is once")
         self.values[name] = value
 
     def _ends(self) -> None:
@@ -241,11 +247,11 @@ class _Reader:
 
     def _file(self, name: str) -> str:
         if self.read is None:
-            raise FaultError(f"{name}: allowed are a trace's steps: no files can be read here")
+            raise FaultError(f"{name}: allowed are the steps of a trace: no file can be read here")
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
-        """A number, a quantity or a range of it; its unit may be a word of its own."""
+        """Read a number, a quantity or a range; its unit may be the next word."""
         following = self.words[self.position : self.position + 1]
         if part.dimension and following and _NUMBER.fullmatch(text.rpartition("..")[2]):
             text += following[0]
@@ -292,7 +298,7 @@ def _parse_range(text: str, part: Setting) -> tuple[float, float]:
     if not dots:
         value = _parse_one(text, part)
         return value, value
-    if _NUMBER.fullmatch(low):
+    if _NUMBER.fullmatch(low):  # `20..155Mbit/s`: both ends have the unit of the second one
         low += high.lstrip("0123456789.eE+-")
     values = _parse_one(low, part), _parse_one(high, part)
     if values[0] > values[1]:
@@ -301,7 +307,7 @@ def _parse_range(text: str, part: Setting) -> tuple[float, float]:
 
 
 def _write_setting(value: Any, part: Setting) -> str:
-    """Without spaces: `20Mbit/s`, `20..155Mbit/s`."""
+    """Write a value without spaces: `20Mbit/s`, `20..155Mbit/s`."""
     if part.dimension is None:
         return str(value)
     if not part.is_range:

@@ -1,9 +1,9 @@
-"""Faults as data: every disturbance that a timeline or a person at the shell can ask for (pure).
+"""Faults as data: every disturbance that a timeline or a person at the shell can request (pure).
 
-A fault is a frozen value. Its class says what it does (the docstring is its help), its `VERB` is
-the word that starts its text, its `PARTS` are what may follow, in the order in which
-`harness.faults.fault_syntax` writes them; the fields' defaults say what may be left out. What a
-fault does to links and agents, and how it is undone, is in `harness.faults.timeline`.
+A fault is a frozen value. The docstring of its class is its help text. `VERB` is the first word of
+its text. `PARTS` are the words that may follow, in the order in which `harness.faults.fault_syntax`
+writes them. Fields with a default may be left out. `harness.faults.timeline` has the effects of
+faults on links and agents, and undoes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Range = tuple[float, float]
 
 
 class FaultError(ValueError):
-    """A text that is no fault; where it only ends too early, `candidates` could go on."""
+    """A text that is not a fault. If it ends too early, `candidates` are words that may follow."""
 
     def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -32,12 +32,12 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Two sites with a link, `a b`; `a -> b` is also `one-way`, `a <-> b` is also `both`."""
+    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A site, or with `agents` also the controller."""
+    """The name of a site or, with `agents`, of an agent: a site or the controller."""
 
     field: str
     agents: bool = False
@@ -45,17 +45,17 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Sites that can reach each other, `a,b | c,d`."""
+    """Groups of sites that can reach each other: `a,b | c,d`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A trace: the name of its file, or its steps written out."""
+    """A trace: the name of a file, or the steps themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some words."""
+    """One word of a set."""
 
     field: str
     words: tuple[str, ...]
@@ -72,7 +72,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`key=quantity`, or a range `key=20..155 Mbit/s`; without a dimension a whole number."""
+    """`key=quantity`, or a range `key=20..155 Mbit/s`; a whole number if there is no dimension."""
 
     key: str
     field: str
@@ -82,7 +82,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """`key=site,site,...`: some of the sites."""
+    """A subset of the sites: `key=site,site,...`."""
 
     key: str
     field: str
@@ -136,7 +136,7 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Stops all links between the groups; one group alone is cut off from all other sites."""
+    """Stops all links between the groups; a single group is cut off from all other sites."""
 
     VERB: ClassVar = "partition"
     PARTS: ClassVar[tuple[Part, ...]] = (Groups(), _HOW, _FOR)
@@ -168,7 +168,7 @@ class Flap:
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
-    """Gives a link other values; without `for` they stay until it is mended."""
+    """Changes values of a link; without `for` they stay until `mend`."""
 
     VERB: ClassVar = "setlink"
     PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *_VALUES, _FOR)
@@ -185,7 +185,7 @@ class SetLink:
         _check_given(self, _VALUES)
 
     def values(self) -> dict[str, float]:
-        """What `Network.set_link` is to be told."""
+        """The values that change, by their argument of `Network.set_link`."""
         return _given(self, _VALUES)
 
 
@@ -206,13 +206,13 @@ class Redraw:
         _check_period(self.every_s)
 
     def ranges(self) -> dict[str, Range]:
-        """What is drawn, by the field of `Link`."""
+        """The ranges of the values that are drawn, by their field of `Link`."""
         return _given(self, _DRAWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From `at_s` after a trace's start on, one direction has these values; None keeps one."""
+    """The values of a link from `at_s` after a trace's start on; None keeps a value."""
 
     at_s: float
     rate_mbps: float
@@ -222,7 +222,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Lets a link follow a file: CSV `time,rate[,delay,loss]` or mahimahi; `every` repeats it."""
+    """Changes a link as in a file: CSV `time,rate[,delay,loss]` or mahimahi; `every` repeats it."""
 
     VERB: ClassVar = "trace"
     PARTS: ClassVar[tuple[Part, ...]] = (Ends(), Track(), _DIRECTION, _EVERY, _FOR)
@@ -243,7 +243,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Ends an agent at once (SIGKILL); with `for` it is started again after that time."""
+    """Kills an agent (SIGKILL); with `for` it starts again after that time."""
 
     VERB: ClassVar = "kill"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
@@ -253,7 +253,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stops an agent where it is (SIGSTOP); its kernel goes on answering for it."""
+    """Freezes an agent (SIGSTOP); its kernel still acknowledges what arrives."""
 
     VERB: ClassVar = "pause"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
@@ -272,7 +272,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Starts a killed agent again; one that runs is killed first."""
+    """Starts a killed agent again; an agent that runs is killed first."""
 
     VERB: ClassVar = "restart"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True),)
@@ -291,7 +291,7 @@ class Mend:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """Undoes everything that goes on: links work as the scenario says, all agents run."""
+    """Ends all faults: links are as in the scenario, and all agents run."""
 
     VERB: ClassVar = "heal"
     PARTS: ClassVar[tuple[Part, ...]] = ()
@@ -299,12 +299,12 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Random faults, from a seed: times are means between two of a kind, exponentially spread.
+    """Random faults from a seed; a time is the mean between two faults of a kind (exponential).
 
-    `outages` stop a random link, `pauses` and `kills` a random site's agent, `controller` kills
-    the controller, each for a time out of `lasting`. At most `links` and `agents` are out of order
-    at once through it, and `total` faults happen in all; what exceeds that is left out. With
-    `among`, only these sites and the links between them are hit.
+    `outages` stop a random link, `pauses` and `kills` stop the agent of a random site, `controller`
+    kills the controller. Each fault lasts for a time from the range `lasting`. It stops at most
+    `links` links and `agents` agents at the same time, and begins at most `total` faults; faults
+    beyond that are left out. With `among`, it affects only these sites and the links between them.
     """
 
     VERB: ClassVar = "churn"
@@ -359,14 +359,14 @@ Fault = (
 )
 
 VERBS: Mapping[str, Any] = {cls.VERB: cls for cls in get_args(Fault)}
-"""The word that starts a fault's text -> its class, in the order of the help."""
+"""The class of each verb, in the order of the help."""
 
 MIN_PERIOD_S = 0.001
-"""Changes that follow each other faster than this would be all that a run does."""
+"""The shortest period of changes. Faster changes would keep the session from all other work."""
 
 
 def needs_blackholes(faults: Iterable[Fault]) -> bool:
-    """Whether one of the faults makes links swallow packets, which not every kernel can."""
+    """Whether one of the faults needs blackholes, which not every kernel has."""
     return any(
         isinstance(fault, Churn) or getattr(fault, "how", None) == "blackhole" for fault in faults
     )

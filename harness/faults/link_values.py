@@ -1,4 +1,4 @@
-"""Which links a fault is about, and whether they can have the values that it gives them (pure)."""
+"""The links that a fault affects, and a check of the values that it gives them (pure)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from trunkline.topologies.model import Topology, TopologyError, check_values
 
 
 def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
-    """The directed links that a fault between two sites is about."""
+    """The directed links that a fault between two sites affects."""
     return ((a, b), (b, a)) if direction == "both" else ((a, b),)
 
 
 def check(fault: Fault, topology: Topology) -> None:
-    """Tries a fault's lowest and highest values on every link that it changes.
+    """Check the lowest and the highest values of a fault on every link that it changes.
 
-    Where only the delay changes, a longer jitter shrinks with it (`harness.faults.timeline`).
-    Raises FaultError in the words that refuse a topology's own values.
+    If only the delay changes, a longer jitter shrinks with it, as in `harness.faults.timeline`.
+
+    Raises:
+        FaultError: a link cannot have a value; the message is that of a topology with this value.
     """
     ranges: Mapping[str, Range]
     match fault:

@@ -1,10 +1,10 @@
-"""What goes on and what is to be done about it: faults in, steps out (pure).
+"""A state machine of faults over time: faults in, steps out (pure).
 
-A `Timeline` knows the faults of a scenario and those that somebody types, which of them go on, and
-when the next thing is due; time is an argument. The condition of every link and agent is a
-function of the faults that go on, in the order in which they began: so ending one undoes exactly
-what it did, whatever else goes on at the same time. Steps are the differences, for
-`harness.faults.fault_injector` to carry out and to log.
+A `Timeline` has the faults of a scenario and those that are typed, knows which of them are active,
+and when the next change is due. Time is an argument. The state of each link and agent is a function
+of the active faults, in the order in which they began. So the end of a fault undoes its own effect
+and no other. Steps are the differences between two states; `harness.faults.fault_injector` carries
+them out and logs them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Step: a fault starts; `targets` are links (`a -> b`) and agents, none where it is all."""
+    """Step: a fault begins; `targets` are links (`a -> b`) and agents, empty if all of them are."""
 
     number: int
     fault: Fault
@@ -64,7 +64,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class LinkStep:
-    """Step: a directed link changes from these values and cuts to those."""
+    """Step: a directed link changes its values and cuts."""
 
     before: Link
     after: Link
@@ -77,7 +77,7 @@ AgentChange = Literal["kill", "restart", "pause", "resume"]
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """Step: what happens to an agent, through the fault of this number."""
+    """Step: the fault of this number changes an agent."""
 
     who: str
     do: AgentChange
@@ -88,8 +88,17 @@ Step = Began | Ended | LinkStep | AgentStep
 
 
 @dataclass(slots=True)
-class _Going:
-    """A fault that goes on: what it now does to links, and which links it may ever touch."""
+class _ActiveFault:
+    """An active fault.
+
+    Attributes:
+        touches: the links that it may change at any time.
+        cuts: the links that it stops now.
+        values: the values that it gives to links now.
+        draw: where its random values come from.
+        caused_by: the number of the churn that caused it.
+        left: how many faults a churn may still cause; None for no limit.
+    """
 
     number: int
     fault: Fault
@@ -104,7 +113,7 @@ class _Going:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Something to do at a time: begin a fault, end one, or go on with one."""
+    """A change at a time: begin a fault, end the fault of a number, or change its effect."""
 
     fault: Fault | None = None
     ends: int | None = None
@@ -121,26 +130,26 @@ class Timeline:
         self._links = {(link.src, link.dst): link for link in topology.links}
         self._cuts: dict[Directed, frozenset[Cut]] = dict.fromkeys(self._links, frozenset())
         self._agents: dict[str, tuple[bool, bool]] = {}
-        self._going: dict[int, _Going] = {}
+        self._active: dict[int, _ActiveFault] = {}
         self._queue: list[tuple[int, int, _Due]] = []
         self._count = 0
         self._order = 0
         for entry in entries:
-            self.plan(entry)
+            self.schedule(entry)
 
     @property
     def next_ns(self) -> int | None:
-        """When there is something to do, None if never."""
+        """The time of the next change; None if there is none."""
         return self._queue[0][0] if self._queue else None
 
     @property
-    def going(self) -> tuple[tuple[int, Fault], ...]:
-        """The numbers and faults that go on, in the order in which they began."""
-        return tuple((number, each.fault) for number, each in self._going.items())
+    def active(self) -> tuple[tuple[int, Fault], ...]:
+        """The active faults and their numbers, in the order in which they began."""
+        return tuple((number, each.fault) for number, each in self._active.items())
 
     @property
     def changed(self) -> tuple[tuple[Link, Link, frozenset[Cut]], ...]:
-        """Every directed link that is not as the topology says: as it says, as it is, its cuts."""
+        """Each directed link that differs from the topology: as given, as it is now, its cuts."""
         both = ((self._topology.link(*ends), link) for ends, link in self._links.items())
         return tuple(
             (given, link, self._cuts[link.src, link.dst])
@@ -148,116 +157,115 @@ class Timeline:
             if link != given or self._cuts[link.src, link.dst]
         )
 
-    def plan(self, entry: Entry) -> None:
-        """A fault is to start at its time."""
+    def schedule(self, entry: Entry) -> None:
+        """Let a fault begin at its time."""
         self._schedule(round(entry.at_s * 1e9), _Due(fault=entry.fault))
 
     def advance(self, now_ns: int) -> list[Step]:
-        """Everything that is due by now, in order of time."""
+        """Carry out everything that is due by now, in the order of time; returns the steps."""
         steps: list[Step] = []
         while self._queue and self._queue[0][0] <= now_ns:
             at_ns, _, due = heapq.heappop(self._queue)
             if due.fault is not None:
                 steps += self.begin(due.fault, at_ns, due.detail)
-            elif due.ends in self._going:
+            elif due.ends in self._active:
                 steps += self._end([due.ends])
-            elif due.ticks in self._going:
-                steps += self._tick(self._going[due.ticks], due.detail, at_ns)
+            elif due.ticks in self._active:
+                steps += self._tick(self._active[due.ticks], due.detail, at_ns)
         return steps
 
     def begin(self, fault: Fault, now_ns: int, caused_by: int | None = None) -> list[Step]:
-        """A fault starts now. Verbs that undo others are over at once."""
+        """Begin a fault now; returns the steps. Faults that undo others end at once."""
         number = self._count
         self._count += 1
         draw = random.Random(f"{self._seed} {fault.VERB} {number}")
-        going = _Going(number, fault, now_ns, draw=draw, caused_by=caused_by)
+        active = _ActiveFault(number, fault, now_ns, draw=draw, caused_by=caused_by)
         steps: list[Step] = [Began(number, fault, ())]
         match fault:
             case Heal() | Mend() | Resume():
                 return [*steps, *self._end(self._find_undone(fault)), Ended(number)]
             case Restart():
                 return [*steps, *self._restart(fault.who, number), Ended(number)]
-        self._going[number] = going
-        self._apply(going)
+        self._active[number] = active
+        self._apply(active)
         if isinstance(fault, Churn):
-            going.draw = random.Random(f"{fault.seed} churn") if fault.seed is not None else draw
-            going.left = fault.total
-        steps[0] = Began(number, fault, self._name_targets(going))
+            active.draw = random.Random(f"{fault.seed} churn") if fault.seed is not None else draw
+            active.left = fault.total
+        steps[0] = Began(number, fault, self._name_targets(active))
         if fault.for_s is not None:
             self._schedule(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
-        return [*steps, *self._start_ticking(going), *self._find_differences(going)]
+        return [*steps, *self._start_ticking(active), *self._find_differences(active)]
 
     def finish(self) -> list[Step]:
-        """The run is about to end: undo all that goes on, but leave the dead where they are."""
+        """Drop all changes that are due later, and end all active faults except kills.
+
+        A run ends here, so a killed agent need not start again.
+        """
         self._queue.clear()
-        return self._end(n for n, each in self._going.items() if not isinstance(each.fault, Kill))
+        return self._end(n for n, each in self._active.items() if not isinstance(each.fault, Kill))
 
-    # -- what a fault does ---------------------------------------------------------------------
+    # -- the effects of a fault ----------------------------------------------------------------
 
-    def _apply(self, going: _Going) -> None:
-        """Fill in the links that the fault touches, and what it does to them from the start on."""
-        match going.fault:
+    def _apply(self, active: _ActiveFault) -> None:
+        """Fill in the links that a fault touches, and its first effect on them."""
+        match active.fault:
             case (
                 Outage(a=a, b=b, direction=direction, how=how)
                 | Flap(a=a, b=b, direction=direction, how=how)
             ):
-                going.cuts = dict.fromkeys(directed_links(a, b, direction), how)
+                active.cuts = dict.fromkeys(directed_links(a, b, direction), how)
             case Isolate(site=site, how=how):
-                going.cuts = {ends: how for ends in self._links if site in ends}
+                active.cuts = {ends: how for ends in self._links if site in ends}
             case Partition(groups=groups, how=how):
                 side = {site: number for number, group in enumerate(groups) for site in group}
                 others = -1 if len(groups) == 1 else None
                 sides = {ends: [side.get(site, others) for site in ends] for ends in self._links}
-                going.cuts = {
+                active.cuts = {
                     ends: how for ends, (a, b) in sides.items() if a != b and None not in (a, b)
                 }
             case SetLink(a=a, b=b, direction=direction) as fault:
-                going.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
+                active.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
             case Trace(a=a, b=b, direction=direction):
-                going.touches = directed_links(a, b, direction)
+                active.touches = directed_links(a, b, direction)
             case Redraw():
-                going.touches = tuple(self._links)
-        going.touches = going.touches or tuple(going.cuts) or tuple(going.values)
+                active.touches = tuple(self._links)
+        active.touches = active.touches or tuple(active.cuts) or tuple(active.values)
 
-    def _start_ticking(self, going: _Going) -> list[Step]:
-        match going.fault:
+    def _start_ticking(self, active: _ActiveFault) -> list[Step]:
+        match active.fault:
             case Flap(every_s=every_s):
-                self._schedule(going.start_ns + round(every_s * 5e8), _Due(ticks=going.number))
+                self._schedule(active.start_ns + round(every_s * 5e8), _Due(ticks=active.number))
             case Trace(steps=steps):
-                first_ns = going.start_ns + round(steps[0].at_s * 1e9)
-                self._schedule(first_ns, _Due(ticks=going.number, detail=0))
+                first_ns = active.start_ns + round(steps[0].at_s * 1e9)
+                self._schedule(first_ns, _Due(ticks=active.number, detail=0))
             case Redraw():
-                return self._tick(going, None, going.start_ns)
+                return self._tick(active, None, active.start_ns)
             case Churn() as churn:
                 for kind in ("outages_s", "pauses_s", "kills_s", "controller_s"):
                     if getattr(churn, kind) is not None:
-                        self._schedule_random(going, kind, going.start_ns)
+                        self._schedule_random(active, kind, active.start_ns)
         return []
 
-    def _tick(self, going: _Going, detail: Any, now_ns: int) -> list[Step]:
-        match going.fault:
+    def _tick(self, active: _ActiveFault, detail: Any, now_ns: int) -> list[Step]:
+        match active.fault:
             case Flap() as flap:
-                up = bool(going.cuts)
-                going.cuts = (
-                    {}
-                    if up
-                    else dict.fromkeys(directed_links(flap.a, flap.b, flap.direction), flap.how)
-                )
-                self._schedule(now_ns + round(flap.every_s * 5e8), _Due(ticks=going.number))
+                pairs = directed_links(flap.a, flap.b, flap.direction)
+                active.cuts = {} if active.cuts else dict.fromkeys(pairs, flap.how)
+                self._schedule(now_ns + round(flap.every_s * 5e8), _Due(ticks=active.number))
             case Redraw() as redraw:
-                going.values = {ends: _draw_values(redraw, going.draw) for ends in self._links}
+                active.values = {ends: _draw_values(redraw, active.draw) for ends in self._links}
                 if redraw.every_s is not None:
                     after_ns = now_ns + round(redraw.every_s * 1e9)
-                    self._schedule(after_ns, _Due(ticks=going.number))
+                    self._schedule(after_ns, _Due(ticks=active.number))
             case Trace() as trace:
-                self._follow_trace(going, trace, detail)
+                self._follow_trace(active, trace, detail)
             case Churn() as churn:
-                self._schedule_random(going, detail, now_ns)
-                return self._begin_random(going, churn, detail, now_ns)
-        return self._find_differences(going)
+                self._schedule_random(active, detail, now_ns)
+                return self._begin_random(active, churn, detail, now_ns)
+        return self._find_differences(active)
 
-    def _follow_trace(self, going: _Going, trace: Trace, count: int) -> None:
-        """Take the trace's step `count`, counted through all repetitions, and plan the next."""
+    def _follow_trace(self, active: _ActiveFault, trace: Trace, count: int) -> None:
+        """Apply the trace's step `count`, counted through all repetitions; schedule the next."""
         rounds, index = divmod(count, len(trace.steps))
         step = trace.steps[index]
         named = {
@@ -267,22 +275,24 @@ class Timeline:
         }
         values = {name: value for name, value in named.items() if value is not None}
         for ends in directed_links(trace.a, trace.b, trace.direction):
-            going.values[ends] = {**going.values.get(ends, {}), **values}
+            active.values[ends] = {**active.values.get(ends, {}), **values}
         if trace.every_s is not None or index + 1 < len(trace.steps):
             rounds, index = divmod(count + 1, len(trace.steps))
             at_s = trace.steps[index].at_s + rounds * (trace.every_s or 0.0)
             self._schedule(
-                going.start_ns + round(at_s * 1e9), _Due(ticks=going.number, detail=count + 1)
+                active.start_ns + round(at_s * 1e9), _Due(ticks=active.number, detail=count + 1)
             )
 
-    def _begin_random(self, going: _Going, churn: Churn, kind: str, now_ns: int) -> list[Step]:
-        """One fault of a churn, unless its budget forbids it."""
-        if going.left == 0:
+    def _begin_random(
+        self, active: _ActiveFault, churn: Churn, kind: str, now_ns: int
+    ) -> list[Step]:
+        """Begin a random fault of a churn, unless its limits forbid one."""
+        if active.left == 0:
             return []
-        mine = [each.fault for each in self._going.values() if each.caused_by == going.number]
+        mine = [each.fault for each in self._active.values() if each.caused_by == active.number]
         cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage)}
         hit = {each.who for each in mine if isinstance(each, Pause | Kill)}
-        lasting_s = going.draw.uniform(*churn.lasting_s)
+        lasting_s = active.draw.uniform(*churn.lasting_s)
         among = churn.among or self._topology.site_names
         if kind == "outages_s":
             pairs = [
@@ -292,68 +302,70 @@ class Timeline:
             ]
             if len(cut) >= churn.links or not pairs:
                 return []
-            fault: Fault = Outage(*going.draw.choice(pairs), for_s=lasting_s)
+            fault: Fault = Outage(*active.draw.choice(pairs), for_s=lasting_s)
         else:
             sites = [CONTROLLER] if kind == "controller_s" else list(among)
             whole = [who for who in sites if who not in hit]
             if len(hit) >= churn.agents or not whole:
                 return []
             make = Pause if kind == "pauses_s" else Kill
-            fault = make(going.draw.choice(whole), lasting_s)
-        if going.left is not None:
-            going.left -= 1
-        return self.begin(fault, now_ns, going.number)
+            fault = make(active.draw.choice(whole), lasting_s)
+        if active.left is not None:
+            active.left -= 1
+        return self.begin(fault, now_ns, active.number)
 
-    # -- how it is undone ----------------------------------------------------------------------
+    # -- the end of a fault --------------------------------------------------------------------
 
     def _find_undone(self, fault: Heal | Mend | Resume) -> list[int]:
         match fault:
             case Heal():
-                return list(self._going)
+                return list(self._active)
             case Mend(a=a, b=b):
                 return [
                     number
-                    for number, each in self._going.items()
+                    for number, each in self._active.items()
                     if isinstance(each.fault, Outage | Flap | SetLink)
                     and {each.fault.a, each.fault.b} == {a, b}
                 ]
             case Resume(who=who):
                 return [
                     number
-                    for number, each in self._going.items()
+                    for number, each in self._active.items()
                     if isinstance(each.fault, Pause) and each.fault.who == who
                 ]
 
     def _restart(self, who: str, number: int) -> list[Step]:
         kills = [
             each.number
-            for each in self._going.values()
+            for each in self._active.values()
             if isinstance(each.fault, Kill) and each.fault.who == who
         ]
         if kills:
             return self._end(kills)
         paused = self._agents.get(who, (False, False))[1]
+        # The new process must be paused again while a pause of its agent is active.
         again: list[Step] = [AgentStep(who, "pause", number)] if paused else []
         return [AgentStep(who, "kill", number), AgentStep(who, "restart", number), *again]
 
     def _end(self, numbers: Iterable[int]) -> list[Step]:
         steps: list[Step] = []
         for number in list(numbers):
-            steps += [*self._find_differences(self._going.pop(number)), Ended(number)]
+            steps += [*self._find_differences(self._active.pop(number)), Ended(number)]
         return steps
 
-    # -- the condition of links and agents ------------------------------------------------------
+    # -- the state of links and agents ----------------------------------------------------------
 
-    def _find_differences(self, changed: _Going) -> list[Step]:
-        """What has to be done now that this fault does something else than before."""
+    def _find_differences(self, changed: _ActiveFault) -> list[Step]:
+        """The steps to the new state, after the effect of one fault has changed."""
         steps: list[Step] = []
         for ends in changed.touches:
             values: dict[str, Any] = {}
             cuts: set[Cut] = set()
-            for each in self._going.values():
+            for each in self._active.values():
                 values |= each.values.get(ends, {})
                 cuts |= {each.cuts[ends]} if ends in each.cuts else set()
             link = replace(self._topology.link(*ends), **values)
+            # A lower delay takes the jitter with it: no packet arrives before it was sent.
             after = replace(link, jitter_ms=min(link.jitter_ms, link.delay_ms))
             before, cuts_before, cuts_after = self._links[ends], self._cuts[ends], frozenset(cuts)
             if (after, cuts_after) != (before, cuts_before):
@@ -362,7 +374,7 @@ class Timeline:
         return [*steps, *self._find_agent_differences(changed.number)]
 
     def _find_agent_differences(self, number: int) -> list[Step]:
-        faults = [each.fault for each in self._going.values()]
+        faults = [each.fault for each in self._active.values()]
         dead = {fault.who for fault in faults if isinstance(fault, Kill)}
         paused = {fault.who for fault in faults if isinstance(fault, Pause)}
         steps: list[Step] = []
@@ -373,28 +385,28 @@ class Timeline:
                 steps.append(AgentStep(who, "kill", number))
             elif was_dead and not is_dead:
                 steps.append(AgentStep(who, "restart", number))
-                was_paused = False
+                was_paused = False  # it starts as a new process
             if not is_dead and is_paused != was_paused:
                 steps.append(AgentStep(who, "pause" if is_paused else "resume", number))
             self._agents[who] = (is_dead, is_paused)
         return steps
 
-    def _name_targets(self, going: _Going) -> tuple[str, ...]:
-        if isinstance(going.fault, Kill | Pause):
-            return (going.fault.who,)
-        everywhere = isinstance(going.fault, Redraw)
-        return () if everywhere else tuple(f"{src} -> {dst}" for src, dst in going.touches)
+    def _name_targets(self, active: _ActiveFault) -> tuple[str, ...]:
+        if isinstance(active.fault, Kill | Pause):
+            return (active.fault.who,)
+        everywhere = isinstance(active.fault, Redraw)
+        return () if everywhere else tuple(f"{src} -> {dst}" for src, dst in active.touches)
 
-    # -- when ----------------------------------------------------------------------------------
+    # -- the schedule --------------------------------------------------------------------------
 
     def _schedule(self, at_ns: int, due: _Due) -> None:
         heapq.heappush(self._queue, (at_ns, self._order, due))
         self._order += 1
 
-    def _schedule_random(self, going: _Going, kind: str, now_ns: int) -> None:
-        mean_s = getattr(going.fault, kind)
-        after_ns = max(1, round(going.draw.expovariate(1 / mean_s) * 1e9))
-        self._schedule(now_ns + after_ns, _Due(ticks=going.number, detail=kind))
+    def _schedule_random(self, active: _ActiveFault, kind: str, now_ns: int) -> None:
+        mean_s = getattr(active.fault, kind)
+        after_ns = max(1, round(active.draw.expovariate(1 / mean_s) * 1e9))
+        self._schedule(now_ns + after_ns, _Due(ticks=active.number, detail=kind))
 
 
 def _draw_values(redraw: Redraw, draw: random.Random) -> dict[str, float]:

@@ -1,12 +1,12 @@
-"""Traces of a link's rate: CSV and mahimahi files, and one word that holds all steps (pure).
+"""Traces of a link's rate: CSV files, mahimahi files, and one word with all steps (pure).
 
-CSV has a row `time,rate` or `time,rate,delay` or `time,rate,delay,loss` per change: in seconds,
-Mbit/s, milliseconds and percent where there is no unit (`0.5 s,20 Mbit/s` has them). A first row of
-names may say which columns there are, in any order. Lines that start with `#` are skipped.
+CSV has one row per change: `time,rate`, `time,rate,delay` or `time,rate,delay,loss`. Values without
+a unit are in seconds, Mbit/s, milliseconds and percent (`0.5 s,20 Mbit/s` has units). A first row
+may name the columns, in any order. Lines that start with `#` are skipped.
 
-mahimahi's format has one line per opportunity to deliver a packet of 1500 bytes: the millisecond
-at which it comes. Opportunities are counted over windows of `WINDOW_MS`, of which the last one is
-as much longer as the file is; a window with none gets the rate of one.
+A mahimahi file has one line per opportunity to deliver a packet of 1500 bytes: its time in
+milliseconds. Opportunities are counted in windows of WINDOW_MS. The last window also has the rest
+of the file. A window without an opportunity gets the rate of one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _NEEDED = ("time", "rate")
 _ALLOWED = "time,rate[,delay[,loss]]"
 
 _Lines = Sequence[tuple[str, str]]
-"""(where it is, what it says) of every line that says something."""
+"""(file:line, text) of each line that is neither empty nor a comment."""
 
 
 def read(text: str, name: str) -> tuple[Step, ...]:
-    """The steps in a file's text; `name` is what errors call it.
+    """Read the steps in a file's text; `name` is its name in errors.
 
-    Raises FaultError with the line at fault.
+    Raises:
+        FaultError: the text is not a trace; the message names the line.
     """
     numbered = enumerate(map(str.strip, text.splitlines()), 1)
     lines = [(f"{name}:{number}", line) for number, line in numbered if line and line[0] != "#"]
@@ -51,7 +52,7 @@ def read(text: str, name: str) -> tuple[Step, ...]:
 
 
 def parse_steps(word: str) -> tuple[Step, ...] | None:
-    """The steps in a word as `write` gives it; None if it is none, but the name of a file."""
+    """Read the steps in a word from `write`; None if the word is the name of a file."""
     if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
         return None
     rows = [("steps", row.split(":")) for row in word.split(",")]
@@ -59,7 +60,7 @@ def parse_steps(word: str) -> tuple[Step, ...] | None:
 
 
 def write(steps: tuple[Step, ...]) -> str:
-    """One word: `0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1%`."""
+    """Write steps as one word: `0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1%`."""
     rows = []
     for step in steps:
         values = (step.at_s, step.rate_mbps, step.delay_ms, step.loss_percent)
@@ -121,7 +122,7 @@ def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
 
 
 def _mahimahi(lines: _Lines) -> tuple[Step, ...]:
-    """The rate of every window, where it changes."""
+    """The rates of the windows; equal rates of successive windows are one step."""
     times_ms = [_opportunity_ms(line, where) for where, line in lines]
     for (one_ms, next_ms), (where, _) in zip(pairwise(times_ms), lines[1:], strict=True):
         if next_ms < one_ms:

@@ -230,7 +230,7 @@ class CommandHandler:
         stop_s = self.scenario.stop.time_s
         if not self.used and not self.scenario.timeline and stop_s is not None:
             # A scenario with a timeline has this heal, too: all agents can end then.
-            self.injector.timeline.plan(Entry(stop_s, Heal()))
+            self.injector.timeline.schedule(Entry(stop_s, Heal()))
         self.used = True
         self.injector.inject(fault)
         self._typed.append(Entry(at_s, fault))
@@ -272,7 +272,7 @@ class CommandHandler:
             self._finish_request(self._task_time_s(), False, "interrupted")
 
     def _exit(self) -> None:
-        if self.injector.timeline.going:
+        if self.injector.timeline.active:
             self.used = True
             self.injector.inject(Heal())
         self._held_s = None
@@ -304,7 +304,7 @@ class CommandHandler:
             *live_state.describe(
                 self.state,
                 now_ns - self.supervisor.epoch_ns,
-                self.injector.timeline.going,
+                self.injector.timeline.active,
                 self.injector.timeline.changed,
                 live_state.compute_rates_mbps(before, self._counters, of_s),
                 of_s,

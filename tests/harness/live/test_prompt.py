@@ -300,7 +300,9 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         state.update(event)
     counted = {("n1", "n2"): LinkCounters(0, 0, 0)}, {("n1", "n2"): LinkCounters(250_000, 9, 0)}
     rates = live_state.compute_rates_mbps(*counted, 2.0)
-    assert live_state.describe(state, 3 * second, timeline.going, timeline.changed, rates, 2.0) == [
+    assert live_state.describe(
+        state, 3 * second, timeline.active, timeline.changed, rates, 2.0
+    ) == [
         ("done", "0 tasks, 0 rounds"),
         ("task 7", "1 2, for 2.0 s; waits for 2"),
         ("sites", "not begun: n1, n2"),
