@@ -1,12 +1,12 @@
-"""What a comparison says: means, intervals and paired ratios of its trials (pure).
+"""The statistics of a comparison: means, intervals and paired ratios of its trials (pure).
 
-The trials are one tidy table: a row per trial with a column for every varied key, `trial`, `seed`,
-`verdict`, what `tables/run.csv` says, `run` (the run's folder) and `error`. Only trials that passed
-are averaged; the others are counted beside the averages.
+The table of trials has a row per trial. Its columns are the varied keys, `trial`, `seed`,
+`verdict`, those of `tables/run.csv`, `run` (the run's folder) and `error`. Only trials that passed
+are averaged; the others are counted.
 
-Intervals are of 95 %, by Student's t over the trials. Cells share their seeds, so a ratio is taken
-trial by trial (same network, same compute times): it is the geometric mean, with the t interval of
-the logarithms.
+Intervals are 95 % confidence intervals by Student's t. Cells share their seeds, so ratios are
+paired: the trials of a pair have the same network and compute times. A ratio is the geometric mean
+over the pairs, with the t interval of the logarithms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trunkline.harness.study.grid import NONE
 CONFIDENCE = 0.95
 
 VERDICTS = ("pass", "unknown", "fail", "error", "missing")
-"""How a trial can end; `error` could not be carried out, `missing` was not begun."""
+"""The outcomes of a trial, best first; `error` was not carried out, `missing` was not started."""
 
 METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
@@ -33,18 +33,18 @@ METRICS: Mapping[str, str] = {
     "window_s": "time until the stop (s)",
     "accuracy_percent": "last accuracy (%)",
 }
-"""What is compared as a ratio and drawn: column -> label."""
+"""The columns that have ratios and figures -> their labels."""
 
 LONG = 40
-"""Letters of a value from which on only what tells it from the others is shown."""
+"""Values with more letters are shortened to the part in which they differ."""
 
 FACTS = ("trial", "seed", "verdict", "ended", "by_hand", "run", "error")
-"""Columns of a trial that are neither varied nor measured."""
+"""Columns of a trial that are neither keys nor numbers to average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and the bounds of its confidence interval; NaN where the trials do not give one."""
+    """A mean and the bounds of its confidence interval; NaN if there are too few trials."""
 
     mean: float
     low: float = np.nan
@@ -63,7 +63,10 @@ def confidence_interval(values: Sequence[float]) -> Interval:
 
 
 def compute_ratio(values: Mapping[int, float], baseline: Mapping[int, float]) -> Interval:
-    """Geometric mean of value over baseline at the same seed, with its interval."""
+    """The geometric mean of value over baseline, paired by seed, with its interval.
+
+    Both arguments map a seed to a value. Pairs with a value of 0 or less are left out.
+    """
     both = [seed for seed in values if seed in baseline]
     positive = [seed for seed in both if values[seed] > 0 and baseline[seed] > 0]
     found = confidence_interval([float(np.log(values[seed] / baseline[seed])) for seed in positive])
@@ -71,11 +74,12 @@ def compute_ratio(values: Mapping[int, float], baseline: Mapping[int, float]) ->
 
 
 def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """One row per cell, in the order of the trials.
+    """Summarize the trials: one row per cell, in the order of the trials.
 
-    Columns: the keys; `trials` and how many of them had each verdict; the mean of every number
-    with `_low` and `_high`; for each of METRICS `_ratio`, `_ratio_low`, `_ratio_high`, to the cell
-    with the first key's first value and the same other values (`-` is the same as any).
+    Columns are the keys, `trials`, the number of trials with each verdict, the mean of every number
+    with `_low` and `_high`, and for each of METRICS `_ratio`, `_ratio_low` and `_ratio_high`. The
+    baseline of a ratio is the cell with the first key's first value and the same other values; `-`
+    equals any value.
     """
     groups = dict(_group_cells(trials, keys))
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
@@ -100,7 +104,7 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
-    """The summary for a terminal."""
+    """The summary as a table for the terminal."""
     heads, rows = format_cells(cells, keys)
     shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
     for title in heads[len(keys) + 1 :]:
@@ -111,9 +115,9 @@ def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
 
 
 def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The summary as titles, and a row per cell: the keys, the trials, what was measured.
+    """The summary as titles and a row of texts per cell: keys, trials, measurements.
 
-    What is nowhere known, or the same everywhere, is left out.
+    Columns without information, such as an accuracy that no trial has, are left out.
     """
     columns = list(_choose_columns(cells, keys))
     named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
@@ -124,7 +128,7 @@ def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], l
 
 
 def shorten(texts: Sequence[str]) -> dict[str, str]:
-    """Each of several long texts without the words that all of them begin and end with.
+    """Map long texts to themselves without the words that all begin and end with.
 
     Mappings and lists stay as they are.
     """
@@ -143,7 +147,7 @@ def shorten(texts: Sequence[str]) -> dict[str, str]:
 
 
 def format_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
-    """For each cell what a table says of its keys."""
+    """The texts of each cell's keys in a table."""
     columns = [list(map(str, cells[key])) for key in keys]
     shown = [[shorten(column)[text] for text in column] for column in columns]
     return [list(row) for row in zip(*shown, strict=True)] or [[] for _ in range(len(cells))]
@@ -155,7 +159,7 @@ def find_worst(trials: pd.DataFrame) -> str:
 
 
 def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
-    """A line for every trial that did not pass: which, how it ended, why or where to look."""
+    """A line for every trial that did not pass: its outcome, cell, seed, and reason or folder."""
     for row in trials[trials["verdict"] != "pass"].to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)
         why = " ".join(str(row["error"]).split()) or row["run"]
@@ -185,7 +189,7 @@ def _name_bounds(name: str, found: Interval) -> dict[str, float]:
 
 
 def _format_verdicts(row: Mapping[Any, Any]) -> str:
-    """`10`, or `10: 8 pass, 2 fail` as soon as one did not pass."""
+    """`10` if all trials passed, otherwise `10: 8 pass, 2 fail`."""
     if row["pass"] == row["trials"]:
         return str(row["trials"])
     return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
@@ -195,7 +199,7 @@ Text = Callable[[Mapping[Any, Any]], str]
 
 
 def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
-    """Title and text of each column of numbers that says something."""
+    """Title and formatter of each column of numbers that has information."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
     columns: list[tuple[str, str, Text]] = [
         ("task_s", "task time, s", make_mean_formatter("task_s")),
@@ -221,7 +225,7 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
 
 
 def make_mean_formatter(column: str) -> Text:
-    """A function that shows a cell's mean of this column and half its interval."""
+    """Make a function that formats a cell's mean of this column and half its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
         half = row[f"{column}_high"] - row[column]
@@ -232,7 +236,7 @@ def make_mean_formatter(column: str) -> Text:
 
 
 def make_ratio_formatter(column: str) -> Text:
-    """A function that shows a cell's ratio of this metric with its interval."""
+    """Make a function that formats a cell's ratio of this metric with its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))

@@ -1,7 +1,7 @@
-"""The figures of a comparison: every trial as a dot, means with their intervals (pure).
+"""The figures of a comparison: every trial as a dot, and means with intervals (pure).
 
-The first varied key is told apart by colour and marker, the second stands on the horizontal axis,
-and every combination of the others has a panel.
+Colour and marker show the first varied key, the horizontal axis shows the second, and every
+combination of the other keys has its own panel.
 """
 
 from __future__ import annotations
@@ -23,37 +23,38 @@ COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
 MARKERS = "osD^v<>pPX*"
 
 LOGARITHMIC = 10.0
-"""Values further apart than this factor need a logarithmic axis."""
+"""Means with a larger ratio of largest to smallest get a logarithmic axis."""
 
 LETTER_INCH = 0.07
-"""How wide a letter under an axis is."""
+"""The width of a letter under an axis, in inches."""
 
 COLUMNS = 3
-"""Panels beside each other, at most."""
+"""The most panels in a row."""
 
 COLUMN_IN = 3.4
-"""How wide a figure for one column of a paper's page is; `WIDTH_IN` is for both."""
+"""The width in inches of a figure for one column of a paper's page; `WIDTH_IN` is for both."""
 
 MAX_PANEL_IN = 9.0
-"""How wide a panel may be that has many names."""
+"""The largest width in inches of a panel with many names."""
 
 GROUP = 0.7
-"""Of the distance between two places on the axis, what the series at one place take."""
+"""The share of the distance between two places on the axis that the series at a place take."""
 
 FLUID = "fluid model"
 
 DOTS = 0.06
 DOTS_ALONE = 0.15
-"""How far to the left of its mean a trial stands; where there is one series, there is more room."""
+"""The distance of trials from their mean on the axis; a single series has more room."""
 
 
 def draw(
     trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], metric: str, label: str
 ) -> Figure:
-    """One metric of a comparison; `trials` and `cells` as `harness.study.comparison` has them.
+    """Draw one metric of a comparison; `label` is the axis label with the unit.
 
-    Dots are trials that passed; a bar is the 95 % interval of their mean. Where the cells have a
-    column `fluid_<metric>`, a line across stands for it.
+    `trials` and `cells` are the tables of `harness.study.comparison`, `keys` the varied keys. Dots
+    are trials that passed; bars are 95 % intervals of their mean. A horizontal mark shows the
+    column `fluid_<metric>` of the cells if there is one.
     """
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
     places = _list_texts(cells, second or first)
@@ -79,7 +80,7 @@ def draw(
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
-        if not second:  # the others' names stand on the axis
+        if not second:  # the axis has the names of the values
             known = {name: handle for name, handle in known.items() if name == FLUID}
         if known:
             title = first[0] if second else None
@@ -94,9 +95,9 @@ def draw(
 
 
 def _choose_grid(panels: int, panel_in: float) -> tuple[int, float]:
-    """How many panels stand beside each other, and how wide the figure is.
+    """The number of panels in a row, and the width of the figure in inches.
 
-    As wide as one column of a page, or as both, unless a single panel needs more.
+    The width is that of one column of a page or of both, unless a single panel needs more.
     """
     for columns in range(min(panels, COLUMNS), 0, -1):
         for width_in in (COLUMN_IN, WIDTH_IN):
@@ -136,7 +137,7 @@ def _draw_series(
 
 
 def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
-    """Logarithmic where the means need it, else from zero; the panels share it."""
+    """Make the vertical axis logarithmic if the means need it, else start it at zero."""
     axes.set_ylabel(label)
     positive = means[means > 0]
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():
@@ -147,9 +148,9 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
 
 
 def _shorten_names(places: Sequence[str]) -> list[str]:
-    """The values as a reader wants them: short, mappings without braces or a first key of all.
+    """Shorten values: mappings lose their braces, and their first key if all have the same.
 
-    `{plan: crew, split: even}` is `crew, split: even` where all are of some plan.
+    `{plan: crew, split: even}` becomes `crew, split: even` if all values begin with `plan`.
     """
     places = list(shorten(places).values())
     inner = [text[1:-1] if text.startswith("{") else text for text in places]
@@ -160,7 +161,7 @@ def _shorten_names(places: Sequence[str]) -> list[str]:
 
 
 def _compute_width_in(names: Sequence[str]) -> float:
-    """What names need under an axis, beside each other with a line for each of their parts."""
+    """The width in inches that names need under an axis, with a line for each of their parts."""
     longest = [max(map(len, name.split(", "))) for name in names]
     beside = max((sum(pair) / 2 for pair in itertools.pairwise(longest)), default=0)
     return LETTER_INCH * (beside + 1) * len(names)
@@ -171,7 +172,7 @@ def _list_texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def _format_keys(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
-    """For each row the values of the keys as one text; with one key, just its value."""
+    """The values of the keys as one text per row; with a single key just its value."""
     rows = ([str(row[key]) for key in keys] for row in table.to_dict("records"))
     texts = (row[0] if len(row) == 1 else _format_pairs(keys, row) for row in rows)
     return pd.Series(list(texts), index=table.index, dtype="object")

@@ -1,4 +1,4 @@
-"""Carries out a comparison: which runs it needs, which are there already, and what came of them.
+"""Carry out a comparison: plan its runs, run those that are missing, write its results.
 
     comparisons/<scenario>/
         comparison.html              a page of all cells, and of the first trial of each
@@ -6,10 +6,9 @@
         plots/*.png plots/*.svg
         runs/<cell>/<time>/          each trial's run folder
 
-A run that is there is known again by its content: the resolved scenario and the code that it ran on
-(`harness.runs.provenance`). So a comparison goes on where it was interrupted, a larger grid uses
-what a smaller one left, and a run of older code, or one whose log was damaged, is never taken for a
-good one.
+A finished run is recognized by a hash of its scenario and code (`harness.runs.provenance`). So an
+interrupted comparison continues, a larger grid uses the runs of a smaller one, and runs of older
+code or with a damaged log are repeated.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ from trunkline.harness.study.grid import (
 PAGE = "comparison.html"
 
 OnProgress = Callable[[int, float], None]
-"""Gets how many trials are finished, and how much of what was missing is done, 0 to 1."""
+"""Gets the number of finished trials, and the share of the missing work that is done, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of the comparison: the cell, the trial's number, and the job that it is."""
+    """One run of the comparison: its cell, its number within the cell from 0, and its job."""
 
     cell: Cell
     number: int
@@ -64,10 +63,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every trial, cell by cell; all of their scenarios are valid.
+    """A planned comparison, all of whose scenarios are valid.
 
-    `real_time` says that some run on the real clock, where runs side by side disturb each other.
-    `elsewhere` are scenarios beside the first one whose network is not its.
+    Attributes:
+        name: the first scenario's name.
+        trials: every trial, cell by cell.
+        real_time: whether any trial uses the real clock, on which simultaneous runs disturb each
+            other.
+        elsewhere: the other scenarios whose network differs from the first one's.
     """
 
     name: str
@@ -77,7 +80,7 @@ class Comparison:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that are varied."""
+        """The varied keys."""
         return tuple(key for key, _ in self.trials[0].cell.values)
 
 
@@ -90,11 +93,21 @@ def plan(
     draw: bool = False,
     beside: Sequence[str | Path] = (),
 ) -> Comparison:
-    """Read the scenario of every trial; trial t of every cell has the scenario's seed plus t.
+    """Plan the trials; trial t of every cell has the scenario's seed plus t.
 
-    Of the scenarios `beside` it, each has the cells and overrides that are shared, and its seeds.
-    Raises ScenarioErrors with everything that is wrong with any of them, and GridError where two
-    files have one name or a key is set twice.
+    Args:
+        path: the scenario's file.
+        axes: the varied keys and their values.
+        trials: the number of trials per cell.
+        overrides: `key.path=value` changes for all cells.
+        seed: replaces the scenario's seed.
+        draw: whether to draw the figures of every run.
+        beside: other scenarios to compare with. They get the same seeds, and those axes and
+            overrides that are shared (`grid.SHARED`).
+
+    Raises:
+        ScenarioErrors: all problems of all scenarios.
+        GridError: two files have the same name, or a key is set twice.
     """
     files = [str(path), *map(str, beside)]
     names = [Path(file).stem for file in files]
@@ -138,10 +151,7 @@ def plan(
 
 
 def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
-    """Identity -> run folder of those trials that need not be run again.
-
-    A run whose log is not what it was when it ended is none of them.
-    """
+    """Identity -> run folder of the trials that have finished; damaged runs are left out."""
     wanted = {trial.job.identity for trial in spec.trials}
     found = {}
     for run_dir in sorted((folder / "runs").glob("*/*")):
@@ -154,10 +164,10 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
 
 
 def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
-    """Run what is missing, up to `at_once` side by side; write tables and figures of all trials.
+    """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
 
-    Returns the table of trials. Raises StoreError when the folder cannot be written or another
-    comparison is using it. Whatever ends this early leaves the finished runs for the next time.
+    Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
+    StoreError if the folder cannot be written or another comparison uses it.
     """
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
@@ -207,14 +217,14 @@ def _get_network(scenario: Scenario) -> tuple[Any, ...]:
 
 
 def _name_option(problem: Problem, cell: Cell) -> Problem:
-    """A cell's override is a `--set` to the scenario, and a `--vary` to the user."""
+    """Name `--vary` in a problem of a cell's override: the scenario only knows `--set`."""
     if problem.file.removeprefix("--set ") in cell.overrides:
         return replace(problem, file=problem.file.replace("--set", "--vary", 1))
     return problem
 
 
 def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
-    """Each problem once; one that not all cells have says which do."""
+    """List each problem once, with its cells unless all have it."""
     for problem, having in problems.items():
         more = f" and {len(having) - 1} more" if len(having) > 1 else ""
         where = "" if len(having) == total else f" (with {having[0]}{more})"
@@ -223,19 +233,19 @@ def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterat
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keep other comparisons out of the folder."""
+    """Lock the folder against other comparisons. Raises StoreError if it is locked."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StoreError(
-                f"{folder}: another comparison is using it: wait for it, or choose another --out"
+                f"{folder}: another comparison is using it: wait, or choose another --out"
             ) from None
         yield
 
 
 def _judge_again(run_dir: Path) -> None:
-    """Make the tables and the verdict again if the code that makes them has changed."""
+    """Write a run's tables and verdict again if the code of the report has changed."""
     said = _read_record(run_dir)
     assert said is not None
     new = make_record(said["identity"], said["log"], said["error"])
@@ -245,7 +255,7 @@ def _judge_again(run_dir: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what unfinished runs of a job have left, and runs with a damaged log."""
+    """Remove unfinished runs of a job, and runs with a damaged log."""
     for path in folder.glob("*"):
         if path.is_symlink():
             path.unlink()
@@ -254,7 +264,7 @@ def _clear(folder: Path) -> None:
 
 
 def _read_record(run_dir: Path) -> dict[str, Any] | None:
-    """What a finished run's folder says of it; None where that cannot be read."""
+    """The content of a finished run's `run.json`; None if there is none."""
     try:
         said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
         return said if {"identity", "log", "error"} <= said.keys() else None
@@ -263,7 +273,7 @@ def _read_record(run_dir: Path) -> dict[str, Any] | None:
 
 
 def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
-    """Whether its log is still what it was when it ended; reads all of it."""
+    """Whether the log is unchanged since the run ended; this reads the whole log."""
     try:
         return bool(said["log"] == hash_log(run_dir))
     except OSError:
@@ -299,11 +309,11 @@ def _make_row(
     verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
     row["verdict"] = combine_outcome(verdict, said["error"])
     table = run_dir / "tables" / "run.csv"
-    if table.exists():  # there is none of a log that cannot be read
+    if table.exists():  # an unreadable log has no tables
         found = pd.read_csv(table, dtype={"by_hand": str}).fillna({"by_hand": ""})
         row |= {str(key): value for key, value in found.to_dict("records")[0].items()}
     error = said["error"] or ""
-    if row.get("by_hand") and row["verdict"] == "pass":  # it shows nothing of its cell
+    if row.get("by_hand") and row["verdict"] == "pass":  # it no longer represents its cell
         row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
     return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 

@@ -1,9 +1,8 @@
-"""A whole run in the fluid model: how many rounds the workers of a scenario would do (pure).
+"""Simulate a whole run in the fluid model, to predict its rounds and task times (pure).
 
-Policy, plans, compute times and rate errors are the run's own; links carry chunks as
-`agents.planning.fluid` says, without propagation, TCP, or messages to and from the controller. They
-change as the timeline says, as far as it changes nothing but their values, of which the rate
-matters. Where plans go by measured rates, all links are known exactly at every update.
+Policy, plans, compute times and rate errors are those of the run. Links carry chunks as in
+`agents.planning.fluid`: without propagation, TCP, or messages of the controller. The timeline may
+change the rates of links. Plans that use measured rates get exact rates at every update.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from trunkline.workloads import compute_time
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What comes of a run: the mean time of its tasks, and the rounds of an average worker.
+    """The predicted mean task time, mean rounds per worker, and window of a run.
 
-    The rounds are those until the end of the window: when the run was told to stop.
+    The window ends when the run is told to stop; only rounds in it count.
     """
 
     task_s: float
@@ -36,10 +35,10 @@ class Expectation:
 
 
 def predict(scenario: Scenario) -> Expectation | None:
-    """The fluid model's run; None where it knows nothing of what happens.
+    """Predict a run; None if the fluid model cannot.
 
-    That is with faults, or where only the accuracy ends the run, or where sites run programs or a
-    workload of the user's own, whose compute times only a run tells.
+    It cannot with faults, with a stop by accuracy alone, with programs, or with a user's own
+    workload, whose compute times are not known in advance.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
@@ -52,7 +51,7 @@ def predict(scenario: Scenario) -> Expectation | None:
 
 
 class _Run:
-    """Controller and workers without processes; `_until_s` is set when the run is told to stop."""
+    """Simulates controller and workers; `_until_s` is set when the run is told to stop."""
 
     def __init__(self, scenario: Scenario) -> None:
         topology, scheme = scenario.topology, scenario.scheme
@@ -153,7 +152,10 @@ class _Run:
             self._end()
 
     def _change_links(self, start_s: float) -> None:
-        """Do what the timeline, which started then, wants done by now; come back for the rest."""
+        """Apply all changes of the timeline up to now, and schedule the next one.
+
+        `start_s` is when the timeline started.
+        """
         now_ns = round((self._overlay.now_s - start_s) * 1e9)
         steps = [step for step in self._timeline.advance(now_ns) if isinstance(step, LinkStep)]
         changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
@@ -163,7 +165,7 @@ class _Run:
             self._overlay.call_at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
 
     def _update(self) -> None:
-        """Take over the rates as they are now, every UPDATE_TIME."""
+        """Take over the current rates, and schedule the next update."""
         assert self._update_s is not None
         if self._known.refresh(self._overlay.rates_mbps):
             self._overlay.set_known_rates(self._known.rates_mbps)
@@ -172,7 +174,7 @@ class _Run:
 
     @property
     def _is_active(self) -> bool:
-        """Whether there is, or may still be, anything to send."""
+        """Whether there are tasks, or may be new ones."""
         return bool(self._running or (self._until_s is None and self._working))
 
     def _make_task(self, plan: Plan) -> FluidTask:

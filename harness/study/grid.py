@@ -1,13 +1,13 @@
-"""What `--vary` means: the cells of a comparison and their trials (pure).
+"""The cells of a comparison: all combinations of the values of `--vary` (pure).
 
-`--vary scheme.plan=crew,ring --vary scheme.p=5,10` is four cells. Values are YAML and separated by
-commas outside of brackets, braces and quotes. A mapping as a value sets just the keys that it
-names, so that values that belong together vary together:
+`--vary scheme.plan=crew,ring --vary scheme.p=5,10` is four cells. Values are YAML, separated by
+commas outside of brackets, braces and quotes. A mapping as a value sets only the keys that it
+names, so several keys can vary together:
 
     --vary 'scheme={plan: crew, split: even},{plan: ring}'
 
-Another scenario may stand beside the grid. It has a cell for every combination of what says where a
-run happens (SHARED); what else is varied is none of its business.
+A comparison may include other scenarios (`--beside`). They vary only in the keys of the sections in
+SHARED, and ignore the other axes.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from typing import Any
 from trunkline.harness.config import document
 
 FORM = "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
+
 SHARED = ("backend", "clock", "topology", "network", "limits")
-"""Sections of a scenario that say where it happens, not what its sites do."""
+"""Sections of a scenario that describe the network and its limits, not what the sites do."""
 
 SCENARIO = "scenario"
-"""The column that tells scenarios apart if nothing else does."""
+"""The column of scenarios' names, if no axis distinguishes them."""
 
 NONE = "-"
-"""Stands where a scenario has no value of its own."""
+"""The value of an axis that a scenario ignores."""
 
 BRACKETS = {"[": "]", "{": "}"}
 
 
 class GridError(ValueError):
-    """A `--vary` that varies nothing: its text, and what is allowed."""
+    """An invalid `--vary` or `--set`; the text names it and says what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A key path of the scenario and the values that it takes, as they were written."""
+    """A key path of the scenario and its values, as the user wrote them."""
 
     key: str
     values: tuple[str, ...]
@@ -48,9 +49,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid: a value for every axis, in the order of the axes.
+    """One point of the grid: (key, value) of every axis, in the order of the axes.
 
-    `overrides` are `key.path=value` for each key that is set.
+    `overrides` are the `key.path=value` changes of the scenario.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -68,7 +69,7 @@ def read_axis(option: str) -> Axis:
     if not equals or document.parse_path(key) is None:
         raise GridError(f"{where}: {FORM}")
     if key == "seed":
-        raise GridError(f"{where}: allowed is another key; --trials N varies the seed")
+        raise GridError(f"{where}: the seed is not allowed here: --trials N varies it")
     values = tuple(_split(text, where))
     if "" in values:
         raise GridError(f"{where}: a value is missing: {FORM}")
@@ -88,14 +89,14 @@ def read_axes(options: Sequence[str]) -> tuple[Axis, ...]:
     keys = [each.key for each in found]
     for key in keys:
         if keys.count(key) > 1:
-            raise GridError(f"--vary {key}: is given twice: allowed is one list of values per key")
+            raise GridError(f"--vary {key} is given twice: allowed is one list of values per key")
     return found
 
 
 def combine(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
-    """Every combination of the axes' values, the last axis changing fastest.
+    """Every combination of the axes' values; the last axis changes fastest.
 
-    `name` tells the scenario from others beside it, where no axis does.
+    `name` is the scenario's name, which becomes a column if all axes are shared.
     """
     named = () if name is None or any(not is_shared(each.key) for each in axes) else (name,)
     return tuple(
@@ -105,9 +106,9 @@ def combine(axes: Sequence[Axis], name: str | None = None) -> tuple[Cell, ...]:
 
 
 def combine_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
-    """The cells of a scenario of that name beside the grid.
+    """The cells of another scenario beside the grid.
 
-    Its name stands for the value of the first axis that is not shared.
+    Its name stands in place of a value of the first axis that is not shared.
     """
     own = next((each.key for each in axes if not is_shared(each.key)), SCENARIO)
     keys = [each.key for each in axes] if own != SCENARIO else [SCENARIO, *(a.key for a in axes)]
@@ -121,19 +122,19 @@ def combine_beside(axes: Sequence[Axis], name: str) -> tuple[Cell, ...]:
 
 
 def refuse_conflicts(found: Sequence[Cell], overrides: Iterable[str]) -> None:
-    """Raise GridError where a cell sets a key twice, or one that is overridden for all cells."""
+    """Raise GridError if a cell sets a key twice, or one that `overrides` set for all cells."""
     everywhere = {each.partition("=")[0].strip() for each in overrides}
     for cell in found:
         keys = [each.partition("=")[0] for each in cell.overrides]
         for key in keys:
             if keys.count(key) > 1:
-                raise GridError(f"--vary {key}: is varied twice: allowed is one place")
+                raise GridError(f"--vary {key} is varied twice: allowed is once")
             if key in everywhere:
-                raise GridError(f"--set {key}: is varied: allowed is --vary {key}=VALUE,... alone")
+                raise GridError(f"--set {key} is varied, too: allowed is --vary {key} alone")
 
 
 def is_shared(assignment: str) -> bool:
-    """Whether a key path, or `key.path=value`, holds for scenarios beside the grid as well."""
+    """Whether a key path, or `key.path=value`, applies to scenarios beside the grid too."""
     return re.split(r"[.=\[]", assignment.strip(), maxsplit=1)[0] in SHARED
 
 
@@ -148,7 +149,7 @@ def _list_overrides(values: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _split(text: str, where: str) -> Iterator[str]:
-    """The parts between top-level commas, stripped."""
+    """The parts between commas outside of brackets, braces and quotes, stripped."""
     part, closing, quote = "", "", ""
     for letter in text:
         if quote:

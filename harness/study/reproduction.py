@@ -1,4 +1,4 @@
-"""A figure of a paper: the fluid model of every trial, beside what was measured."""
+"""Reproduce a figure of a paper: predict every trial by the fluid model, beside measurements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trunkline.harness.study import comparison, comparison_plots, fluid_run
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 
 METRICS = ("task_s", "rounds", "window_s")
-"""What the fluid model knows, as columns of a comparison's trials."""
+"""The columns of a comparison's trials that the fluid model predicts."""
 
 
 def predict(spec: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
-    """Every trial in the fluid model: a table like that of the measured trials.
+    """Predict every trial, `at_once` in parallel; return a table like that of measured trials.
 
-    `on_progress` gets how many are done. What the model does not know is NaN.
+    `on_progress` gets the number of finished trials. Values that the model cannot predict are NaN.
     """
     rows = []
     with ProcessPoolExecutor(at_once) as processes:
@@ -35,7 +35,7 @@ def predict(spec: Comparison, at_once: int, on_progress: Callable[[int], None]) 
 def draw_table(
     measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
 ) -> Table:
-    """Cells of both side by side where known: the metric, and its ratio to the first cell's."""
+    """A table of a metric and its ratio to the first cell, measured and predicted if known."""
     shown = Table(*keys, box=None, padding=(0, 2, 0, 0))
     sides = {} if measured is None else {"measured": measured}
     sides |= {"fluid": fluid} if is_known(fluid, metric) else {}
@@ -60,14 +60,14 @@ def draw(
     keys: Sequence[str],
     metric: str,
 ) -> Figure:
-    """The comparison's figure, with a line for the fluid model of each cell where it is known."""
+    """The comparison's figure, with a mark for the fluid model's prediction of each cell."""
     known = {f"fluid_{metric}": fluid[metric]} if is_known(fluid, metric) else {}
     cells = measured.assign(**known)
     return comparison_plots.draw(trials, cells, keys, metric, comparison.METRICS[metric])
 
 
 def is_known(fluid: pd.DataFrame, metric: str) -> bool:
-    """Whether the fluid model says anything of any cell."""
+    """Whether the fluid model predicts this metric for any cell."""
     return bool(fluid[metric].notna().any())
 
 

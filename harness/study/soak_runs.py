@@ -1,8 +1,8 @@
-"""Many runs of a scenario with random faults, each judged; the first that fails is made small.
+"""Run a scenario many times with random faults, and minimize the first failure.
 
-Every run has a seed of its own, from which its faults are drawn too, so a failure can be repeated.
-The faults of a failed run are written down one by one, and left out as long as it still fails:
-what remains is a scenario that shows what is wrong.
+Every run has its own seed, which also determines its faults, so a failure can be repeated. The
+random faults of a failed run become a list of single faults. Faults are removed from it as long as
+the run still fails; the rest is a small scenario that shows the problem.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
 
 CHURN = "churn outages=8s pauses=25s kills=25s controller=30s lasting=0.5..6s links=2 agents=2"
-"""The random faults of a scenario that has no timeline of its own."""
+"""The random faults of a scenario without a timeline."""
 
 FAILURES = ("fail", "error")
 """Outcomes that end a soak."""
 
 TRIED = "tried.yaml"
-"""What is being tried while a failure is made small."""
+"""The file of the scenario that is currently tried while a failure is minimized."""
 
 OnProgress = Callable[[int, float], None]
-"""Gets how many runs are finished, and how much of the work is done, in runs."""
+"""Gets the number of finished runs, and the work that is done as a number of runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """Runs of one scenario, by seed; `scenario` is the first."""
+    """Runs of one scenario with several seeds; `scenario` has the first seed."""
 
     scenario: Scenario
     file: str
@@ -61,7 +61,7 @@ class Soak:
     seeds: tuple[int, ...]
 
     def job(self, seed: int) -> Job:
-        """The run with this seed."""
+        """Make the job of the run with this seed."""
         scenario = parse(self.text, self.file, self.overrides, seed)
         identity = provenance.identify_run(scenario)
         return Job(scenario.name, self.file, self.text, self.overrides, seed, identity)
@@ -74,9 +74,10 @@ def plan(
     seed: int | None = None,
     churn: str | None = None,
 ) -> Soak:
-    """Read the scenario; run n has its seed plus n, and its timeline, or random faults.
+    """Plan the runs; run n, from 0, has the scenario's seed plus n.
 
-    Raises ScenarioErrors.
+    `churn` replaces the scenario's timeline by random faults in the syntax of a timeline. Without
+    `churn`, a scenario that has no timeline gets CHURN. Raises ScenarioErrors.
     """
     text = read_file(path)
     first = parse(text, str(path), overrides, seed)
@@ -90,15 +91,16 @@ def plan(
 
 
 class _FailedError(Exception):
-    """A run has failed: no more are needed."""
+    """Stops the pool after a run has failed."""
 
 
 def run(
     spec: Soak, folder: Path, at_once: int, on_progress: OnProgress
 ) -> tuple[pd.DataFrame, Finished | None]:
-    """Run all, up to `at_once` side by side, until one fails; returns a row per run, and that one.
+    """Run all, up to `at_once` at a time, until one fails.
 
-    What passes leaves its row in `tables/runs.csv`, anything else its run folder too.
+    Returns the table of runs, which is also `tables/runs.csv`, and the run that failed. Runs that
+    pass are removed, the folders of others stay.
     """
     output = RunFolder(folder)
     output.prepare("runs", "tables")
@@ -123,7 +125,7 @@ def run(
 
 
 def expand_faults(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
-    """The faults of a run one by one, with their times, in place of those that caused them."""
+    """The single faults of a run with their times, in place of its `churn`."""
     with (run_dir / "events.jsonl").open(encoding="utf-8") as lines:
         history = History.of(event_reading.read(lines))
     start_ns = min((event.t_ns for event in history.all(TaskStarted)), default=0)
@@ -138,10 +140,10 @@ def expand_faults(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
 def shrink(
     entries: Sequence[Entry], fails: Callable[[Sequence[Entry]], bool], tries: int
 ) -> tuple[Entry, ...]:
-    """As few of the entries as still fail, found in at most so many tries.
+    """Reduce the entries while `fails` holds for the rest, in at most `tries` calls of it.
 
-    Leaves out half of them, then quarters, and so on down to single ones (Zeller's delta
-    debugging, without its tests of the parts alone).
+    It tries to leave out halves, then quarters, down to single entries (Zeller's delta debugging,
+    without its tests of the parts alone).
     """
     kept = tuple(entries)
     size = max(1, len(kept) // 2)
@@ -169,9 +171,10 @@ def minimize(
     tries: int,
     on_failing: Callable[[Scenario], None],
 ) -> Scenario | None:
-    """The scenario with as few of these faults as still fail; None if even all of them pass.
+    """Minimize a failure: the scenario with as few of these faults as still make it fail.
 
-    `on_failing` gets each scenario that fails, one after the other with fewer faults.
+    `on_failing` gets each failing scenario, which has fewer and fewer faults. Returns None if the
+    run passes with all of the faults.
     """
     scenario = parse(spec.text, spec.file, spec.overrides, seed)
 
@@ -188,14 +191,14 @@ def minimize(
 
 
 def sum_up(rows: pd.DataFrame) -> dict[str, int]:
-    """How often everything happened in all runs together."""
+    """The totals of all runs."""
     columns = [name for name in rows if name not in ("seed", "outcome", "error")]
     sums = {str(name): int(rows[name].sum()) for name in columns}
     return {"runs": len(rows), "passed": int((rows["outcome"] == "pass").sum()), **sums}
 
 
 def _try_scenario(scenario: Scenario, folder: Path) -> str:
-    """How a run of the scenario ends; nothing of it stays. Raises StoreError."""
+    """Run the scenario, remove the run, and return its outcome. Raises StoreError."""
     output = RunFolder(folder)
     text = resolve(scenario)
     output.write_text(TRIED, text)

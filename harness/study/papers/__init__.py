@@ -1,4 +1,4 @@
-"""The figures of papers that can be reproduced: a module per paper, found by its name."""
+"""Figures of papers to reproduce: one module per paper, found by its name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure as a comparison: what to vary in which scenario, and what the paper says of it.
+    """One figure as a comparison.
 
-    `scenario` is a path below the folder `scenarios`; `metric` a column of `tables/run.csv`.
+    Attributes:
+        claim: the paper's result.
+        scenario: a path below the folder `scenarios`.
+        vary: the values of `--vary`.
+        metric: the column of `tables/run.csv` that the figure shows.
     """
 
     claim: str
@@ -21,7 +25,7 @@ class Figure:
 
 
 def find_figures() -> dict[str, Figure]:
-    """`paper/figure` -> the figure, for every module here that has FIGURES."""
+    """`paper/figure` -> the figure, from FIGURES of every module in this folder."""
     found: dict[str, Figure] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")

@@ -30,7 +30,7 @@ FIGURES: Mapping[str, Figure] = {
         "rounds",
     ),
     "6": Figure(
-        "non-blocking scatter: up to 1.2 times the rounds, always some more",
+        "non-blocking scatter: more rounds in every case, up to 1.2 times",
         "paper/crew/fig6.yaml",
         ("scheme.scatter=blocking,non-blocking", "scheme.p=3,8"),
         "rounds",
@@ -42,7 +42,7 @@ FIGURES: Mapping[str, Figure] = {
         "rounds",
     ),
     "8": Figure(
-        "faulty links: the first ones cost many rounds, further ones few; larger groups lose more",
+        "faulty links: the first cost many rounds, further ones few; larger groups lose more",
         "paper/crew/fig8.yaml",
         (
             "timeline[0].do=" + ",".join(_CHURN.format(number) for number in FAULTY_LINKS),

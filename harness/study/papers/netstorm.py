@@ -10,6 +10,7 @@ SCENARIO = "paper/netstorm/dynamic.yaml"
 _BOTH = "timeline=[],[{at: 0 s, do: redraw rate=0.2..1.55 Mbit/s every 180 s}]"
 """The static network, and the dynamic one."""
 
+# Without auxiliary paths: the figure compares trees.
 _MEASURED = "rates: measured, auxiliary: null"
 _BOUNDS = ",".join(
     f"{{busy_bound: {busy}, queue_length: {length}}}" for busy in (1, 2, 4) for length in (1, 5)
@@ -17,15 +18,15 @@ _BOUNDS = ",".join(
 
 FIGURES: Mapping[str, Figure] = {
     "13": Figure(
-        "training with NetStorm: up to 9.2 times as fast as with MXNET where rates stay, up to "
-        "6.5 times where they change",
+        "training with NetStorm: up to 9.2 times as fast as with MXNET at constant rates, up to "
+        "6.5 times at changing rates",
         SCENARIO,
         ("scheme.name=mxnet,mlnet,tsengine,netstorm-pro", _BOTH),
         "task_s",
     ),
     "14": Figure(
-        "one tree: FAPT up to 6.7 times as fast as STAR, 3.1 times as fast as BKT; where rates "
-        "change, 1.7 times as fast as a static balanced tree",
+        "one tree: FAPT up to 6.7 times as fast as STAR, 3.1 times as fast as BKT; with changing "
+        "rates 1.7 times as fast as a static balanced tree",
         SCENARIO,
         (
             "scheme={plan: star, rates: configured, auxiliary: null},"
@@ -54,7 +55,7 @@ FIGURES: Mapping[str, Figure] = {
         "task_s",
     ),
     "18": Figure(
-        "as fast as MXNET: lite 5.5 times, std 20 % more, pro 7.5 times",
+        "speed relative to MXNET: lite 5.5 times, std 20 % more than lite, pro 7.5 times",
         SCENARIO,
         ("scheme.name=mxnet,netstorm-lite,netstorm-std,netstorm-pro",),
         "task_s",
@@ -66,31 +67,31 @@ FIGURES: Mapping[str, Figure] = {
         "task_s",
     ),
     "19b": Figure(
-        "5 to 15 sites: total throughput grows linearly, with an efficiency of 0.93",
+        "5 to 15 sites: total throughput grows linearly with an efficiency of 0.93",
         SCENARIO,
         ("topology.sites=5,7,9,11,13,15",),
         "task_s",
     ),
     "20a": Figure(
-        "chunks: the smaller the better, best are 0.5 to 1 million parameters",
+        "chunk size: smaller is better; the best is 0.5 to 1 million parameters",
         SCENARIO,
         ("scheme.chunk=10 kB,20 kB,40 kB,80 kB,160 kB,320 kB",),
         "task_s",
     ),
     "20b": Figure(
-        "updates: best every 5 s",
+        "update period: the best is 5 s",
         SCENARIO,
         ("scheme.update=1 s,5 s,20 s,60 s,180 s",),
         "task_s",
     ),
     "20c": Figure(
-        "chunks per measurement: any of 4 to 32",
+        "chunks per measurement: 4 to 32 are equally good",
         SCENARIO,
         ("scheme.awareness.probe_count=1,4,16,32,64",),
         "task_s",
     ),
     "20d": Figure(
-        "size from which on chunks are measured: 0.01 to 4 million parameters, more is too many",
+        "least size of measured chunks: 0.01 to 4 million parameters are good, more is too large",
         SCENARIO,
         ("scheme.awareness.probe_chunk=400 B,4 kB,20 kB,39 kB",),
         "task_s",

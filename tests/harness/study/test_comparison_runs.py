@@ -387,7 +387,7 @@ def test_the_exit_code_is_that_of_the_worst_trial(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--vary", "seed=1,2"], "--vary seed=1,2: allowed is another key"),
+        (["--vary", "seed=1,2"], "--vary seed=1,2: the seed is not allowed here"),
         (["--set", "backend=host", "--jobs", "2"], "--jobs 2: allowed is 1 with the real clock"),
         (["--jobs", "0"], "0: allowed is 1 or more"),
     ],
