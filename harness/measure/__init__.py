@@ -1,7 +1,6 @@
-"""Is the network what the scenario says? Measured by ordinary sockets and programs inside it.
+"""The fidelity benchmark: does the network have the rates, delays, ... of the scenario?
 
-`measurement_plan` decides what to send over which link (pure). `pair`, `datagrams` and `foreign`
-send it from inside the sites, by `site_functions`. `judge` compares the result with what was set
-(pure), and `figure` draws it (pure). `measurement_session` runs in the kernel that carries the
-network, `self_check` outside of it.
+Ordinary sockets and programs at the sites measure every link. `measurement_plan` decides what to
+send (pure), `pair` and `foreign` send it, `judge` compares results with settings (pure), `figure`
+draws them (pure). `measurement_session` runs in the network's kernel, `self_check` outside of it.
 """

@@ -1,8 +1,8 @@
-"""Many UDP packets in one system call, stamped by the kernel when they arrive.
+"""Send and receive many UDP packets per system call, with the kernel's arrival times.
 
-A measurement must not disturb what it measures: sending costs one system call for a whole burst,
-and the receiver sleeps while packets arrive, because the kernel itself notes when each one did. In
-Python that needs `sendmmsg` and `recvmmsg`, which its standard library lacks.
+A measurement must not disturb the network. So a whole burst is sent by one system call, and the
+receiver sleeps while packets arrive: the kernel stamps each of them. The functions `sendmmsg` and
+`recvmmsg` are not in Python's standard library, hence ctypes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 HEADER = struct.Struct("=IIq")
-"""What a packet says: which train it belongs to, its number in it, and when it was sent (ns)."""
+"""The payload's first bytes: train, number within the train, sending time in ns."""
 
 BATCH = 512
 """Packets per system call."""
@@ -56,10 +56,10 @@ class _Message(ctypes.Structure):
 
 
 class Sender:
-    """Sends numbered packets of one train to an address, out of one interface."""
+    """Sends numbered packets of one train to an address through one interface."""
 
     def __init__(self, address: tuple[str, int], device: str, train: int, size: int) -> None:
-        """`size` is a packet's payload in bytes, at least that of `HEADER`."""
+        """Open the socket; `size` is a packet's payload in bytes, at least that of `HEADER`."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
@@ -70,9 +70,9 @@ class Sender:
         self._messages = _make_messages(self._packets)
 
     def send(self, first: int, count: int) -> int:
-        """Sends packets `first` to `first + count - 1`; returns the last one's stamp.
+        """Send packets `first` to `first + count - 1`; return the last sending time in ns.
 
-        Packets that share a system call share their stamp. Raises OSError.
+        Packets of one system call have the same sending time. Raises OSError.
         """
         now_ns = 0
         for start in range(first, first + count, BATCH):
@@ -87,12 +87,12 @@ class Sender:
         return now_ns
 
     def close(self) -> None:
-        """Frees the socket."""
+        """Close the socket."""
         self._socket.close()
 
 
 class Receiver:
-    """Collects packets that arrive at an address, and when they did by the kernel's clock."""
+    """Collects packets that arrive at an address, with arrival times of the kernel's clock."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,16 +105,16 @@ class Receiver:
         self._unused = _make_messages(self._packets, self._ancillary)
 
     def drain(self) -> NDArray[np.int64]:
-        """What has arrived and was not drained yet, in order.
+        """Take all packets that have arrived, in order of arrival.
 
         Returns:
-            A row for each packet: its train, its number, when it was sent, when it arrived (ns).
+            A row per packet: train, number, sending time (ns), arrival time (ns).
         """
         found = list(self._read_batches())
         return np.concatenate(found) if found else np.zeros((0, 4), np.int64)
 
     def close(self) -> None:
-        """Frees the socket."""
+        """Close the socket."""
         self._socket.close()
 
     def _read_batches(self) -> Iterator[NDArray[np.int64]]:
@@ -124,14 +124,14 @@ class Receiver:
             if not count:
                 return
             headers = self._packets[:count].view(_HEADER_FIELDS)[:, 0]
-            stamps = self._ancillary[:count, 16:].copy().view(np.int64)
+            stamps = self._ancillary[:count, 16:].copy().view(np.int64)  # behind struct cmsghdr
             arrived_ns = stamps[:, 0] * 1_000_000_000 + stamps[:, 1]
             columns = (headers["train"], headers["number"], headers["sent_ns"], arrived_ns)
             yield np.stack([column.astype(np.int64) for column in columns], axis=1)
 
 
 def _make_messages(packets: NDArray[np.uint8], ancillary: NDArray[np.uint8] | None = None) -> Any:
-    """The kernel's description of a row of `packets` (and of `ancillary`) for each message."""
+    """Make a struct mmsghdr for each row of `packets` (and of `ancillary`)."""
     messages = (_Message * len(packets))()
     vectors = (_Vector * len(packets))()
     for row, (message, vector) in enumerate(zip(messages, vectors, strict=True)):
@@ -144,7 +144,7 @@ def _make_messages(packets: NDArray[np.uint8], ancillary: NDArray[np.uint8] | No
 
 
 def _call(name: str, handle: int, messages: Any, count: int) -> int:
-    """Carries out `sendmmsg` or `recvmmsg`; returns how many messages, 0 where there are none."""
+    """Call `sendmmsg` or `recvmmsg`; return the number of messages, 0 if it would block."""
     extra = (None,) if name == "recvmmsg" else ()
     done = getattr(_libc, name)(handle, messages, count, 0, *extra)
     if done >= 0:

@@ -1,4 +1,4 @@
-"""How far every measurement is from what was set, beside its bar (pure)."""
+"""The figure of the fidelity benchmark: every error relative to its bar (pure)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trunkline.harness.report.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
 from trunkline.topologies.model import Topology
 
 FLOOR = 1e-5
-"""Errors smaller than this share of their bar, or none, are drawn here."""
+"""The smallest ratio on the axis; smaller errors and zero are drawn here."""
 
 COLOURS = {"pass": BLUE, "unknown": ORANGE, "fail": RED}
 MARKERS = {"pass": "o", "unknown": "s", "fail": "X"}
 
 
 def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
-    """A panel for each quantity: the errors of its links as shares of their bars, over the rate."""
+    """Draw a panel per quantity: errors of links as shares of their bars, over the link's rate."""
     judged = [row for row in readings if row.error is not None and row.bar is not None]
     names = [name for name in QUANTITIES if any(row.quantity == name for row in judged)]
     with mpl.rc_context(STYLE):
@@ -53,7 +53,7 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
                 LogLocator(subs=(1, 2, 5) if fastest < 1000 * slowest else (1,))
             )
             axes.set_title(f"{name}: {len(rows)} links")
-        figure.supylabel(f"error as a share of its bar (at {FLOOR:g}: none, or less)", size=8)
+        figure.supylabel(f"error as a share of its bar ({FLOOR:g}: or less)", size=8)
         figure.supxlabel("rate of the link (Mbit/s)", size=8)
         for axes in panels:
             axes.set_visible(False)

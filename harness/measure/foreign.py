@@ -1,4 +1,4 @@
-"""The same links as programs see them that know nothing of us: ping and iperf3."""
+"""Measure the same links with independent programs: ping and iperf3."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def find_missing() -> tuple[str, ...]:
-    """Which of the programs are not installed."""
+    """The programs that are not installed."""
     return tuple(program for program in ("ping", "iperf3") if shutil.which(program) is None)
 
 
 def run_ping(network: Network, plan: PairPlan, observed: Observation) -> Observation:
-    """The observation with ping's round trip, if it is installed; the links have to be idle.
+    """Add ping's round-trip time to the observation if ping is installed; links must be idle.
 
     Raises:
-        NetworkError: nothing came back.
+        NetworkError: no ping was answered.
     """
     if "ping" in find_missing():
         return observed
     address = network.address(observed.dst)
     rate_mbps = min(network.topology.link(*ends).rate_mbps for ends in _list_directions(observed))
-    # Never two on their way through a slow link.
+    # Two packets on a slow link would wait for each other.
     period_s = max(PING_PERIOD_S, 2 * (PING_PAYLOAD_BYTES + PING_HEADER_BYTES) * 8e-6 / rate_mbps)
     wait_s = math.ceil(1 + plan.idle_s + period_s)
     with Remote(network, observed.src, lambda _: _ping(address, period_s, wait_s)) as client:
@@ -56,11 +56,11 @@ def run_ping(network: Network, plan: PairPlan, observed: Observation) -> Observa
 
 
 def run_iperf3(network: Network, plan: PairPlan, observed: Observation) -> Observation:
-    """The observation with iperf3's goodput, if it is installed and the plan wants it.
+    """Add iperf3's goodput to the observation if iperf3 is installed and the plan includes it.
 
-    iperf3 runs in reverse, its server sending: as a sender, its client spins while the end of a
-    test is on its way, which in the embedded kernel takes minutes. Its connection is Reno's,
-    because CUBIC leaves slow start when the round trip grows, and takes long to fill a link then.
+    The server sends (`--reverse`): a sending client spins while the end of a test is in flight,
+    which takes minutes in the embedded kernel. TCP uses Reno: CUBIC leaves slow start when the
+    round trip grows, and then needs long to fill a link.
 
     Raises:
         NetworkError: iperf3 failed.
@@ -82,7 +82,7 @@ def _list_directions(observed: Observation) -> tuple[Directed, Directed]:
 
 
 def _ping(address: str, period_s: float, wait_s: int) -> tuple[float | None, int]:
-    """Mean round trip in ms, and of how many; answers are waited for as long as `wait_s`."""
+    """The mean round-trip time in ms, and the number of answers within `wait_s` seconds."""
     asked = ["-c", str(PINGS), "-i", f"{period_s:.3f}", "-W", str(wait_s)]
     asked += ["-s", str(PING_PAYLOAD_BYTES), "-q", "-n"]
     said = _run(["ping", *asked, address], _TIMEOUT_S + PINGS * period_s + 2 * wait_s)
@@ -92,7 +92,7 @@ def _ping(address: str, period_s: float, wait_s: int) -> tuple[float | None, int
 
 
 def _run_server(address: str, times: Iperf3, line: Line) -> None:
-    """Says when it listens, and serves one client."""
+    """Run a server for one client; send "ready" when it listens."""
     command = [*_DIE_WITH_US, "iperf3", "--server", "--one-off", "--bind", address]
     listening = f":{_IPERF3_PORT:04X} 00000000:0000 0A"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -105,9 +105,9 @@ def _run_server(address: str, times: Iperf3, line: Line) -> None:
 
 
 def _run_client(address: str, times: Iperf3) -> float:
-    """What arrived in the median period of the last two thirds, in Mbit/s.
+    """Run the client; return the median goodput of the last two thirds of its periods, in Mbit/s.
 
-    Where a packet was lost, a period shows too little, and the one that mends it too much.
+    The median ignores lost packets: their period shows too little, the next one too much.
     """
     how = ["--reverse", "--congestion", "reno", "--json", "--time", str(times.duration_s)]
     how += ["--interval", f"{times.period_s:.1f}"]
@@ -121,7 +121,7 @@ def _run_client(address: str, times: Iperf3) -> float:
 
 
 def _run(command: Sequence[str], timeout_s: float) -> str:
-    """What a program prints; it ends with us."""
+    """Run a program that dies with this process; return its output."""
     try:
         done = subprocess.run(
             [*_DIE_WITH_US, *command],

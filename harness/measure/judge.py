@@ -1,4 +1,7 @@
-"""What was measured beside what was set: errors, bars, verdicts (pure)."""
+"""Judge measurements: compare them with the settings of the links (pure).
+
+A *bar* is the largest error that passes.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ UNITS = ("Mbit/s", "Mbit/s", "ms", "ms", "packets", "%", "bytes", "ms", "Mbit/s"
 
 SIGMAS = 3.0
 LATE_TOLERANCE = 0.1
-"""Share of the time by which timers may be late before a measurement proves nothing."""
+"""If timers are late for more than this share of the time, even a good result is `unknown`."""
 
 LATE_BLAME = 0.02
-"""Where timers were late for more than this, a bar that does not hold is not the link's fault."""
+"""If timers are late for more than this share, a bad result is `unknown`, not `fail`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """How far a measurement may be from what was set.
+    """The largest errors that pass.
 
-    `goodput` and `iperf3` are relative, a delay's bar is in ms; a queue may be wrong by a packet,
-    the share `queue`, or what the link carries in `slack_s`: so much may a shaper that works with a
-    real clock let through at once. Random quantities may besides be off by `SIGMAS`.
+    `goodput`, `iperf3` and `queue` are relative, `delay_ms` is in ms. A queue may also be wrong by
+    one packet, or by the bytes that the link carries in `slack_s` seconds: a shaper on a real clock
+    may let that much through at once. Random quantities may also be off by `SIGMAS` deviations.
     """
 
     goodput: float
@@ -47,12 +50,15 @@ BARS: Mapping[str, Bars] = {
     "virtual": Bars(goodput=0.01, iperf3=0.02, delay_ms=0.1, queue=0.02),
     "real": Bars(goodput=0.03, iperf3=0.05, delay_ms=1.0, queue=0.05, slack_s=0.0025),
 }
-"""By the scenario's clock: a real one cannot be better than the host's timers."""
+"""The bars by clock: a real clock is no better than the host's timers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One quantity of one link; `error` and `bar` have the same unit, `error_unit`."""
+    """One quantity of one link; `error` and `bar` are in `error_unit`.
+
+    Without an `outcome` the quantity was not judged; `note` says why.
+    """
 
     src: str
     dst: str
@@ -74,10 +80,10 @@ def judge(
     observations: Iterable[Observation],
     clock: str,
 ) -> tuple[Reading, ...]:
-    """A reading for every quantity of every link, in the order of the observations.
+    """Judge every quantity of every link, in the order of the observations.
 
-    With many lossy links some are beyond three sigma by chance; their bar grows so that the chance
-    of one false alarm stays that of a single link at three sigma.
+    With many lossy links, some exceed three sigma by chance. So their bar grows until the chance of
+    any false alarm is that of a single link at three sigma.
     """
     by_ends = {ends: plan for plan in plans for ends in ((plan.a, plan.b), (plan.b, plan.a))}
     lossy = max(1, sum(1 for link in topology.links if link.loss_percent))
@@ -90,7 +96,7 @@ def judge(
 
 
 def make_verdict(readings: Sequence[Reading]) -> Verdict:
-    """One check for each quantity, with the worst link in words."""
+    """The verdict: one check per quantity, with the worst link in words."""
     return Verdict.of(
         Check.of(name, _list_findings(rows))
         for name in QUANTITIES
@@ -99,7 +105,7 @@ def make_verdict(readings: Sequence[Reading]) -> Verdict:
 
 
 def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
-    """Why quantities of links are not judged: a line for each reason, with a link as an example."""
+    """A line for each reason why quantities are not judged, with a link as an example."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in readings:
         if row.outcome is None and row.note:
@@ -110,7 +116,7 @@ def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
 
 
 def find_worst(readings: Iterable[Reading]) -> Reading | None:
-    """The reading whose error is largest against its bar."""
+    """The reading whose error is largest relative to its bar."""
     judged = [row for row in readings if row.error is not None and row.bar is not None]
     return max(judged, key=lambda row: _compute_share(row), default=None)
 
@@ -125,7 +131,7 @@ def _list_findings(rows: Sequence[Reading]) -> Iterable[Finding]:
 
 
 def describe(row: Reading) -> str:
-    """A reading in words."""
+    """Describe a reading in words."""
     where = f"{row.src} -> {row.dst}"
     if row.measured is None or row.expected is None or row.error is None or row.bar is None:
         return f"{where}: {row.note}"
@@ -154,7 +160,7 @@ class _Judge:
             name: why for (ends, name), why in self.plan.skipped.items() if ends == self.ends
         }
         reasons |= self.seen.failed
-        if not self.seen.pings and "ping" not in reasons:  # foreign programs were not asked
+        if not self.seen.pings and "ping" not in reasons:  # foreign programs were not run
             reasons.pop("iperf3", None)
         found = [self._make_reading(name, note=reason) for name, reason in reasons.items()]
         if "goodput" not in reasons:
@@ -204,7 +210,7 @@ class _Judge:
         )
 
     def _report_no_packets(self, quantity: str) -> Reading:
-        """No packet arrived: as wrong as can be, on a punctual clock."""
+        """Make a reading without packets: the worst result, if timers were on time."""
         note = "no packet arrived"
         unit = UNITS[QUANTITIES.index(quantity)]
         src, dst = self.ends
@@ -212,7 +218,7 @@ class _Judge:
         return Reading(src, dst, quantity, unit, None, None, None, None, unit, outcome, note)
 
     def _decide(self, holds: bool) -> Result:
-        """With punctual timers, whether the bar holds."""
+        """The outcome: whether the bar `holds`, or `unknown` if timers were too late."""
         if self.seen.late > (LATE_TOLERANCE if holds else LATE_BLAME):
             return "unknown"
         return "pass" if holds else "fail"
@@ -229,12 +235,12 @@ class _Judge:
         if moved is None or not moved.seconds:
             return self._make_reading("goodput", expected)
         measured = moved.bytes * 8e-6 / moved.seconds
-        # The first and the last packet that count may each have drawn any delay.
+        # Jitter moves the first and the last counted packet, each by up to jitter_ms either way.
         bar = self.bars.goodput + 2e-3 * self.link.jitter_ms / moved.seconds
         return self._judge_relative("goodput", expected, measured, bar)
 
     def _judge_rate(self, train: Train, came: Arrivals) -> Reading:
-        """Packets behind the middle one, each of which took the time of its bytes."""
+        """Judge the rate at which the second half of a train arrived."""
         if not came.counted_ns:
             return self._report_no_packets("rate")
         measured = came.counted * train.wire_bytes * 8e3 / came.counted_ns
@@ -243,7 +249,7 @@ class _Judge:
         return self._judge_relative("rate", self.link.rate_mbps, measured, bar)
 
     def _propagation_ms(self, train: Train, came: Arrivals) -> list[float]:
-        """Propagation delays: without the time of transmission."""
+        """The packets' delays in ms without their transmission time."""
         sending_ms = train.wire_bytes * 8e-3 / self.link.rate_mbps
         return [delay_ns / 1e6 - sending_ms for delay_ns in came.delays_ns]
 
@@ -262,7 +268,7 @@ class _Judge:
         return self._make_reading("delay", expected, measured, measured - expected, bar)
 
     def _judge_jitter(self, train: Train, came: Arrivals) -> Reading:
-        """The standard deviation; that of a uniform delay is jitter / sqrt(3)."""
+        """Judge the delays' standard deviation; that of a uniform delay is jitter / sqrt(3)."""
         delays_ms = self._propagation_ms(train, came)
         if len(delays_ms) < 2:
             return self._report_no_packets("jitter")
@@ -296,7 +302,7 @@ class _Judge:
         return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
 
     def _judge_queue(self, train: Train, came: Arrivals) -> Reading:
-        """What a burst left in the queue, less what the link sent while the burst came."""
+        """Judge the queue by the arrived bytes of a burst, less those sent during the burst."""
         wire_bytes, expected = train.wire_bytes, self.topology.queue_bytes(self.link)
         share = self.link.loss_percent / 100
         passed_bytes = self.link.rate_mbps * 125_000 * came.sent_ns / 1e9
@@ -308,13 +314,13 @@ class _Judge:
         return self._make_reading("queue", expected, measured, measured - expected, bar)
 
     def _compute_loss_spread(self, packets: int, share: float) -> float:
-        """By how many the losses among so many packets may differ from their mean."""
+        """How far the number of losses among `packets` may be from its mean, at `sigmas`."""
         unlikely = norm.sf(self.sigmas)
         few, many = (float(binom.ppf(at, packets, share)) for at in (unlikely, 1 - unlikely))
         return max(many - packets * share, packets * share - few)
 
     def _judge_ping(self) -> Reading:
-        """Both ways together."""
+        """Judge the round trip: the delays of both directions together."""
         both = (self.link, self.topology.link(self.link.dst, self.link.src))
         size = PING_PAYLOAD_BYTES + PING_HEADER_BYTES
         expected = sum(at.delay_ms + size * 8e-3 / at.rate_mbps for at in both)

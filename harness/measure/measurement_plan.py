@@ -1,23 +1,23 @@
-"""What is sent over a pair of links in order to measure them (pure).
+"""Plan the packets that measure each pair of links (pure).
 
-Both directions of a pair are measured at the same times, in *stages*: in each, both ends send a
-*train* of numbered UDP packets. A train asks one thing:
+Both directions of a pair are measured at the same time, in *stages*. In each stage, both ends send
+a *train* of numbered UDP packets, which measures one quantity:
 
-- `delay`: packets so far apart that none waits for another. Each takes the delay, a jitter that is
-  independent of the others', and its transmission time.
-- `order`: on links with jitter, packets so close that jitter could reorder them.
+- `delay`: packets so far apart that none waits for another. Each takes the delay, an independent
+  jitter, and its transmission time.
+- `order`: packets so close that jitter could reorder them; only on links with jitter.
 - `queue`: more packets at once than the queue holds. Those that fit arrive.
-- `load`: more packets than the rate for some time. They arrive at the rate, while the other
-  direction is just as busy. (A link with random loss gets as many at once as its queue holds:
-  what is lost leaves no transmission time, but takes its place in the queue, so that a longer
-  overload arrives at less than the rate.)
-- `loss`: packets at half the rate, so that none is lost to a full queue: enough of them for a
-  hundred losses, as far as the effort goes.
+- `load`: packets at more than the rate, while the other direction is as busy. They arrive at the
+  rate. A link with random loss gets as many packets at once as its queue holds: a lost packet
+  takes a place in the queue, but no transmission time, so a longer overload would arrive at less
+  than the rate.
+- `loss`: packets at half the rate, so that the queue drops none. There are enough for a hundred
+  losses, as far as the effort allows.
 
-What cannot be asked of a link is skipped, with the reason.
+A quantity that cannot be measured on a link is skipped, with the reason.
 
-Then a TCP connection in each direction, one after the other, fills the link with a window that the
-path and half of the queue hold: nothing is lost, and the link alone says how fast it is.
+Afterwards a TCP connection fills each direction, one after the other. Its window is what the path
+and half of the queue hold: nothing is lost, so only the link limits the rate.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ PROBE_BYTES = 64
 """Payload of a packet that measures a delay or a loss."""
 
 OVERLOAD = 1.25
-"""How much more than the rate a `load` train sends."""
+"""A `load` train sends at this multiple of the rate."""
 
 MIN_QUEUE_PACKETS = 16
-"""TCP's first window has to fit into a queue, or a link can never show TCP its rate."""
+"""The shortest queue for TCP: its first window must fit, or TCP never reaches the rate."""
 
 ACKNOWLEDGEMENT_SHARE = 0.05
-"""Of a link's rate, what its reverse needs for acknowledgements (66 bytes per packet, and some)."""
+"""The share of a link's rate that the reverse needs for acknowledgements (66 bytes per packet)."""
 
 MIN_PACKETS = 10
-"""Of a train at least so many must be expected to arrive, or it says nothing."""
+"""A train is sent only if at least this many of its packets are expected to arrive."""
 
 MAX_ROUND_TRIP_S = 30.0
-"""TCP sends again what it has not heard of for a second, later for two minutes at most: where
-answers take longer than this, most of what it sends is sent for nothing."""
+"""The longest round trip for TCP. It retransmits after one second, later after up to two minutes
+without an acknowledgement: with longer round trips most packets would be retransmissions."""
 
 MAX_WINDOW_BYTES = 112_000_000
-"""What the buffers of a site's TCP hold."""
+"""The largest window that the buffers of a site's TCP hold."""
 
 MIN_UDP_PACKET_S, MIN_TCP_PACKET_S = 1e-7, 1e-6
-"""Links that carry a full packet in less are too fast for the kernel's clock: work of the kernel
-takes a little of its virtual time too, and TCP's work for a packet more than its transmission."""
+"""The shortest transmission times of a full packet. Faster links cannot be measured: the kernel's
+work takes some virtual time too, and TCP's work for a packet would take longer than its
+transmission."""
 
 IPERF3_PERIOD_S = 60.0
-"""iperf3 says what arrived at least so often."""
+"""The longest period of iperf3's reports."""
 
 WINDOW_QUEUE_SHARE = 0.5
 MAX_PROBES = 1000
@@ -76,16 +77,16 @@ _BATCH = 512
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is sent; a real clock needs longer flows and has less time for packets.
+    """How much is sent. A real clock needs longer flows, and has less time for many packets.
 
     Attributes:
-        loss_packets: at most so many packets ask for the loss of one link, and
-        all_loss_packets: of all links together.
-        flow_s: least duration of the part of a TCP flow that counts, and
-        load_s: of a `load` train.
-        gap_s: least time between two delay probes, and
-        rest_s: between two stages, besides what the links need to become idle.
-        iperf3_bytes: the most that iperf3 may move: it wakes up for every packet.
+        loss_packets: the most packets that measure the loss of one link.
+        all_loss_packets: the most packets that measure the loss of all links.
+        flow_s: the least duration of the counted part of a TCP flow.
+        load_s: the least duration of a `load` train.
+        gap_s: the least time between two delay probes.
+        rest_s: the time between two stages, after the links have become idle.
+        iperf3_bytes: the most bytes of iperf3, which wakes up for every packet.
     """
 
     loss_packets: int
@@ -101,12 +102,12 @@ EFFORTS: Mapping[str, Effort] = {
     "virtual": Effort(500_000, 5_000_000, 0.0, 0.0, 0.001, 0.05, iperf3_bytes=30_000_000),
     "real": Effort(20_000, 200_000, 2.0, 0.5, 0.005, 0.3, iperf3_bytes=250_000_000),
 }
-"""By the scenario's clock."""
+"""The effort by clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """Numbered packets: `group` of them at once every `period_s`, until `packets` were sent."""
+    """Numbered packets: `group` at once every `period_s`, until `packets` have been sent."""
 
     packets: int
     payload_bytes: int
@@ -115,18 +116,18 @@ class Train:
 
     @property
     def wire_bytes(self) -> int:
-        """What one packet weighs on the link."""
+        """The size of one packet on the link."""
         return self.payload_bytes + UDP_IP_HEADER_BYTES + ETHERNET_HEADER_BYTES
 
     @property
     def duration_s(self) -> float:
-        """From the first packet until a period after the last group."""
+        """The time from the first packet until one period after the last group."""
         return math.ceil(self.packets / self.group) * self.period_s
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Trains that start together, and when the last packet has surely arrived or never will."""
+    """Trains that start together; after `length_s`, every packet has arrived or is lost."""
 
     name: str
     trains: Mapping[Directed, Train]
@@ -135,11 +136,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A TCP connection: bytes until it fills the link, bytes that count, and its limits.
+    """A TCP connection that fills a link.
 
-    `window_bytes` is the most payload in flight. `warm_rate` and `rate` pace the connection, in
-    bytes of payload per second: below the link's rate while the window grows, then above it.
-    The connection may stand still for `stall_s` before it is given up.
+    Attributes:
+        warm_bytes: bytes until it fills the link; they do not count.
+        counted_bytes: bytes that count.
+        window_bytes: the most payload in flight.
+        warm_rate: pacing of the first part in bytes of payload per second, below the link's rate.
+        rate: pacing of the counted part, above the link's rate.
+        stall_s: the connection fails after so many seconds without progress.
     """
 
     warm_bytes: int
@@ -152,7 +157,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Iperf3:
-    """For how many seconds iperf3 sends, how often it says what arrived, when to give it up."""
+    """How long iperf3 sends, the period of its reports, and its timeout, in seconds."""
 
     duration_s: int
     period_s: float
@@ -161,9 +166,10 @@ class Iperf3:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Everything that measures the two links between `a` and `b`, and why something does not.
+    """The measurements of the two links between `a` and `b`.
 
-    Both links are idle `idle_s` after the last packet was sent.
+    `skipped` maps a link and a quantity to the reason why it is not measured. Both links are idle
+    `idle_s` after the last packet was sent.
     """
 
     a: str
@@ -176,7 +182,7 @@ class PairPlan:
 
 
 def plan(topology: Topology, options: NetworkOptions, effort: Effort) -> tuple[PairPlan, ...]:
-    """What measures each pair of links of the topology, in the order of its links."""
+    """Plan the measurements of each pair of links, in the topology's order of links."""
     lossy = sum(1 for link in topology.links if link.loss_percent)
     loss_packets = min(effort.loss_packets, effort.all_loss_packets // max(lossy, 1))
     return tuple(
@@ -245,12 +251,12 @@ def _compute_length_s(trains: Mapping[Directed, Train], drains: Mapping[Directed
 
 
 def _compute_drain_s(link: Link, queue_bytes: int) -> float:
-    """How long a link with a full queue takes to become idle."""
+    """The seconds in which a link with a full queue becomes idle."""
     return queue_bytes / _bytes_per_s(link) + (link.delay_ms + link.jitter_ms) / 1e3
 
 
 def _plan_delay(link: Link, effort: Effort) -> Train:
-    """Packets that never meet. Of a random delay the spread is measured too: 400 give it to 2 %."""
+    """Packets that never meet. With jitter 400 packets, which give its spread to 2 %."""
     probe = Train(400 if link.jitter_ms else 20, PROBE_BYTES, 1, 0.0)
     apart_s = effort.gap_s + 2 * link.jitter_ms / 1e3 + 2 * _transmission_s(link, probe.wire_bytes)
     packets = min(math.ceil(probe.packets / _compute_survival(link)), MAX_PROBES)
@@ -258,13 +264,13 @@ def _plan_delay(link: Link, effort: Effort) -> Train:
 
 
 def _plan_order(link: Link) -> Train:
-    """Packets a tenth of the jitter apart, but never closer than the link can carry them."""
+    """Packets a tenth of the jitter apart, but never closer than the link can send them."""
     least_s = 2 * _transmission_s(link, Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
     return Train(400, PROBE_BYTES, 1, max(link.jitter_ms / 1e4, least_s))
 
 
 def _plan_queue(queue_bytes: int, mtu: int) -> Train:
-    """A tenth more than fits."""
+    """Packets at once: a tenth more than the queue holds, and 20 that the link sends meanwhile."""
     full = Train(1, mtu - UDP_IP_HEADER_BYTES, 1, 0.0)
     packets = math.ceil(1.1 * queue_bytes / full.wire_bytes) + 20
     return Train(packets, full.payload_bytes, packets, 0.0)
@@ -273,10 +279,10 @@ def _plan_queue(queue_bytes: int, mtu: int) -> Train:
 def _plan_load(
     links: Mapping[Directed, Link], queues: Mapping[Directed, int], mtu: int, effort: Effort
 ) -> Iterator[tuple[Directed, Train]]:
-    """Both directions as long as the slower one needs for its packets, or the faster one can.
+    """Trains of both directions with about the same duration.
 
-    What is lost at random makes no room in the queue any sooner, so that a link with losses cannot
-    be kept busy by more than its rate: it gets what its queue holds, at once.
+    The duration is what the slower link needs for its packets, limited by the most packets of the
+    faster one. See the module's docstring for links with random loss.
     """
     payload_bytes = mtu - UDP_IP_HEADER_BYTES
     wire_bytes = Train(1, payload_bytes, 1, 0.0).wire_bytes
@@ -304,19 +310,19 @@ def _plan_loss(link: Link, queue_bytes: int, most_packets: int) -> Train:
 
 
 def _choose_group(each_s: float, queue_packets: int) -> int:
-    """How many packets to send at once: about a millisecond's, and half a queue at most."""
+    """The number of packets to send at once: those of about 1 ms, and at most half a queue."""
     return max(1, min(round(_PERIOD_S / each_s), queue_packets // 2, _BATCH))
 
 
 def _compute_survival(link: Link) -> float:
-    """The share of packets that random loss spares."""
+    """The share of packets that random loss does not drop."""
     return max(1 - link.loss_percent / 100, 1e-9)
 
 
 def _explain_no_delay(link: Link, train: Train) -> str:
-    """Why the train cannot say how long the link's delay is, or nothing; so the next ones."""
+    """Why this train cannot measure the delay, or an empty text; so do the next functions."""
     if train.packets * _compute_survival(link) < MIN_PACKETS:
-        return f"too few of {train.packets} packets survive"
+        return f"too few of {train.packets} packets would arrive"
     return ""
 
 
@@ -327,7 +333,7 @@ def _explain_no_queue(link: Link, queue_bytes: int, train: Train) -> str:
         queue_bytes // train.wire_bytes * _compute_survival(link) < MIN_PACKETS
         and link.loss_percent
     ):
-        return f"too few of the packets that {queue_bytes} bytes hold survive"
+        return f"too few of the packets that {queue_bytes} bytes hold would arrive"
     return ""
 
 
@@ -336,9 +342,9 @@ def _explain_no_rate(link: Link, queue_bytes: int, train: Train, effort: Effort)
         return f"{link.rate_mbps:g} Mbit/s are too fast for the clock"
     if link.loss_percent:
         if train.packets * _compute_survival(link) < 2 * MIN_PACKETS:
-            return f"too few of the packets that {queue_bytes} bytes hold survive"
+            return f"too few of the packets that {queue_bytes} bytes hold would arrive"
         if train.packets * _transmission_s(link, train.wire_bytes) < effort.load_s / 10:
-            return f"with loss, {queue_bytes} bytes keep it busy for too short a time"
+            return f"with loss, a queue of {queue_bytes} bytes keeps the link busy too briefly"
     elif queue_bytes < (1 + 1 / OVERLOAD) * train.wire_bytes:
         return f"a queue of {queue_bytes} bytes is empty before the next packet fits"
     return ""
@@ -347,7 +353,7 @@ def _explain_no_rate(link: Link, queue_bytes: int, train: Train, effort: Effort)
 def _explain_no_flow(
     link: Link, reverse: Link, queue_bytes: int, flow: Flow, options: NetworkOptions
 ) -> str:
-    """Why TCP cannot be expected to fill the link, or nothing."""
+    """Why TCP would not fill the link, or an empty text."""
     if _transmission_s(link, options.mtu + ETHERNET_HEADER_BYTES) < MIN_TCP_PACKET_S:
         return f"{link.rate_mbps:g} Mbit/s are too fast for TCP in the kernel's clock"
     if link.loss_percent:
@@ -366,9 +372,9 @@ def _explain_no_flow(
 
 
 def _explain_no_iperf3(link: Link, reverse: Link, times: Iperf3, effort: Effort) -> str:
-    """Why iperf3 is not asked, besides the reasons of `_no_flow`, or nothing."""
+    """Why iperf3 is not run, besides the reasons of `_explain_no_flow`, or an empty text."""
     if link.jitter_ms or reverse.jitter_ms:
-        return "with jitter, half of its window does not fill the link"
+        return "with jitter, half of its window would not fill the link"
     if times.period_s > IPERF3_PERIOD_S:
         return f"too few packets pass in {IPERF3_PERIOD_S:g} s"
     size = times.duration_s * _bytes_per_s(link)
@@ -396,7 +402,7 @@ def _plan_flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Ef
 
 
 def _plan_iperf3(link: Link, reverse: Link, queue_bytes: int, mtu: int) -> Iperf3:
-    """At least ten periods of 200 packets: slow start fills the queue and recovers in a third."""
+    """At least ten periods of 200 packets: slow start and its losses take the first third."""
     full_s = (link.delay_ms + reverse.delay_ms) / 1e3 + queue_bytes / _bytes_per_s(link)
     period_s = max(
         0.1, math.ceil(10 * 200 * _transmission_s(link, mtu + ETHERNET_HEADER_BYTES)) / 10

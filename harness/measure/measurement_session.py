@@ -1,8 +1,8 @@
-"""Carries measurements out where the network is, as a process of its own: `main` FOLDER.
+"""The process that measures, in the network's kernel: `measurement_session FOLDER own|foreign`.
 
-Builds the network of the folder's `resolved.yaml`, measures every pair, and prints one JSON object
-per line: `{"progress": [done, all]}`, `{"observed": {...}}` for each directed link, and where the
-network could not be built or an instrument failed, `{"refused": text}`.
+It builds the network of the folder's `resolved.yaml`, measures every pair of links, and prints one
+JSON object per line: `{"progress": [done, all]}`, `{"observed": {...}}` for each directed link, and
+`{"refused": text}` if the network could not be built or a measurement failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trunkline.harness.scenario.loading import load
 
 
 def main(folder: Path, with_foreign: bool) -> int:
-    """Measure the folder's network; 0 when that could be done."""
+    """Measure the folder's network; return 0, or 1 if it failed."""
     signal.signal(signal.SIGTERM, _interrupt)
     scenario = load(folder / "resolved.yaml")
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])

@@ -1,4 +1,4 @@
-"""Networks to measure where nobody names one: a small one, and the grid (pure)."""
+"""The built-in networks of the fidelity benchmark: a small one, and a grid (pure)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOSSES_PERCENT = (0, 0.02, 1)
 
 
 def write_small() -> str:
-    """Four sites around a hub: asymmetric, jittery, lossy, with a short queue, and fast."""
+    """The text of a star of six sites: slow, asymmetric, jittery, lossy, short queue, fast."""
     fast = {"rate": "1000 Mbit/s", "delay": "0 ms"}
     links = [
         *_link_both_ways("hub", "slow", {"rate": "5 Mbit/s", "delay": "25 ms"}),
@@ -31,7 +31,7 @@ def write_small() -> str:
 
 
 def write_grid() -> str:
-    """A star in which each site's links to and from the hub are one cell of the grid."""
+    """The text of a star in which each site has one combination of rate, delay and loss."""
     links: list[dict[str, str]] = []
     for rate, delay, loss in product(RATES_MBPS, DELAYS_MS, LOSSES_PERCENT):
         site = f"r{rate}-d{delay}-l{str(loss).replace('.', '-')}"

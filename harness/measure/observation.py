@@ -1,4 +1,4 @@
-"""What was seen of a directed link while it was measured (pure)."""
+"""The raw measurements of a directed link (pure)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_LISTED = 1000
-"""Single delays and lost numbers are told of trains up to this long."""
+"""Delays and missing numbers are listed up to this length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What became of one train. Times are ns; those of packets that never came are not in it.
+    """The arrivals of one train.
 
     Attributes:
-        sent: packets that were sent, over `sent_ns` from the first to the last.
+        sent: packets that were sent.
+        sent_ns: the time from the first sending to the last.
         arrived: packets that arrived, each counted once.
-        disordered: of those, how many came after one with a higher number.
-        counted: how many came after the middle one, in `counted_ns`.
-        delays_ns: arrival minus sending of each, in order of arrival, of short trains.
-        missing: the numbers that did not arrive, of short trains or rare losses.
+        disordered: packets that arrived after one with a higher number.
+        counted: packets that arrived after the middle one.
+        counted_ns: the time from the middle arrival to the last.
+        delays_ns: arrival minus sending time, in order of arrival; empty for long trains.
+        missing: the numbers that did not arrive; empty if there are too many.
     """
 
     sent: int
@@ -37,7 +39,7 @@ class Arrivals:
 
     @classmethod
     def of(cls, packets: NDArray[np.int64], sent: int, sent_ns: int) -> Arrivals:
-        """From rows of (number, sent, arrived), in order of arrival."""
+        """Count rows of (number, sending time, arrival time) in order of arrival; times in ns."""
         numbers, left_ns, came_ns = packets.T
         missing = np.setdiff1d(np.arange(sent), numbers)
         middle = len(packets) // 2
@@ -63,11 +65,18 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything that was seen of `src -> dst`; `trains` are by the names of their stages.
+    """The measurements of the link `src -> dst`.
 
-    `ping_ms` is the mean of `pings` round trips that started at `src`, `iperf3_mbps` what it says
-    it received in its second half. `late` is the share of the time that timers were late by, on
-    a real clock. `failed` says why a quantity could not be measured.
+    Attributes:
+        src: the site that sends.
+        dst: the site that receives.
+        trains: the arrivals by stage.
+        flow: the payload of the TCP connection.
+        ping_ms: the mean of `pings` round trips that started at `src`.
+        pings: the number of answered pings.
+        iperf3_mbps: the goodput that iperf3 reported.
+        late: the share of the time by which timers were late, on a real clock.
+        failed: quantity -> why it could not be measured.
     """
 
     src: str
@@ -81,12 +90,12 @@ class Observation:
     failed: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
+        """As plain data."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Observation:
-        """What `to_json` gave."""
+        """Read what `to_json` gave."""
         fields = dict(value)
         fields["trains"] = {
             name: Arrivals(**{**train, **{key: tuple(train[key]) for key in _LISTS}})

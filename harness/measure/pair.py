@@ -1,4 +1,4 @@
-"""Measures the two links between a pair of sites, from a process at each of them."""
+"""Measure the two links between a pair of sites, by a process at each site."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trunkline.harness.processes.timer import START_PHASE_NS, START_STEP_NS
 
 PORT = 5000
 LEAD_S = 0.05
-"""From when both ends are told of it until the first stage begins."""
+"""The time from telling both ends the start to the start of the first stage."""
 
 WATCH_PERIOD_S = 0.01
 
@@ -37,10 +37,12 @@ _PIECE_BYTES = 1 << 18
 def measure(
     network: Network, plan: PairPlan, *, real_clock: bool = False, with_foreign: bool = True
 ) -> tuple[Observation, Observation]:
-    """Both directions of the pair. `real_clock` watches whether the timers are punctual.
+    """Measure both directions of the pair.
+
+    `real_clock` also measures how late timers are; `with_foreign` also runs ping and iperf3.
 
     Raises:
-        NetworkError: an instrument failed.
+        NetworkError: a measurement failed.
     """
     with contextlib.ExitStack() as stack:
 
@@ -84,7 +86,7 @@ def _try_measure(
     plan: PairPlan,
     observed: Observation,
 ) -> Observation:
-    """The observation with one more quantity, or with why that could not be measured."""
+    """Add one more quantity to the observation, or the reason why it could not be measured."""
     try:
         return measured(network, plan, observed)
     except NetworkError as error:
@@ -92,12 +94,12 @@ def _try_measure(
 
 
 def _align_start_ns(earliest_ns: int) -> int:
-    """The first time from then on at the phase where runs start (`alarm.wait_for_start`)."""
+    """The first time from then on at the phase at which runs start (`timer.wait_for_start`)."""
     return -(-(earliest_ns - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS + START_PHASE_NS
 
 
 def _run_end(network: Network, plan: PairPlan, here: str, there: str, line: Line) -> dict[str, Any]:
-    """One end of the pair: sends its trains and collects what arrives."""
+    """Run one end of the pair: send its trains and collect arrivals."""
     receiver = Receiver((network.address(here), PORT))
     address, device = (network.address(there), PORT), network.device(here, there)
     ours = [stage.trains.get((here, there)) for stage in plan.stages]
@@ -124,7 +126,7 @@ def _run_end(network: Network, plan: PairPlan, here: str, there: str, line: Line
 
 
 def sort_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> dict[str, Any]:
-    """What became of each train: the first packets of one may arrive before its stage begins."""
+    """Sort arrivals by train: the first packets of a train may arrive before its stage begins."""
     return {
         stage.name: asdict(Arrivals.of(came[came[:, 0] == number, 1:], train.packets, 0))
         for number, stage in enumerate(plan.stages)
@@ -133,7 +135,7 @@ def sort_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> di
 
 
 def _combine_ends(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
-    """What the two ends say about one direction."""
+    """Combine the reports of both ends about one direction."""
     trains = {
         name: {**train, "sent_ns": at_src["sent_ns"][name]}
         for name, train in at_dst["arrived"].items()
@@ -143,7 +145,7 @@ def _combine_ends(ends: Directed, at_src: Any, at_dst: Any) -> Observation:
 
 
 def _send(sender: Sender, train: Train) -> int:
-    """Sends the train; returns how long that took from its first packet to its last, in ns."""
+    """Send the train; return the time from its first packet to its last, in ns."""
     first_ns = last_ns = time.time_ns()
     for group, number in enumerate(range(0, train.packets, train.group)):
         if group:
@@ -153,7 +155,7 @@ def _send(sender: Sender, train: Train) -> int:
 
 
 def _drain(receiver: Receiver, start_ns: int, end_ns: int, packets: int) -> NDArray[np.int64]:
-    """What arrives until the time `end_ns`, read often enough that the buffer holds it."""
+    """Collect arrivals until `end_ns`, often enough that the socket's buffer never overflows."""
     came = []
     parts = 1 + packets // _DRAIN_PACKETS
     for part in range(1, parts + 1):
@@ -163,7 +165,7 @@ def _drain(receiver: Receiver, start_ns: int, end_ns: int, packets: int) -> NDAr
 
 
 def _measure_flow(network: Network, plan: PairPlan, observed: Observation) -> Observation:
-    """The observation with TCP's goodput, where the plan wants it."""
+    """Add TCP's goodput to the observation if the plan includes it."""
     src, dst = observed.src, observed.dst
     flow = plan.flows.get((src, dst))
     if flow is None:
@@ -191,10 +193,10 @@ def _listen(address: tuple[str, int], flow: Flow) -> socket.socket:
 
 
 def _send_flow(address: tuple[str, int], device: str, flow: Flow, line: Line) -> None:
-    """Sends all of the flow. The first part leaves just below the rate, so as to fit any queue."""
+    """Send the flow. Its first part is paced just below the rate, so that it fits any queue."""
     line.receive()
     with socket.socket() as client, _report_stall(flow):
-        # Its slow start ends at the window, and not, as CUBIC's, when the round trip grows.
+        # Reno's slow start ends at the window; CUBIC's already when the round trip grows.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         pace(client, flow.warm_rate)
@@ -210,12 +212,12 @@ def _send_flow(address: tuple[str, int], device: str, flow: Flow, line: Line) ->
 
 
 def _receive_flow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str, Any]:
-    """Takes all of the flow; counts from when its first part is over until its end."""
+    """Receive the flow; count from the end of its first part to its end."""
     with _listen(address, flow) as server, _report_stall(flow):
         line.send("ready")
         connection, _ = server.accept()
     with connection, _report_stall(flow):
-        # The kernel forgets the limit when it sees how much room real packets take.
+        # With the first packets the kernel recomputes the window's limit: set it again.
         total = len(connection.recv(1))
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, flow.window_bytes)
         lowest = min(1 << 16, flow.window_bytes // 16)
@@ -230,28 +232,28 @@ def _receive_flow(address: tuple[str, int], flow: Flow, line: Line) -> dict[str,
 
 
 def pace(connection: socket.socket, bytes_per_s: int) -> None:
-    """Paces it. Python's integers are too short for more than 17 Gbit/s; the kernel's are not."""
+    """Set the connection's pacing; `setsockopt` of a Python int ends at 17 Gbit/s, so pack it."""
     rate = struct.pack("=Q", bytes_per_s)
     connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
 
 
 def _set_timeouts(connection: socket.socket, flow: Flow) -> None:
-    """Lets calls that wait fail at last; unlike a timeout of Python's, it is free."""
+    """Set the kernel's timeouts: Python's own would add a system call to each send and receive."""
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         connection.setsockopt(socket.SOL_SOCKET, option, struct.pack("qq", flow.stall_s, 0))
 
 
 @contextlib.contextmanager
 def _report_stall(flow: Flow) -> Iterator[None]:
-    """Says in words that a connection has stood still for too long."""
+    """Turn the kernel's timeout into a NetworkError."""
     try:
         yield
     except BlockingIOError:
-        raise NetworkError(f"TCP stood still for {flow.stall_s} s") from None
+        raise NetworkError(f"TCP made no progress for {flow.stall_s} s") from None
 
 
 def _watch_timers(line: Line) -> float:
-    """The share of the time by which timers were late, until told to stop."""
+    """Sleep until told to stop; return the share of the time by which timers were late."""
     late_s, start_s = 0.0, time.monotonic()
     while not select.select([line.connection], [], [], 0)[0]:
         before_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Functions that run at a site: each in a forked process of its own, which never outlives us."""
+"""Run functions at sites, each in a forked process that dies with this process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _PR_SET_TIMERSLACK = 29
 
 
 class Remote:
-    """A function at a site: what it says, what it is told, and in the end what it returns.
+    """A function that runs at a site in its own process.
 
-    The function gets a `Line` to whoever started it. Leaving the context ends its process.
+    The function gets a `Line` to exchange values with this process; its result is sent last.
+    Leaving the context kills its process.
     """
 
     def __init__(
         self, network: Network, site: str | None, function: Callable[[Line], object]
     ) -> None:
-        """Starts it. Without a site it stays in the namespace of this process."""
+        """Start the function. Without a site it stays in the namespace of this process."""
         ours, theirs = socket.socketpair()
 
         def act() -> int:
@@ -52,14 +53,14 @@ class Remote:
         self._process.end()
 
     def send(self, value: object) -> None:
-        """Says something to the function."""
+        """Send a value to the function."""
         self._line.send(value)
 
     def receive(self) -> Any:
-        """The next thing that the function says or, at its end, returns.
+        """Receive the next value that the function sends, or at its end its result.
 
         Raises:
-            NetworkError: it failed, or was killed.
+            NetworkError: the function failed, or its process was killed.
         """
         said = self._line.receive()
         if "error" in said:
@@ -75,30 +76,30 @@ class Line:
         self._file = connection.makefile("rwb")
 
     def send(self, value: object) -> None:
-        """Says a value."""
+        """Send a value."""
         self.send_message({"value": value})
 
     def send_message(self, message: dict[str, object]) -> None:
-        """Sends a whole message."""
+        """Send a message."""
         self._file.write(json.dumps(message).encode() + b"\n")
         self._file.flush()
 
     def receive(self) -> dict[str, Any]:
-        """The next message; an error where there will be none."""
+        """Receive the next message; an error message at the end of the connection."""
         said = self._file.readline()
         return dict(json.loads(said)) if said else {"error": "its process was ended"}
 
     def close(self) -> None:
-        """Frees the connection."""
+        """Close the connection."""
         with contextlib.suppress(OSError):
             self._file.close()
         self.connection.close()
 
 
 def _run(network: Network, site: str | None, function: Callable[[Line], object], line: Line) -> int:
-    """What the process does; its timers are exact."""
+    """Run the function in the child process, whose timers are exact; return its exit code."""
     try:
-        _libc.prctl(_PR_SET_TIMERSLACK, 1)
+        _libc.prctl(_PR_SET_TIMERSLACK, 1)  # 1 ns: wake up on time
         if site is not None:
             network.enter(site)
         line.send(function(line))

@@ -201,10 +201,10 @@ def test_tcp_is_not_asked_to_fill_what_it_cannot():
         (
             {"loss_percent": 99.9},
             {
-                "rate": "too few of the packets that 65536 bytes hold survive",
-                "delay": "too few of 1000 packets survive",
-                "jitter": "too few of 1000 packets survive",
-                "queue": "too few of the packets that 65536 bytes hold survive",
+                "rate": "too few of the packets that 65536 bytes hold would arrive",
+                "delay": "too few of 1000 packets would arrive",
+                "jitter": "too few of 1000 packets would arrive",
+                "queue": "too few of the packets that 65536 bytes hold would arrive",
                 "goodput": "random loss slows TCP down",
                 "iperf3": "random loss slows TCP down",
             },
