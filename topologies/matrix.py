@@ -92,7 +92,9 @@ def load_matrix(name: MatrixName) -> Matrix:
         raise TopologyError(f"matrix {name!r}: allowed are {allowed}")
     rates: dict[Pair, float] = {}
     trips: dict[Pair, float] = {}
-    with (resources.files("topologies") / "data" / _FILES[name]).open(encoding="utf-8") as file:
+    with (resources.files("trunkline.topologies") / "data" / _FILES[name]).open(
+        encoding="utf-8"
+    ) as file:
         for row in csv.DictReader(file):
             pair = (_without_zone(row["src"]), _without_zone(row["dst"]))
             rates[pair] = float(row["rate_mbps"])

@@ -281,7 +281,7 @@ def test_the_measured_matrices_have_the_regions_and_pairs_that_their_page_says()
 
 def sets_of_the_data_page() -> list[list[str]]:
     """Lines such as "  - without ... (29): `aws:` eu-west-1, ...; `gcp:` us-west1, ..."."""
-    page = resources.files("topologies").joinpath("data", "README.md").read_text()
+    page = resources.files("trunkline.topologies").joinpath("data", "README.md").read_text()
     lists = re.findall(r"^  - with.*?: (`aws:` .*); (`gcp:` .*)$", page, flags=re.MULTILINE)
     return [
         [cloud[1:5] + region for cloud in clouds for region in cloud[7:].split(", ")]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -68,6 +71,18 @@ def test_test_files_have_distinct_names_in_folders_that_mirror_the_code() -> Non
     assert {
         f for f in folders if not (ROOT / f).is_dir() and not (ROOT / "src" / f).is_dir()
     } == set()
+
+
+def test_the_command_needs_no_file_of_the_current_folder(tmp_path: Path) -> None:
+    files = [str(path) for path in sorted((ROOT / "scenarios").glob("*.yaml"))]
+    command = [sys.executable, "-P", "-m", "trunkline.harness.commands.main", "validate", *files]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
