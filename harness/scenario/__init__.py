@@ -1,1 +1,1 @@
-"""From a scenario's file to values in which everything is valid."""
+"""From the file of a scenario to values that are all valid."""

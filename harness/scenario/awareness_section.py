@@ -1,4 +1,4 @@
-"""How the sites of a scenario measure links: defaults, limits, what agents are told (pure)."""
+"""A scheme's section `awareness`: its defaults, its limits, and the settings of agents (pure)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trunkline.harness.scenario.settings import Awareness, Scenario, Scheme
 
 
 def with_defaults(scheme: Scheme) -> Scheme:
-    """The same with awareness wherever plans follow measurements, and with a size for probes.
+    """Fill in the defaults: awareness if plans use measured rates, and the size of probes.
 
-    A chunk counts if it is larger than half a chunk: NetStorm's Table II, where both are in bytes
-    (2 MB of 4 MB).
+    By default a chunk is a probe if it is larger than half of the scheme's chunk, as in NetStorm's
+    Table II (2 MB of 4 MB).
     """
     awareness = scheme.awareness
     if awareness is None and scheme.rates == "measured":
@@ -26,7 +26,7 @@ def with_defaults(scheme: Scheme) -> Scheme:
 
 
 def find_refusal(scheme: Scheme) -> str | None:
-    """What is allowed for the size of probes, if what is given lets no chunk count."""
+    """The size of probes that is allowed, if the given size makes no chunk a probe; else None."""
     if scheme.awareness is None or scheme.awareness.probe_chunk_bytes is None:
         return None
     if scheme.awareness.probe_chunk_bytes < scheme.chunk_bytes:
@@ -36,7 +36,7 @@ def find_refusal(scheme: Scheme) -> str | None:
 
 
 def make_probing(scenario: Scenario) -> Probing | None:
-    """How the agents of a scenario measure links, if they do."""
+    """The settings with which agents measure links; None if they do not measure."""
     awareness = scenario.scheme.awareness
     if awareness is None:
         return None
@@ -51,7 +51,7 @@ def make_probing(scenario: Scenario) -> Probing | None:
 
 
 def count_time_roots(scenario: Scenario) -> int:
-    """How many sites the controller tells the time: none where clocks are left as they are."""
+    """The number of sites to which the controller tells the time; 0 without synchronization."""
     awareness = scenario.scheme.awareness
     return 0 if awareness is None or awareness.sync_s == "off" else awareness.sync_roots
 

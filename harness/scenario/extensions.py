@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """Name -> module, for each kind of extension.
+    """The modules of each kind of extension, by name.
 
     A topology has `build(rng, *, ...)`, a plan `build(request, *, ...)`, a policy
     `create(sites, *, ...)`, a workload `build(rank, sites, seed, *, ...)`, `model_bytes(*, ...)`,
@@ -25,7 +25,8 @@ class Extensions:
 
 @functools.cache
 def discover() -> Extensions:
-    """Everything installed: one import of each extension's file, without torch."""
+    """Find all extensions that come with Trunkline. Imports each of their files, but not torch."""
+    # Imported here, so that commands that read no scenario start faster.
     from trunkline import topologies, workloads
     from trunkline.agents import registry
 

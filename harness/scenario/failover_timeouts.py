@@ -1,4 +1,4 @@
-"""How long a run's agents wait for somebody who is silent (pure)."""
+"""The times after which agents count a silent connection as lost (pure)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trunkline.harness.scenario.settings import Clock, Failover, Scenario
 from trunkline.topologies.model import Topology
 
 MIN_TIMEOUT_S: Mapping[Clock, float] = {"virtual": 2.0, "real": 10.0}
-"""Of failover, unless a scenario asks for less: TCP may need two seconds for a packet lost thrice,
-and on a real clock a busy agent of a busy host is as silent as a dead one."""
+"""The shortest default timeout. TCP may need two seconds for a packet that is lost three times. On
+a real clock, an agent on a busy host may be as silent as a dead one."""
 
 BEAT_PER_LINK_S = 1e-3
-"""A beat is at least this long times the directed links: at most a thousand signs of life a second
-in the whole network, which else would cost a large mesh more than its idle links do."""
+"""The shortest default heartbeat, per directed link. It limits a network to a thousand heartbeats a
+second, which would otherwise take most of the processor time of a large idle mesh."""
 
 
 def with_defaults(options: Failover, topology: Topology, clock: Clock) -> Failover:
-    """The same with a heartbeat and a timeout that no working connection exceeds.
+    """Fill in a heartbeat and a timeout that no working connection exceeds.
 
-    The timeout leaves room for the longest round trip eight times, so for several losses in a row,
-    and for two queues that fill up in between, and for four beats; a beat is a quarter of it.
+    The timeout is at least eight times the longest round trip, enough for several losses in a row,
+    plus the time in which two full queues drain. A heartbeat is a quarter of the timeout.
     """
     timeout_s = options.timeout_s
     if timeout_s is None:
@@ -43,7 +43,7 @@ def with_defaults(options: Failover, topology: Topology, clock: Clock) -> Failov
 
 
 def make_failover(scenario: Scenario) -> liveness.Failover:
-    """How the agents of a scenario deal with silence."""
+    """The settings with which agents handle silent connections."""
     options = scenario.failover
     assert options.heartbeat_s is not None
     assert options.timeout_s is not None

@@ -1,7 +1,7 @@
 """The JSON Schema of scenario files, for editors: completion, hover texts, red underlines (pure).
 
-It knows the form of a file and the options of every extension. What depends on more than one key
-(a group larger than the number of sites) only `harness.scenario.loading.load` finds.
+It describes the form of a file and the options of every extension. Rules over several keys, such as
+the largest group for a number of sites, are checked by `harness.scenario.loading.load` only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from trunkline.harness.scenario.settings import Basics, TimelineEntry
 from trunkline.harness.scenario.user_code import SUFFIX
 
 FILE = f"{re.escape(SUFFIX)}$"
-"""A pattern for the name of a file of the user's own."""
+"""A pattern for the name of a user's file."""
 
 
 def json_schema(extensions: Extensions | None = None) -> dict[str, Any]:
-    """The schema, of draft 2020-12."""
+    """The JSON Schema (draft 2020-12) of scenarios with these extensions; by default all."""
     known = extensions or discover()
     options = (
         *read_options(Basics),
@@ -74,7 +74,10 @@ def _workload(known: Extensions) -> Any:
 
 
 def _scheme(known: Extensions) -> Any:
-    """One model for each pair and for each name, because all options may be given."""
+    """The union of a model for each pair of policy and plan and for each scheme's name.
+
+    Each of them has other options.
+    """
     models = {
         name: make_model(f"scheme {name}", (choose("name", name), *_options(known, parts)))
         for name, parts in SCHEMES.items()
@@ -103,7 +106,7 @@ def _default(key: str, name: str) -> Any:
 
 
 def _own_file(key: str) -> Any:
-    """A mapping that names a file of the user's own: only reading that tells its options."""
+    """A mapping that names a user's file. Its options are unknown before the file is read."""
     form = {
         "type": "object",
         "properties": {key: {"type": "string", "pattern": FILE}},
@@ -113,5 +116,5 @@ def _own_file(key: str) -> Any:
 
 
 def _either(models: Mapping[str, Any], *others: Any) -> Any:
-    """A component by its bare name, or as a mapping."""
+    """A component, either by its name or as a mapping."""
     return Union[(Literal[tuple(models)], *models.values(), *others)]

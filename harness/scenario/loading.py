@@ -1,9 +1,9 @@
-"""A scenario: what a YAML file describes, parsed strictly and completely before anything starts.
+"""Loads scenarios from YAML, strictly and completely, before anything starts.
 
-`load` either returns a `Scenario` in which every value is valid and every default is filled in, or
-raises `ScenarioErrors` with everything that is wrong with the file at once. `resolve` writes a
-scenario so that `load` gives an equal one. The values are in `harness.scenario.settings`, the rules
-in `harness.scenario.reader`.
+`load` either returns a `Scenario` whose values are all valid and whose defaults are filled in, or
+raises `ScenarioErrors` with all problems of the file. `resolve` writes a scenario as YAML that
+`load` reads as an equal scenario. `harness.scenario.settings` has the values,
+`harness.scenario.reader` the rules.
 """
 
 from __future__ import annotations
@@ -30,19 +30,25 @@ from trunkline.topologies import explicit
 
 
 class CannotRunError(RuntimeError):
-    """Something that the scenario asks for is not here; the message says what."""
+    """This machine lacks something that the scenario needs; the message names it."""
 
 
 def load(path: str | Path, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
-    """Read a scenario file, apply `key.path=value` overrides, then the seed.
+    """Load a scenario file.
 
-    Raises ScenarioErrors with every problem found.
+    Args:
+        path: the file.
+        overrides: `key.path=value` assignments that change the scenario, in this order.
+        seed: replaces the scenario's seed.
+
+    Raises:
+        ScenarioErrors: the scenario has problems; the error has all of them.
     """
     return parse(read_file(path), str(path), overrides, seed)
 
 
 def read_file(path: str | Path) -> str:
-    """The text of a scenario file. Raises ScenarioErrors if it cannot be read."""
+    """Read the text of a scenario file. Raises ScenarioErrors if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -60,7 +66,18 @@ def parse(
     seed: int | None = None,
     extensions: Extensions | None = None,
 ) -> Scenario:
-    """`load` for a text; `file` is what problems call it, its stem is the default name."""
+    """Load a scenario from a text.
+
+    Args:
+        text: the YAML.
+        file: the name of its file, for problems, relative paths and the scenario's default name.
+        overrides: as in `load`.
+        seed: as in `load`.
+        extensions: the components that a scenario may name; by default all that are installed.
+
+    Raises:
+        ScenarioErrors: the scenario has problems; the error has all of them.
+    """
     source = document.read(text, file)
     if not source.problems and not isinstance(source.data, dict):
         source.refuse((), "allowed is a mapping (key: value lines)")
@@ -83,7 +100,10 @@ def parse(
 
 
 def resolve(scenario: Scenario) -> str:
-    """YAML with every default, draw and lookup spelled out; `load` makes it this scenario again."""
+    """Write a scenario as YAML with all defaults, random draws and measured values written out.
+
+    `load` reads it as an equal scenario.
+    """
     topology = {"builder": "explicit", **explicit.options(scenario.topology)}
     scheme = scenario.scheme
     chosen = {
@@ -119,12 +139,12 @@ def resolve(scenario: Scenario) -> str:
 
 
 def read_beside(folder: Path) -> Read:
-    """Reads what a timeline names, relative to a folder."""
+    """A function that reads text files relative to a folder. It raises FaultError if it cannot."""
 
     def read(name: str) -> str:
         path = folder / name
         try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for
+            if path.exists() and not path.is_file():  # reading a pipe could wait without end
                 raise FaultError(f"{name}: allowed is a regular file")
             return path.read_text(encoding="utf-8-sig")
         except OSError as error:
@@ -132,14 +152,14 @@ def read_beside(folder: Path) -> Read:
             raise FaultError(f"{name}: cannot read: {reason}") from None
         except UnicodeDecodeError:
             raise FaultError(f"{name}: allowed is UTF-8 text") from None
-        except ValueError as error:  # no name that a file can have
+        except ValueError as error:  # no file can have such a name
             raise FaultError(f"{name!r}: cannot read: {error}") from None
 
     return read
 
 
 def _anchor_folder(scenario: Scenario, file: str) -> Scenario:
-    """A workload's folder is relative to the folder of the scenario's own file."""
+    """Make the folder of a workload absolute. It is relative to the folder of the scenario."""
     workload = scenario.workload
     named = workload.options.get("folder")
     if not isinstance(named, str):
@@ -150,7 +170,7 @@ def _anchor_folder(scenario: Scenario, file: str) -> Scenario:
 
 
 def _expand_names(data: dict[str, Any]) -> None:
-    """A bare name stands for a component without options: `topology: internet2`."""
+    """Expand a bare name into a component without options: `topology: internet2`."""
     for section, key in (("topology", "builder"), ("workload", "kind")):
         if isinstance(data.get(section), str):
             data[section] = {key: data[section]}
@@ -159,9 +179,9 @@ def _expand_names(data: dict[str, Any]) -> None:
 
 
 def _expand_scheme(data: dict[str, Any]) -> None:
-    """A scheme's name stands for its policy, plan and options, where the file has no others.
+    """Expand a scheme's name into its policy, plan and options. Values in the file win.
 
-    Of options that have options of their own it stands for each of these.
+    In an option that is a mapping, values in the file win key by key.
     """
     scheme = data.get("scheme")
     name = scheme.get("name") if isinstance(scheme, dict) else None
@@ -174,6 +194,6 @@ def _expand_scheme(data: dict[str, Any]) -> None:
 
 
 def _render_options(component: Component) -> dict[str, Any]:
-    """A component's options as a file spells them."""
+    """The options of a component in the form of a file."""
     named = ((units.split_name(name), value) for name, value in component.options.items())
     return {key: render(value, dimension) for (key, dimension), value in named}

@@ -1,7 +1,7 @@
-"""Builds a scenario's plan once for a sample group, so that a refusal is found before a run (pure).
+"""Builds a scenario's plan once for a sample group, to find a refusal before the run (pure).
 
-What a plan refuses often depends on the group and the overlay (a tree of more roots than sites),
-which no type of an option can say.
+Refusals often depend on the group and on the overlay, such as more roots than sites. The type of an
+option cannot express that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trunkline.harness.scenario.user_code import UserCodeError
 
 
 def find_refusal(scenario: Scenario) -> ValueError | None:
-    """Why the plan cannot serve the first group that the policy makes; None if it can."""
+    """The error of the plan for the first group that the policy forms; None if it succeeds."""
     try:
         first_group(scenario)
     except (PlanError, UserCodeError) as error:
@@ -24,9 +24,11 @@ def find_refusal(scenario: Scenario) -> ValueError | None:
 
 
 def first_group(scenario: Scenario) -> tuple[str, ...] | None:
-    """The first group when all sites are ready one after the other; None if there is none.
+    """The first group if all sites become ready one after the other; None if no group forms.
 
-    Raises PlanError where the plan refuses that group, UserCodeError where a user's policy fails.
+    Raises:
+        PlanError: the plan refuses the group.
+        UserCodeError: a user's policy fails.
     """
     driver, _ = planning.create_driver(scenario)
     for site in scenario.topology.site_names:

@@ -1,4 +1,4 @@
-"""Policy, planner and settings of a scenario's controller: for runs and the fluid model (pure)."""
+"""Policy, planner and settings of a scenario's controller, for runs and the fluid model (pure)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trunkline.harness.scenario.settings import Scenario
 
 
 def controller_settings(scenario: Scenario) -> ControllerSettings:
-    """What the first controller of a run is told, by its site's right clock."""
+    """The settings of the first controller of a run, for a site whose clock is right."""
     topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
     return ControllerSettings(
         sites=topology.site_names,
@@ -48,17 +48,17 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
 
 
 def create_policy(scenario: Scenario) -> Policy:
-    """The scenario's policy for all of its sites."""
+    """Create the scenario's policy for all of its sites."""
     component = scenario.scheme.policy
     policy: Policy = component.module.create(scenario.topology.site_names, **component.options)
     return policy
 
 
 def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Build, Plan | None]:
-    """What builds the plans of groups; with a non-blocking scatter, the default split as well.
+    """Create the builder of plans and, with a non-blocking scatter, the default plan (else None).
 
-    The default split is the plan for all sites by which each sends at once. The plans of groups
-    then keep what they can of it.
+    Sites send by the default plan before their group is known. The plans of groups then keep as
+    much of its split as they can.
     """
     component = scenario.scheme.plan
     build: Build = partial(component.module.build, **component.options)
@@ -71,7 +71,7 @@ def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Bu
 
 
 def create_driver(scenario: Scenario) -> tuple[Driver, Plan | None]:
-    """Policy and planner with every site present, and the default split if there is one."""
+    """Create policy and planner with every site present, and the default plan if there is one."""
     settings = controller_settings(scenario)
     build, default = create_builder(scenario, settings)
     driver = Driver.create(settings, create_policy(scenario), build)

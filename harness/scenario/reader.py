@@ -1,4 +1,4 @@
-"""Reads a scenario's data section by section and notes everything that is wrong with it (pure)."""
+"""Reads the data of a scenario section by section, and notes all of its problems (pure)."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "netstorm-std": {"policy": "bsp", "plan": "fapt", "rates": "measured"},
     "netstorm-pro": {"policy": "bsp", "plan": "fapt", "rates": "measured", "auxiliary": {}},
 }
-"""Name -> policy, plan and options, as the papers have them.
+"""The policy, plan and options of each named scheme, as in the papers.
 
-In a file `scheme: crew`, or `scheme: {name: crew, p: 4}` with other options.
+A file has `scheme: crew` or, with other options, `scheme: {name: crew, p: 4}`.
 """
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
@@ -75,7 +75,7 @@ MAX_CHUNK_BYTES = 64 * 2**20
 ELEMENT_BYTES = 4
 
 CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
-"""What the embedded kernel has."""
+"""The algorithms of the embedded kernel."""
 
 MTU_BYTES = range(576, 9001)
 INITIAL_WINDOW_PACKETS = range(1, 1001)
@@ -83,29 +83,29 @@ INITIAL_WINDOW_PACKETS = range(1, 1001)
 DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 
 OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
-"""What every topology takes besides its builder's options."""
+"""The option of all topologies, besides those of their builders."""
 
 SCHEME = tuple(option for option in read_options(Scheme) if option.name not in ("policy", "plan"))
-"""What every scheme takes besides its policy's and plan's options."""
+"""The options of all schemes, besides those of their policy and plan."""
 
 
 def choose(key: str, name: str, default: Any = REQUIRED) -> Option:
-    """The option that chooses an extension, once it has been chosen."""
+    """The option with which a section names its extension; `name` is the one it has named."""
     return Option(key, key, None, Literal[name], default)
 
 
 def merge(*options: Option) -> tuple[Option, ...]:
-    """Of options with the same name the first: one key serves a policy and a plan."""
+    """Remove options whose name occurs before: a policy and a plan may share a key."""
     return tuple({option.name: option for option in reversed(options)}.values())[::-1]
 
 
 def pick(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
-    """Of all values those of these options, by their Python names."""
+    """The values of these options only, by their Python names."""
     return {option.name: values[option.name] for option in options}
 
 
 class Reader:
-    """Reads one document section by section, so that each problem hides as few as possible."""
+    """Reads one document section by section, so that a problem hides as few others as possible."""
 
     def __init__(self, source: Document, extensions: Extensions, files: Read) -> None:
         self._source = source
@@ -114,7 +114,7 @@ class Reader:
         self._extensions = extensions
 
     def scenario(self) -> Scenario | None:
-        """The scenario, or None after noting why not."""
+        """Read the scenario; None if it has problems, which are then in the document."""
         basics = self._basics()
         topology = self._topology(basics["seed"])
         sites = topology.site_names if topology else ()
@@ -135,7 +135,8 @@ class Reader:
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
         basics["failover"] = failover_timeouts.with_defaults(basics["failover"], topology, clock)
-        if not isinstance(basics["stop"], Stop):  # a problem, which need not hide those of the plan
+        # A wrong `stop` has been noted. A valid one here lets the plan be checked all the same.
+        if not isinstance(basics["stop"], Stop):
             basics["stop"] = Stop(rounds=1)
         scenario = Scenario(
             **basics
@@ -151,7 +152,7 @@ class Reader:
         return None if self._source.problems else scenario
 
     def _basics(self) -> dict[str, Any]:
-        """Every key of `Basics`; the default where the file is wrong."""
+        """The value of every key of `Basics`; the default if the file has a wrong value."""
         options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
             self._source.refuse((key,), f"unknown key: {list_choices(KEYS, key)}")
@@ -169,7 +170,7 @@ class Reader:
         return values
 
     def _topology(self, seed: int) -> Topology | None:
-        """Build it, with overrides, and make every queue explicit."""
+        """Build the topology with its overrides, and give every queue an explicit size."""
         builders = self._extensions.topologies
         module, options = self._component("topology", "builder", builders, "build")
         if module is None or options is None:
@@ -199,7 +200,7 @@ class Reader:
             if self._source.is_sound("workload"):
                 size = module.model_bytes(**options)
                 cut_model(size, max(size, 1), tensor_bytes_of(module, options))
-        except ValueError as error:  # of a file of the user's own
+        except ValueError as error:  # from a user's file
             self._source.refuse(("workload",), str(error), value="")
             return None
         return Component(self._data["workload"]["kind"], options, module)
@@ -207,7 +208,7 @@ class Reader:
     def _component(
         self, section: str, key: str, modules: Mapping[str, Any], entry: str
     ) -> tuple[Any, dict[str, Any] | None]:
-        """The module that a section names and the options it gives; None where it is wrong."""
+        """The module that a section names, and its options; None for those that are wrong."""
         given = self._data.get(section)
         name = given.get(key) if isinstance(given, dict) else None
         if not isinstance(given, dict):
@@ -231,9 +232,9 @@ class Reader:
         functions: Sequence[Callable[..., Any]],
         extra: Sequence[Option],
     ) -> None:
-        """What else is wrong in a section that names no known component.
+        """Note the other problems of a section that names no known component.
 
-        A key must be an option of some component, and its value right for one that has it.
+        A key must be an option of some component, and its value valid for one of them.
         """
         known: dict[str, list[Option]] = {}
         for option in (
@@ -256,7 +257,7 @@ class Reader:
                 self._read((section, key), make_type(first.annotation, first.dimension), value)
 
     def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
-        """Two components in one mapping: every other key is an option of either, or of both."""
+        """Read policy and plan, which share a mapping: a key may be an option of one or of both."""
         given = self._data.get("scheme", {})
         if not isinstance(given, dict):
             allowed = (
@@ -264,7 +265,7 @@ class Reader:
             )
             self._source.refuse(("scheme",), allowed)
             return None
-        if "name" in given:  # a known one has been replaced by what it stands for
+        if "name" in given:  # a known name has been expanded before
             self._source.refuse(("scheme", "name"), list_choices(SCHEMES, given["name"]))
             return None
         names = {**DEFAULT_SCHEME, **given}
@@ -313,7 +314,7 @@ class Reader:
             self._refuse_option("scheme", first_word, str(error), options)
 
     def _check_sites(self, sites: Sequence[str]) -> None:
-        """Whether the sites that other sections name are there."""
+        """Check that the sites which other sections name exist."""
         clocks = self._source.get(("clocks",))
         paths: tuple[KeyPath, ...] = (("controller", "site"), ("failover", "backup"))
         named = [(path, self._source.get(path)) for path in paths]
@@ -323,7 +324,7 @@ class Reader:
                 self._source.refuse(path, list_choices(sites, site))
 
     def _runs_programs(self) -> bool:
-        """Whether the workload's kind is one that puts programs in the place of agents."""
+        """Whether sites run programs instead of agents."""
         given = self._data.get("workload")
         kind = given.get("kind") if isinstance(given, dict) else None
         module = self._extensions.workloads.get(kind) if isinstance(kind, str) else None
@@ -332,12 +333,12 @@ class Reader:
     def _check_stop(
         self, stop: Any, sites: Sequence[str], workload: Component | None, programs: bool
     ) -> None:
-        """Agents and programs end, and are told what to do, in ways of their own."""
+        """Check the keys that only agents, or only programs, understand."""
         refuse, kind = self._source.refuse, self._data.get("workload", {})
         if programs:
             for key in ("scheme", "controller", "clocks"):
                 if key in self._data:
-                    refuse((key,), f"not with workload {kind['kind']}: no site runs an agent")
+                    refuse((key,), f"not allowed with workload {kind['kind']}, which has no agents")
             for key in ("rounds", "tasks", "accuracy"):
                 if self._source.get(("stop", key)) not in (MISSING, None):
                     refuse(("stop", key), f"allowed with workload {kind['kind']} are exit, time")
@@ -349,10 +350,10 @@ class Reader:
                     if site not in placed:
                         refuse(("stop", "exit", index), list_choices(placed, site))
         elif isinstance(stop, Stop) and stop.exit is not None:
-            refuse(("stop", "exit"), "allowed where sites run programs")
+            refuse(("stop", "exit"), "allowed only if sites run programs")
 
     def _fit_task_budget(self, limits: Limits) -> Limits:
-        """A task's budget that the file does not give is at most the run's."""
+        """Limit the default budget of a task to that of the run."""
         given = self._data.get("limits")
         if isinstance(given, dict) and "task" not in given:
             return replace(limits, task_s=min(limits.task_s, limits.run_s))
@@ -365,7 +366,7 @@ class Reader:
         workload: Component | None,
         scheme: Scheme | None,
     ) -> None:
-        """What no section can know alone."""
+        """Check the rules over several sections."""
         refuse, limits, stop = self._source.refuse, basics["limits"], basics["stop"]
         if basics["backend"] == "host" and basics["clock"] == "virtual":
             refuse(("clock",), "allowed with backend host is real; virtual needs embedded")
@@ -434,7 +435,7 @@ class Reader:
                 self._source.refuse(path, f"allowed is up to the whole model, {whole}", value)
 
     def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
-        """The value as this type, or None after noting each refusal."""
+        """Read a value as a type; None if it is refused, and then note each refusal."""
         result, refusals = check(annotation, value)
         for refusal in refusals:
             self._source.refuse((*path, *refusal.path), refusal.text)
@@ -443,7 +444,7 @@ class Reader:
     def _refuse_option(
         self, section: str, name: str, text: str, options: Mapping[str, Any]
     ) -> None:
-        """Note an extension's own complaint at the option that it names."""
+        """Note the error of an extension at the option that it names."""
         key, _ = units.split_name(name)
         if name in options:
             text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")

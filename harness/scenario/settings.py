@@ -1,4 +1,4 @@
-"""What a scenario says, as values that are valid by type, with the defaults of a file (pure)."""
+"""The values of a scenario, valid by type, with the defaults of a file (pure)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,14 @@ Duration = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """An extension by the name of its file, with all of its options by their Python names.
+    """An extension, and the values of all of its options.
 
-    `module` is what the file defines; two components are equal if their names and options are.
+    Two components are equal if their names and options are equal.
+
+    Attributes:
+        kind: the name of its file.
+        options: the values by their Python names.
+        module: the module of its file.
     """
 
     kind: str
@@ -58,12 +63,12 @@ class Awareness:
     """How sites measure their links by the chunks that cross them (NetStorm, Section V).
 
     Options:
-        estimator: how chunks give a rate; docs/awareness.md has the formulas.
-        probe_chunk_bytes: only larger chunks count; by default half of the scheme's chunk.
-        probe_count: so many chunks give one rate.
-        sync_s: how often each site asks for the time.
-        sync_roots: so many sites, the best connected, ask the controller; the others one that is
-            nearer to them.
+        estimator: the formula from chunks to a rate; see docs/awareness.md.
+        probe_chunk_bytes: only larger chunks are measured; by default half of the scheme's chunk.
+        probe_count: the number of chunks from which one rate is computed.
+        sync_s: the interval at which each site asks for the time.
+        sync_roots: so many sites, those with the best connections, ask the controller for the time;
+            the others ask a site that is nearer.
     """
 
     estimator: Literal["one_way_min_delay", "one_way", "round_trip"] = "one_way_min_delay"
@@ -78,8 +83,9 @@ class Auxiliary:
     """Chunks may take auxiliary paths (NetStorm, Section VI).
 
     Options:
-        busy_bound: one is used when more chunks than this are on the primary path,
-        queue_length: as long as fewer than this are on it.
+        busy_bound: the primary path is busy with more chunks than this; others take an auxiliary
+            path.
+        queue_length: the most chunks on an auxiliary path.
     """
 
     busy_bound: Annotated[int, Field(ge=0)] = 2
@@ -87,28 +93,30 @@ class Auxiliary:
 
     @property
     def bounds(self) -> Bounds:
-        """The same for the agents."""
+        """The bounds in the form that agents use."""
         return Bounds(self.busy_bound, self.queue_length)
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """Who synchronizes with whom (policy), how the bytes move (plan), and what both leave open.
+    """Who synchronizes with whom (policy), how the bytes move (plan), and common options.
 
     Options:
         policy: who synchronizes with whom, and when.
         plan: how the bytes of one synchronization move.
         chunk_bytes: the unit of transfer and of addition.
         discipline: the order in which a link serves its flows.
-        scatter: with `non-blocking` a site that is ready sends by the plan's default split, before
-            its group is known.
-        rate_error_percent: by how much the rates that plans go by may be off.
-        rates: what plans go by; measured ones where there are any.
-        awareness: how sites measure their links; by default they do where plans go by it, and
-            `null` is the same.
-        update_s: how often plans take over the latest measurements,
-        update_rate_percent: if one has changed by so much.
-        auxiliary: chunks may go around an edge of the plan; `null`: they may not.
+        scatter: with `non-blocking`, a ready site sends by the plan's default split before its
+            group is known.
+        rate_error_percent: the largest error of the rates that plans are built from.
+        rates: the rates that plans are built from; with `measured`, a link that is not measured yet
+            has its configured rate.
+        awareness: how sites measure their links; without it, or with `null`, they do so only if
+            plans use measured rates.
+        update_s: the interval at which plans take over the latest measurements.
+        update_rate_percent: plans take them over only if a rate has changed by at least this share.
+        auxiliary: whether and when chunks may take paths around an edge of the plan; `null` is
+            never.
     """
 
     policy: Component
@@ -125,25 +133,25 @@ class Scheme:
 
     @property
     def bounds(self) -> Bounds | None:
-        """Those of auxiliary paths, if there are any."""
+        """The bounds of auxiliary paths; None if there are no such paths."""
         return self.auxiliary.bounds if self.auxiliary else None
 
 
 PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)
-"""The scheme of a scenario whose sites run programs: how they synchronize is up to them."""
+"""The scheme of a scenario whose sites run programs, which synchronize in their own way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a run ends: at the first of these that is reached; None never is.
+    """When a run ends: as soon as one of these conditions holds. None is no condition.
 
     Options:
-        rounds: every worker has done so many.
-        time_s: after the run's start.
-        tasks: so many were completed in the whole run.
-        accuracy_percent: an evaluation reached it.
-        exit: of programs: those at all sites, or at these, have exited; others are then told to
-            end.
+        rounds: every worker has done this number of rounds.
+        time_s: this time has passed since the run's start.
+        tasks: the run has completed this number of tasks.
+        accuracy_percent: an evaluation has reached this accuracy.
+        exit: for programs: those at all sites, or at the listed sites, have exited; the others are
+            then told to end.
     """
 
     rounds: Count | None = None
@@ -159,13 +167,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets in the scenario's clock.
+    """Budgets on the scenario's clock.
 
     Options:
-        task_s: a task that takes longer is given up; by default at most the run's.
-        run_s: a run that takes longer is ended, and has failed.
-        recovery_s: a run with a timeline ends with everything mended; then all agents have to be
-            done within this time.
+        task_s: a task that takes longer is abandoned; the default is at most the budget of the run.
+        run_s: a run that takes longer is ended and fails.
+        recovery_s: at the end of a run with a timeline, all faults are undone; then all agents must
+            finish within this time.
     """
 
     task_s: Duration = 600.0
@@ -175,15 +183,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """How soon a silent agent is given up, and what then.
+    """When a silent agent counts as lost, and how the others react.
 
-    What is None is derived from the topology.
+    Times of None are derived from the topology.
 
     Options:
-        heartbeat_s: every connection carries a sign of life so often.
-        timeout_s: a connection that is silent for so long is lost.
-        backup: the site of a second controller, which takes over while the first is silent.
-        replans: how often a task may be planned anew.
+        heartbeat_s: the interval of heartbeats on every connection.
+        timeout_s: a connection that is silent for this time is lost.
+        backup: the site of a second controller, which acts while the first one is silent.
+        replans: how many times a task may be planned anew.
     """
 
     heartbeat_s: Duration | None = None
@@ -194,10 +202,10 @@ class Failover:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a run leaves behind besides its events and tables.
+    """The outputs of a run besides its events and tables.
 
     Options:
-        plots: whether it draws figures.
+        plots: whether the run draws figures.
     """
 
     plots: bool = True
@@ -205,7 +213,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that a run needs to know."""
+    """A complete scenario: everything that a run needs."""
 
     name: str
     description: str
@@ -227,33 +235,33 @@ class Scenario:
 
     @property
     def runs_programs(self) -> bool:
-        """Whether sites run commands of the scenario's own, without agents and controller."""
+        """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS
 
     @property
     def model_bytes(self) -> int:
-        """The size of what a site contributes."""
+        """The size in bytes of one contribution."""
         size: int = self.workload.module.model_bytes(**self.workload.options)
         return size
 
     @property
     def tensor_bytes(self) -> tuple[int, ...]:
-        """The sizes of the model's tensors; none where it is one array."""
+        """The sizes in bytes of the model's tensors; empty for a model that is one array."""
         return tensor_bytes_of(self.workload.module, self.workload.options)
 
     @property
     def cut(self) -> Chunking:
-        """The model's chunks, in bytes."""
+        """The chunks of the model, with sizes in bytes."""
         return cut_model(self.model_bytes, self.scheme.chunk_bytes, self.tensor_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """A fault or a change of links.
+    """A fault at a time.
 
     Options:
-        do: what happens, in the words of docs/timeline.md.
-        at_s: after the start of the first task.
+        do: the text of a fault, see docs/timeline.md.
+        at_s: its time, from the start of the first task.
     """
 
     do: str
@@ -265,7 +273,7 @@ class Controller:
     """Where the controller runs.
 
     Options:
-        site: its site; by default the first one.
+        site: the site of the controller; by default the first site.
     """
 
     site: str | None = None
@@ -276,23 +284,23 @@ _NETWORK = NetworkOptions()
 
 @dataclass(frozen=True, slots=True)
 class Basics:
-    """The keys of a file that mean the same for every component.
+    """The keys of a file that do not depend on the components.
 
     Options:
         stop: when the run ends.
-        name: what its runs are called; by default the file's name, if it has one.
+        name: the name of the scenario and of its run folders; by default that of the file.
         description: one line for `trunkline list scenarios`.
-        seed: decides everything random; `--seed` changes it.
-        backend: where the network is: in the embedded kernel, or in that of this host.
-        clock: what time is; by default virtual in the embedded kernel, real on the host.
-        clocks: sites whose own clocks are wrong: site -> how.
-        network: what holds for every site and link.
+        seed: the seed of all random values; `--seed` changes it.
+        backend: the kernel of the network: the embedded kernel, or that of this host.
+        clock: virtual or real time; by default virtual in the embedded kernel, real on the host.
+        clocks: the errors of the sites' own clocks: site -> error.
+        network: settings of all sites and links.
         controller: where the controller runs.
-        failover: how soon a silent agent is given up, and what then.
+        failover: when a silent agent counts as lost, and how the others react.
         limits: how long tasks and the run may take.
-        outputs: what a run leaves behind besides its events and tables.
-        code: the text of Python files that the scenario names; by default they are read from where
-            the scenario is.
+        outputs: the outputs of a run besides its events and tables.
+        code: the text of Python files that the scenario names; by default they are read from the
+            scenario's folder.
     """
 
     stop: Stop

@@ -1,4 +1,4 @@
-"""Reads and writes a scenario's `timeline:` (pure): when what happens to links and agents."""
+"""Reads and writes the `timeline:` of a scenario, its list of faults (pure)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ from trunkline.topologies.model import Topology
 def read(
     source: Document, topology: Topology | None, run_s: float, files: Read, programs: bool = False
 ) -> tuple[Entry, ...]:
-    """The entries of a document, in their order; what is wrong is noted in it.
+    """Read the entries of a document, in their order; problems are noted in the document.
 
-    `files` reads the traces that entries name. Without a topology sites go unchecked; nothing may
-    be later than the run's budget `run_s`. Where sites run `programs` there are no agents to kill.
+    Args:
+        source: the document.
+        topology: its topology; None if that has problems, and then sites are not checked.
+        run_s: the budget of the run in seconds; no entry may be later.
+        files: reads the traces that entries name.
+        programs: whether sites run programs; then there are no agents to kill.
     """
     given = source.data.get("timeline", [])
     if not isinstance(given, list):
@@ -43,7 +47,7 @@ def read(
 
 
 def write_entries(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
-    """The entries as data of a file; traces are written out."""
+    """Write entries as the data of a file, with the steps of traces."""
     return [
         {"at": units.render(entry.at_s, units.TIME_S), "do": write(entry.fault)}
         for entry in entries
@@ -51,7 +55,7 @@ def write_entries(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
 
 
 def refuse_with_programs(fault: Fault) -> str | None:
-    """Why a fault cannot happen to programs, None if it can."""
+    """The reason why a fault is not allowed with programs; None if it is allowed."""
     match fault:
         case Kill() | Restart() | Churn(kills_s=float()):
             return "allowed with programs are pauses and faults of links, not kills and restarts"

@@ -1,12 +1,12 @@
-"""Plans, policies, workloads and topologies of a user's own: Python files that a scenario names.
+"""Users' plans, policies, workloads and topologies: Python files that a scenario names.
 
-`plan: mine.py` is the file `mine.py` beside the scenario, with the function `build` or `create`
-that a file of `agents/plans`, `agents/policies`, `workloads` or `topologies` has. The scenario
-keeps the text of its files under `code:`, so that its resolved form, and with it a run's folder,
-needs no other file. Of topologies it keeps what they built.
+`plan: mine.py` is the file `mine.py` beside the scenario. It has a function `build` or `create`,
+like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. The scenario keeps
+the text of its files under `code:`, so the resolved scenario in a run's folder needs no other file.
+It does not keep the code of a topology, because the resolved scenario has all sites and links.
 
-A user's code is checked whenever it returns: agents trust a workload with every byte that they
-send. A wrong value or an exception becomes an error that names the file and the line.
+Every result of a user's code is checked, because agents rely on it. A wrong value or an exception
+becomes an error that names the file and the line.
 """
 
 from __future__ import annotations
@@ -41,18 +41,24 @@ SUFFIX = ".py"
 
 
 class UserFileError(Exception):
-    """A file that is not what the scenario says it is; the message says why."""
+    """A user's file cannot be used; the message says why."""
 
 
 class UserCodeError(ValueError):
-    """A workload or policy of a user's own went wrong; the message says where and how."""
+    """A user's workload or policy failed; the message says where and how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key that may name a file, the kind of extension that this is, the function that it needs.
+    """A place in a scenario that may name a user's file.
 
-    That function returns a `value`; anything that goes wrong in it counts as an `error`.
+    Attributes:
+        section: the section of the scenario.
+        key: the key that names the file.
+        kind: the kind of extension, a field of `Extensions`.
+        form: the name and the parameters of the function that the file needs.
+        value: the type of the function's result.
+        error: the type of errors that the function raises.
     """
 
     section: str
@@ -69,7 +75,7 @@ class Place:
 
     @property
     def arguments(self) -> int:
-        """How many arguments the function takes besides its options."""
+        """The number of arguments that the function takes besides its options."""
         return self.form.partition("*")[0].count(",")
 
 
@@ -82,9 +88,15 @@ WORKLOAD = Place(
 
 
 def find(known: Extensions, source: Document, read: Read) -> Extensions:
-    """The extensions with the files that a scenario names, whose text it then has under `code`.
+    """Run the files that a scenario names, and add them to the extensions.
 
-    Runs these files. Raises ScenarioErrors where one cannot be used: its options are then unknown.
+    Args:
+        known: the extensions so far.
+        source: the scenario's document; `code` has the text of the files afterwards.
+        read: reads a file by its name.
+
+    Raises:
+        ScenarioErrors: a file cannot be used. Its options are then unknown, so reading stops here.
     """
     code = source.data.get("code", {})
     code = code if isinstance(code, dict) else {}
@@ -119,12 +131,15 @@ def find(known: Extensions, source: Document, read: Read) -> Extensions:
 
 @functools.cache
 def _run_file(place: Place, name: str, text: str) -> ModuleType:
-    """The module that a file's text defines, its functions checked. Raises UserFileError."""
+    """Run the text of a file; returns its module with checked functions. Raises UserFileError.
+
+    The cache lets a command that reads a scenario twice run its files once.
+    """
     made = ModuleType(f"{name.removesuffix(SUFFIX)}_{hashlib.sha256(text.encode()).hexdigest()}")
     made.__file__ = name
-    sys.modules[made.__name__] = made  # where dataclasses look for their module
+    sys.modules[made.__name__] = made  # dataclasses look up their module there
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what we print may be read by a program
+        with contextlib.redirect_stdout(sys.stderr):  # a program may parse our standard output
             exec(compile(text, name, "exec"), made.__dict__)
     except SyntaxError as reason:
         raise UserFileError(f"line {reason.lineno}: {reason.msg}") from None
@@ -145,7 +160,7 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
 
 
 def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
-    """The names of a function's options. Raises UserFileError unless it has the place's form."""
+    """The names of a function's options. Raises UserFileError if its form is not the place's."""
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     passed = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     others = {kind for kind in passed if kind not in plain} - {inspect.Parameter.KEYWORD_ONLY}
@@ -161,12 +176,12 @@ def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
     return [option.name for option in options]
 
 
-# -- what a user's code may return ----------------------------------------------------------------
+# -- results of a user's code ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a function may return, in words too, and how it becomes a value of Python's own."""
+    """The results that a function may return: a condition, its description, and a conversion."""
 
     holds: Callable[[Any], bool]
     allowed: str
@@ -183,7 +198,7 @@ def _instance_of(kind: type) -> _Result:
 def _check_results(
     function: Callable[..., Any], file: str, result: _Result, error: type[ValueError]
 ) -> Callable[..., Any]:
-    """The function of the file, which returns what is allowed or raises this error."""
+    """Wrap a function of the file, so that it returns an allowed result or raises this error."""
 
     @functools.wraps(function)
     def checked(*arguments: Any, **options: Any) -> Any:
@@ -202,7 +217,7 @@ def _check_results(
 
 
 def _check_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any:
-    """An object with these methods of the thing, each checked."""
+    """An object with these methods of a thing, each of them checked."""
     return SimpleNamespace(
         **{
             name: _check_results(getattr(thing, name), file, result, UserCodeError)
@@ -212,7 +227,7 @@ def _check_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any
 
 
 def _describe(error: BaseException, file: str) -> str:
-    """What went wrong, and in which line of the file."""
+    """Describe an exception: the line of the file, the type and the message."""
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == file]
     where = f"line {lines[-1]}: " if lines else ""
     return f"{where}{type(error).__name__}: {error}"
@@ -228,7 +243,7 @@ def _show(value: Any) -> str:
 
 
 def _check_policy(made: Any, file: str) -> None:
-    """Let the policies that the module creates decide on known sites only."""
+    """Check every decision of the policies that the module creates: sites must be known."""
     create = made.create
 
     @functools.wraps(create)
@@ -263,11 +278,11 @@ def _is_decision(given: Any, sites: set[str]) -> bool:
 # -- workloads ------------------------------------------------------------------------------------
 
 _DEFAULTS = {"EVALUATES": False, "problems": lambda _, **__: [], "preload": lambda **_: None}
-"""What a workload's file need not have besides `build` and `model_bytes`."""
+"""Defaults of the functions and values that a workload's file may leave out."""
 
 
 def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
-    """Make a module that has `build` with these options a kind of workload."""
+    """Complete a module with `build` and these options to a workload kind."""
     if not hasattr(made, "model_bytes"):
         raise UserFileError("allowed is a file with a function model_bytes(*, ...) too")
     if hasattr(made, "PROGRAMS"):
@@ -297,7 +312,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
 
 
 def _workload_methods(elements: int) -> dict[str, _Result]:
-    """What the methods of a workload return whose model has so many float32s."""
+    """The allowed results of the methods of a workload whose model has so many elements."""
 
     def is_time(given: Any) -> bool:
         return isinstance(given, Real) and 0 <= float(given) < math.inf
@@ -343,4 +358,4 @@ _FUNCTIONS = {
     "preload": ("preload(*, ...)", _ANYTHING),
     "files": ("files(*, ...)", _ANYTHING),
 }
-"""What is called with the options of `build`: its form, and what it may return."""
+"""The functions that take the options of `build`: their forms and allowed results."""

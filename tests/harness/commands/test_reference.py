@@ -58,7 +58,7 @@ def test_nothing_is_explained_that_is_no_option():
 
 def test_editors_show_meanings():
     failover = json_schema()["$defs"]["Failover"]["properties"]
-    assert failover["replans"]["description"] == "how often a task may be planned anew."
+    assert failover["replans"]["description"] == "how many times a task may be planned anew."
 
 
 @pytest.mark.parametrize(
