@@ -1,6 +1,6 @@
-"""What a plan of your own imports: the forest that a plan is, what it may know, and routes.
+"""For your own plans: the classes of a plan and of a request, checks, routes and the fluid model.
 
-A plan file has `build(request: PlanRequest, *, <options>) -> Plan`. It raises PlanError where it
+A plan file has `build(request: PlanRequest, *, <options>) -> Plan`. It raises PlanError if it
 cannot serve a request.
 """
 

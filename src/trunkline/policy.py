@@ -1,4 +1,4 @@
-"""What a policy of your own imports: events, decisions, weights, and a policy to build on.
+"""For your own policies: events, decisions, weights, and a policy to build on.
 
 A policy file has `create(sites: tuple[str, ...], *, <options>) -> Policy`.
 """

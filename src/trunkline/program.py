@@ -1,4 +1,4 @@
-"""What a program of your own imports to tell a run of it: events, synchronizations, computing."""
+"""For your own programs: functions that report events, synchronizations and computing to a run."""
 
 from trunkline.workloads.reporting import computing, report, sync
 

@@ -1,7 +1,7 @@
-"""What a topology of your own imports: sites, directed links, and the overlay that they form.
+"""For your own topologies: sites, directed links, and the overlay that they form.
 
-A topology file has `build(rng: random.Random, *, <options>) -> Topology`, and `topos` if stock
-Mininet is to load it as well: `topos = {"name": mininet_topo(build)}`.
+A topology file has `build(rng: random.Random, *, <options>) -> Topology`. With
+`topos = {"name": mininet_topo(build)}`, stock Mininet can load it as well.
 """
 
 from trunkline.topologies import Link, LinkOverride, Site, Topology, TopologyError

@@ -1,4 +1,4 @@
-"""What a workload of your own imports: the protocol, what it gives, and two workloads to build on.
+"""For your own workloads: the protocol and its types, compute times, and a workload to build on.
 
 A workload file has `build(rank: int, sites: tuple[str, ...], seed: int, *, <options>) -> Workload`
 and `model_bytes(*, <options>) -> int`.
