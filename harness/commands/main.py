@@ -1,9 +1,8 @@
-"""The command `trunkline`: words in, exit codes out; nothing else in Trunkline prints.
+"""The command line `trunkline`: it parses arguments, runs a verb, and returns the exit code.
 
-What it can do is in `harness.commands.verbs`, one file per verb. Exit codes are
-0 pass, 2 unknown, 1 fail, 64 bad usage or a wrong scenario, 70 a run that could not be carried
-out, 130 Ctrl-C, 143 SIGTERM. What a user can mend is one line that says how; a traceback is shown
-only with TRUNKLINE_DEBUG=1.
+`harness.commands.verbs` has one file per verb. Exit codes are 0 pass, 2 unknown, 1 fail, 64 bad
+usage or an invalid scenario, 70 a run that could not be carried out, 130 Ctrl-C, 143 SIGTERM. An
+error that the user can fix is one line that says how; tracebacks need TRUNKLINE_DEBUG=1.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ examples:
   trunkline run scenarios/quickstart.yaml
   trunkline run scenarios/quickstart.yaml --set scheme.plan=ring --seed 2
   trunkline show scenarios/quickstart.yaml      its sites and links, with numbers
-  trunkline list plans                          what scheme.plan may be
-  trunkline schema > trunkline.json             for your editor
+  trunkline list plans                          the values of scheme.plan
+  trunkline schema > trunkline.json             a JSON Schema for your editor
 
-A run leaves runs/SCENARIO/TIME/, and runs/SCENARIO/latest points to it: tables, plots, the event
-log, the verdict. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or a wrong scenario, 70 not
-carried out, 130 Ctrl-C, 143 SIGTERM.
+A run writes tables, plots, the event log and the verdict to runs/SCENARIO/TIME/, and
+runs/SCENARIO/latest points there. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or an invalid
+scenario, 70 not carried out, 130 Ctrl-C, 143 SIGTERM.
 """
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, its argument, came: end as for Ctrl-C, with another exit code."""
+    """SIGTERM or SIGHUP (its argument): end as for Ctrl-C, but with another exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, _terminate)
     try:
         arguments = make_parser().parse_args(argv)
@@ -57,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version, bad usage
         return stop.code if isinstance(stop.code, int) else BAD_USAGE
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
@@ -70,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exits with 64, not 2, which means `unknown` here; knows what a misspelt word was to be."""
+    """Exits with 64, since 2 means `unknown` here; suggests corrections of misspelt words."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         from trunkline.harness.config.document import list_choices
@@ -86,7 +85,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Every command with its arguments."""
+    """Make the parser of all commands and their arguments."""
     made = _Parser(
         prog="trunkline",
         description="Run real geo-distributed training traffic over an emulated wide-area network.",
@@ -112,7 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _report_failure(error: Exception) -> int:
-    """Say what went wrong, and return the exit code for it."""
+    """Print what went wrong, and return its exit code."""
     if os.environ.get("TRUNKLINE_DEBUG") == "1":
         traceback.print_exception(error)
     from trunkline.harness.config.document import ScenarioErrors
@@ -128,14 +127,14 @@ def _report_failure(error: Exception) -> int:
         return INTERNAL_ERROR
     print_error(
         f"internal error: {type(error).__name__}: {error}\n"
-        "This is a mistake in Trunkline. Please report it with the scenario, and with what the "
-        "same command prints when TRUNKLINE_DEBUG=1 is set before it."
+        "This is a bug in Trunkline. Please report it with the scenario and the output of the same "
+        "command with TRUNKLINE_DEBUG=1."
     )
     return INTERNAL_ERROR
 
 
 def _is_expected(error: Exception) -> bool:
-    """Whether the error's own text says what happened and what to do about it."""
+    """Whether the error's text already says what happened and what to do."""
     from trunkline.harness.kernel import KernelError
     from trunkline.harness.network.interface import NetworkError
     from trunkline.harness.record.run_folder import StoreError
@@ -149,7 +148,7 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _terminate(number: int, _: object) -> NoReturn:
-    for other in (signal.SIGTERM, signal.SIGHUP):  # a second one must not disturb the cleaning up
+    for other in (signal.SIGTERM, signal.SIGHUP):  # a second one must not disturb the clean-up
         signal.signal(other, signal.SIG_IGN)
     raise Terminated(number)
 

@@ -1,4 +1,4 @@
-"""What `trunkline show` and `trunkline list` tell: a scenario in tables, things in lines."""
+"""The output of `trunkline show` and `trunkline list`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from trunkline.harness.scenario.settings import Component, Scenario
 from trunkline.topologies.model import Link, Topology
 
 Line = tuple[str, str]
-"""A name and what it is."""
+"""A name and its description."""
 
 LINE_CHARACTERS = 100
-"""A trace may be thousands; this is enough to see which it is."""
+"""The longest text of a timeline's entry: a trace may have thousands of letters."""
 
 
 def describe_scenario(scenario: Scenario) -> Table:
-    """Everything but the network, one line per section."""
+    """A table of everything but the network, with a line per section."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -58,7 +58,7 @@ def describe_scenario(scenario: Scenario) -> Table:
 
 
 def _describe_scheme(scenario: Scenario) -> dict[str, str]:
-    """What the agents do."""
+    """The lines about what the agents do."""
     scheme = scenario.scheme
     tensors = scenario.tensor_bytes
     return {
@@ -76,7 +76,7 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
 
 
 def list_sites(topology: Topology) -> Table:
-    """One row per site: what it can send and receive over all its links at once."""
+    """A table of sites, with the total rates of their outgoing and incoming links."""
     table = Table("rank", "site", "region", "links", "out", "in", title=f"{topology.name}: sites")
     for rank, site in enumerate(topology.sites):
         near = topology.neighbours(site.name)
@@ -94,7 +94,7 @@ def list_sites(topology: Topology) -> Table:
 
 
 def list_links(topology: Topology) -> Table:
-    """One row per pair of neighbours, the values of both directions beside each other."""
+    """A table of pairs of neighbours, with the values of both directions."""
     columns = ("a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue")
     table = Table(*columns, title=f"{topology.name}: links")
     for link in topology.links:
@@ -110,25 +110,25 @@ def _format_entry(entry: Entry) -> str:
 
 
 def list_extensions(kind: str) -> Iterator[Line]:
-    """The topologies, plans, policies or workloads with the first line of their files."""
+    """The topologies, plans, policies or workloads, with the first lines of their docstrings."""
     for name, module in getattr(discover(), kind).items():
         yield name, summarize(module)
 
 
 def list_schemes() -> Iterator[Line]:
-    """The schemes by name, and what each stands for."""
+    """The schemes, each with the keys that it sets."""
     for name, values in SCHEMES.items():
         yield name, _format_pairs(dict(values))
 
 
 def list_faults() -> Iterator[Line]:
-    """The verbs of timelines and of the shell, with the first sentence of their help."""
+    """The faults of timelines and of the shell, with the first lines of their help."""
     for verb, fault in VERBS.items():
         yield verb, (fault.__doc__ or "").strip().partition("\n")[0].rstrip(".")
 
 
 def list_scenarios(folder: Path) -> Iterator[Line]:
-    """The scenario files of a folder, and of those in it, with their descriptions."""
+    """The scenario files below a folder, with their descriptions."""
     for path in sorted(folder.rglob("*.yaml")):
         data = document.read(path.read_text(encoding="utf-8", errors="replace"), str(path)).data
         if isinstance(data, dict) and "topology" in data:
@@ -137,14 +137,14 @@ def list_scenarios(folder: Path) -> Iterator[Line]:
 
 
 def list_runs(folder: Path) -> Iterator[Line]:
-    """Every run in the folder of all runs, oldest first, with its verdict."""
+    """Every run in the folder of runs, oldest first, with its verdict."""
     found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
         yield str(path), _read_verdict(path)
 
 
 def is_running(run_dir: Path) -> bool:
-    """Whether nobody has judged the run yet, and its session still runs."""
+    """Whether the run's process is alive and there is no verdict yet."""
     owner = Owner.of_run(run_dir)
     return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
 
@@ -166,7 +166,7 @@ def _format_component(component: Component) -> str:
 
 
 def _format_pairs(values: dict[str, object]) -> str:
-    """Key and value of everything that is set."""
+    """Key and value of everything that is not None."""
     shown = (f"{k}: {document.show(v)}" for k, v in values.items() if v is not None)
     return ", ".join(shown)
 

@@ -1,8 +1,8 @@
-"""The reference pages of the docs, made from what the program itself goes by (pure).
+"""Generate the reference pages of the docs (pure).
 
-`docs/reference/scenario.md` comes from the schema of scenarios, `docs/reference/commands.md` from
-the parser of command lines; `trunkline schema --keys` and `--commands` print them, and a test holds
-the files to them.
+`docs/reference/scenario.md` is generated from the schema of scenarios, `docs/reference/commands.md`
+from the parser of command lines. `trunkline schema --keys` and `--commands` print them, and a test
+compares the files with them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, Ti
 from trunkline.topologies.model import Link, LinkOverride
 
 SECTIONS = {
-    "topology": "required: what the WAN looks like: a `builder`, its options and `overrides`.",
+    "topology": "required: the sites and links: a `builder`, its options and `overrides`.",
     "workload": "required: what sites compute and send: a `kind` and its options.",
     "scheme": "how sites synchronize: a `policy`, a `plan` and their options, or a scheme's name.",
-    "timeline": "what changes or breaks while the run goes on: entries, in any order.",
+    "timeline": "changes and faults during the run: entries in any order.",
 }
-"""What of a scenario is no field of `Basics`, and what it means."""
+"""The sections of a scenario that are not fields of `Basics`, and their meaning."""
 
 
 def write_keys(known: Extensions) -> str:
-    """`docs/reference/scenario.md`."""
+    """The text of `docs/reference/scenario.md`."""
     parts = [_KEYS_HEAD, *_write_table(("kind", "units", "such as"), _list_units())]
     parts += ["## The file", "", *_write_top()]
     parts += ["## topology", "", _TOPOLOGY, ""]
@@ -69,7 +69,7 @@ def write_keys(known: Extensions) -> str:
 
 
 def write_commands(parser: argparse.ArgumentParser) -> str:
-    """`docs/reference/commands.md`."""
+    """The text of `docs/reference/commands.md`."""
     (verbs,) = (action for action in parser._actions if action.choices)
     parts = [_COMMANDS_HEAD]
     for name, command in dict(verbs.choices or {}).items():
@@ -82,7 +82,7 @@ def write_commands(parser: argparse.ArgumentParser) -> str:
 
 
 def _format_argument(action: argparse.Action) -> str:
-    """How it is written, with what it takes."""
+    """The argument as one writes it, with its values."""
     choices = "|".join(map(str, action.choices or ()))
     takes = choices or str(action.metavar or action.dest.upper())
     if not action.option_strings:
@@ -130,7 +130,7 @@ def _write_rows(options: Sequence[Option]) -> Iterator[str]:
 
 
 def describe_type(annotation: Any, dimension: Dimension | None) -> str:
-    """What a file may say for a type, in words."""
+    """Describe in words the values of a type in a scenario file."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return describe_type(arguments[0], dimension) + "".join(
@@ -162,7 +162,7 @@ def _pluralize(text: str) -> str:
 
 
 def _describe_bounds(metadata: Iterable[Any], dimension: Dimension | None) -> Iterator[str]:
-    """The limits of a number."""
+    """Describe the limits of a number."""
 
     def shown(limit: Any) -> str:
         return str(render(limit, dimension)) if limit else "0"
@@ -214,7 +214,7 @@ def _format_code(text: object) -> str:
 
 
 def _format_cell(text: str) -> str:
-    """Text for a cell of a table, which a bar would end."""
+    """Text for a cell of a table; a bar would end the cell, so it is escaped."""
     return " ".join(text.split()).replace("|", r"\|").replace("%%", "%")
 
 
@@ -222,11 +222,11 @@ _KEYS_HEAD = """\
 # Every key of a scenario
 
 A scenario is one YAML file. It is read strictly: an unknown key, a missing unit or an impossible
-value is an error with its line, and `trunkline validate FILE` says all of them at once. Numbers
-with a unit are written with it; a bare 0 needs none.
+value is an error with its line, and `trunkline validate FILE` reports all of them at once. Numbers
+are written with their unit; only 0 needs none.
 
-This page is made by `trunkline schema --keys`. `trunkline schema` gives the same as a JSON Schema
-for editors, `trunkline show FILE --format yaml` a scenario with every default filled in.
+`trunkline schema --keys` writes this page. `trunkline schema` writes the same as a JSON Schema for
+editors, `trunkline show FILE --format yaml` a scenario with every default filled in.
 """
 
 _TOPOLOGY = """\
@@ -241,13 +241,13 @@ _SCHEME = f"""\
 By default `{_format_flat(DEFAULT_SCHEME)}`. Policies ([own.md](../own.md)) and plans
 ([tutorial](../tutorial.md)) may be files of your own, as topologies may. Every scheme takes:"""
 
-_TIMELINE = "Each entry; [timeline.md](../timeline.md) has the words."
+_TIMELINE = "Each entry has these keys; [timeline.md](../timeline.md) has the syntax of faults."
 
 _COMMANDS_HEAD = """\
 # Every command
 
-`trunkline COMMAND --help` says the same. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or a
-wrong scenario, 70 not carried out, 130 Ctrl-C, 143 SIGTERM.
+`trunkline COMMAND --help` prints the same. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or
+an invalid scenario, 70 not carried out, 130 Ctrl-C, 143 SIGTERM.
 
-This page is made by `trunkline schema --commands`.
+`trunkline schema --commands` writes this page.
 """

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, arguments that several take, and how they print."""
+"""Shared by the commands: exit codes, common arguments, and printing."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ INTERRUPTED = 128 + signal.SIGINT
 BROKEN_PIPE = 128 + signal.SIGPIPE
 
 PLAIN_WIDTH = 160
-"""Columns of a table where there is no terminal."""
+"""The width of tables in columns if the output is not a terminal."""
 
 
 class UsageError(Exception):
-    """The command line asks for something that there is not."""
+    """The command line is wrong; the text says what is allowed."""
 
 
 def add_scenario(parser: argparse.ArgumentParser) -> None:
-    """A scenario's file, and what to change in it."""
+    """Add the scenario's file, and options that change the scenario."""
     parser.add_argument(
         "file", metavar="FILE", help="a scenario, such as scenarios/quickstart.yaml"
     )
@@ -49,36 +49,36 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Where runs are kept."""
+    """Add the folder of runs."""
     parser.add_argument(
         "--runs", default="runs", metavar="DIR", help="the folder of all runs (default: runs)"
     )
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """To print no more than is needed."""
+    """Add `--quiet`."""
     parser.add_argument("--quiet", action="store_true", help="print only the verdict")
 
 
 def add_remote(parser: argparse.ArgumentParser) -> None:
-    """How another machine is reached."""
+    """Add options for reaching another machine."""
     parser.add_argument(
         "--remote-command",
         default="trunkline",
         metavar="COMMAND",
-        help="what Trunkline is called on that machine, such as trunkline/.venv/bin/trunkline "
+        help="the command of Trunkline on that machine, such as trunkline/.venv/bin/trunkline "
         "(default: trunkline)",
     )
     parser.add_argument(
         "--ssh-config",
         type=Path,
         metavar="FILE",
-        help="SSH configuration to go by (default: ~/.ssh/config, then /etc/ssh/ssh_config)",
+        help="SSH configuration to use (default: ~/.ssh/config, then /etc/ssh/ssh_config)",
     )
 
 
 def make_host(address: str, arguments: argparse.Namespace) -> Host:
-    """The machine that the command line names."""
+    """The machine at this address, with the options of `add_remote`."""
     from trunkline.harness.runs.remote.client import Host
 
     return Host(address, arguments.remote_command, arguments.ssh_config)
@@ -88,7 +88,7 @@ def make_host(address: str, arguments: argparse.Namespace) -> Host:
 def follow(
     quiet: bool,
 ) -> Iterator[tuple[Callable[[Scenario, Progress], None], Callable[[str], None]]]:
-    """Two functions for a run that goes on: one shows how far it is, one says something beside."""
+    """Show a line of progress; give a function that updates it, and one that prints a text."""
     from trunkline.harness.live import progress
 
     done = 0.0
@@ -106,12 +106,12 @@ def follow(
 
 
 def make_console(stderr: bool = False, quiet: bool = False) -> Console:
-    """Where tables and progress go; wide enough for any table where there is no terminal."""
+    """Make a console for tables and progress; without a terminal it is PLAIN_WIDTH wide."""
     from rich.console import Console
 
     class Piped(Console):
         def on_broken_pipe(self) -> None:
-            """Leave it to `cli.main`, which has an exit code for it."""
+            """Raise the error again: `main` has an exit code for it, rich would exit with 1."""
             raise
 
     made = Piped(stderr=stderr, quiet=quiet, highlight=False)
@@ -121,7 +121,7 @@ def make_console(stderr: bool = False, quiet: bool = False) -> Console:
 
 
 def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
-    """Print what came out of a run; returns the exit code that says the same."""
+    """Print the verdict of a run; return its exit code."""
     from trunkline.harness.live import progress
 
     if quiet:
@@ -132,7 +132,10 @@ def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
 
 
 def show_result(result: RunResult, quiet: bool) -> int:
-    """`show_verdict` of a run that has just ended; one that was cut short is never a pass."""
+    """Print the verdict and the error of a run that has just ended; return its exit code.
+
+    A run with an error is never a pass.
+    """
     code = show_verdict(result.run_dir, result.verdict, quiet)
     if result.error:
         print_error(result.error)
@@ -141,6 +144,6 @@ def show_result(result: RunResult, quiet: bool) -> int:
 
 
 def print_error(text: str) -> None:
-    """One line on standard error, if there still is one."""
+    """Print to standard error, unless it is closed."""
     with contextlib.suppress(OSError):
         print(f"trunkline: {text}", file=sys.stderr)

@@ -12,15 +12,15 @@ examples:
   trunkline attach ada@gpu.example.org
   trunkline attach ada@gpu.example.org quickstart-20261121-221530
 
-From there on it is as if `trunkline run --on` had not been interrupted: Ctrl-C ends the run.
+It continues as if `trunkline run --on` had not been interrupted: Ctrl-C ends the run.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where it goes."""
+    """Add the machine, the run, and the folder of runs."""
     parser.add_argument("host", metavar="HOST", help="[USER@]HOST[:PORT], as for run --on")
     parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="its name there; not needed if it is the only one"
+        "run", metavar="RUN", nargs="?", help="the run's name there; not needed for an only run"
     )
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Follow the run to its end, fetch it, and show what came out."""
+    """Follow the run to its end, fetch it, and print its verdict."""
     from trunkline.harness.runs.remote import client
 
     host = terminal.make_host(arguments.host, arguments)

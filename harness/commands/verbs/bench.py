@@ -1,4 +1,4 @@
-"""measure what the emulation is worth: is the network what the scenario says."""
+"""measure how accurately the emulated network matches the scenario."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ examples:
   trunkline bench fidelity --set network.offloads=true
   trunkline bench fidelity --no-foreign                          without ping and iperf3
 
-Exit codes: 0 every bar holds, 2 unknown (the real clock was late), 1 a bar does not hold.
+A bar is the largest error that passes. Exit codes: 0 all errors are within their bars, 1 an error
+is not, 2 unknown (the real clock was late).
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """What to measure, of which network."""
-    parser.add_argument("subject", choices=("fidelity",), help="every link, against its scenario")
+    """Add the network to measure, and how."""
+    parser.add_argument("subject", choices=("fidelity",), help="compare links with the scenario")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--scenario", metavar="FILE", help="measure every link of this scenario")
     which.add_argument("--grid", action="store_true", help="measure rates x delays x losses")
@@ -37,25 +38,25 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY.PATH=VALUE",
-        help="change a value of the scenario, such as network.mtu=9000; may be given repeatedly",
+        help="change a value of the scenario, such as network.mtu=9000; may be repeated",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="change the scenario's seed")
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="where the results go; folders are made (default: a new folder in runs)",
+        help="the folder of the results, which is created (default: a new folder in runs)",
     )
     parser.add_argument(
         "--foreign",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="ask ping and iperf3 too, where they are installed (default: yes)",
+        help="also measure with ping and iperf3 if they are installed (default: yes)",
     )
     terminal.add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure a network, print a table and the verdict."""
+    """Measure a network; print a table and the verdict."""
     from trunkline.harness.live import progress
     from trunkline.harness.measure import foreign, judge, networks, self_check
     from trunkline.harness.record import run_folder
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = terminal.make_console()
     console.print(_make_table(found.readings))
     for program in foreign.find_missing() if with_foreign else ():
-        console.print(f"{program} is not installed: its measurements are left out")
+        console.print(f"{program} is not installed: its measurements are missing")
     for line in (*judge.list_unjudged(found.readings), *found.verdict.problems):
         console.print(line, markup=False)
     console.print(f"verdict  {found.verdict.outcome}")
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _make_table(readings: tuple[Reading, ...]) -> Table:
-    """A line for each quantity: its worst link."""
+    """A table with a line per quantity, which shows its worst link."""
     from rich.table import Table
 
     from trunkline.harness.measure.judge import QUANTITIES, find_worst

@@ -1,4 +1,4 @@
-"""remove what killed runs left behind; nothing of a running one."""
+"""remove leftovers of killed runs; running ones are not touched."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from trunkline.harness.commands import terminal
 
 EPILOG = """\
-A run takes along what it made, however it ends. Only when it is killed with SIGKILL, programs that
-you started at its sites may live on, or a temporary folder. All that a run makes is tagged with the
-process that it belongs to; this command looks for tags whose process is dead. Only what belongs to
-your user is touched.
+A run removes what it made, even after an error or a signal. Only after SIGKILL, programs that you
+started at its sites may go on, and a temporary folder may stay. Everything that a run makes has a
+tag that names its process; this command looks for tags of dead processes. It only touches what
+belongs to your user.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """What to remove."""
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    """Add what to remove."""
+    parser.add_argument("--dry-run", action="store_true", help="only list the leftovers")
     parser.add_argument(
         "--unfinished",
         action="store_true",
-        help="also remove the run folders whose run was ended before it came to a verdict",
+        help="also remove the folders of runs that ended without a verdict",
     )
     terminal.add_runs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Find, say and remove."""
+    """Find, list and remove leftovers."""
     from trunkline.harness.kernel import boot
     from trunkline.harness.network.interface import NetworkError
     from trunkline.harness.runs import orphans
@@ -47,5 +47,5 @@ def run(arguments: argparse.Namespace) -> int:
             terminal.print_error(f"{left} could not be removed: {error}")
             code = terminal.INTERNAL_ERROR
     if not found:
-        print("nothing is left over")
+        print("there are no leftovers")
     return code

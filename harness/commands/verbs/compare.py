@@ -25,50 +25,52 @@ examples:
       --beside scenarios/gloo_allreduce.yaml
 
 The values of --vary are YAML, separated by commas outside of brackets, braces and quotes. A mapping
-sets just the keys that it names, so that values that belong together vary together. Trial t of
-every cell has the seed plus t, so that cells are compared on the same networks.
+sets only the keys that it names, so several keys can vary together. Trial t of every cell has the
+seed plus t, so all cells are compared on the same networks.
 
---beside FILE compares with another scenario, for example one that runs somebody else's program. It
-runs as its file says, at the same seeds; what --set and --vary say of backend, clock, topology,
-network and limits holds for it as well.
+--beside FILE compares with another scenario, for example one that runs other programs. It runs with
+the same seeds. Of --set and --vary, it only uses keys of backend, clock, topology, network and
+limits.
 
-The same command again goes on where it was interrupted. Intervals are of 95 %, by Student's t over
-the trials; a ratio is the geometric mean of the ratios to the first cell, trial by trial. Only
-trials that passed are averaged. The exit code is that of the worst trial.
+Repeat the same command to continue an interrupted comparison. Intervals are 95 % confidence
+intervals by Student's t. A ratio is the geometric mean of the ratios to the first cell, paired by
+seed. Only trials that passed are averaged. The exit code is that of the worst trial.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A scenario, what to vary in it, and how often."""
+    """Add the scenario, what to vary, and the number of trials."""
     terminal.add_scenario(parser)
     parser.add_argument(
         "--vary",
         action="append",
         default=[],
         metavar="KEY.PATH=VALUE,VALUE,...",
-        help="what to compare; may be given more than once, for every combination",
+        help="values to compare; given more than once, all combinations are compared",
     )
     parser.add_argument(
         "--beside",
         action="append",
         default=[],
         metavar="FILE",
-        help="another scenario to compare with, as it is; may be given more than once",
+        help="another scenario to compare with; may be given more than once",
     )
-    parser.add_argument("--trials", type=parse_count, default=3, metavar="N", help="per cell (3)")
+    parser.add_argument(
+        "--trials", type=parse_count, default=3, metavar="N", help="runs per cell (3)"
+    )
     parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="where everything goes; folders are made (default: comparisons/SCENARIO)",
+        help="the folder of the results, which is created (default: comparisons/SCENARIO)",
     )
-    parser.add_argument("--plots", action="store_true", help="draw every single run as well")
+    parser.add_argument("--plots", action="store_true", help="draw the figures of every run, too")
     parser.add_argument("--dry-run", action="store_true", help="only list the trials")
     terminal.add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run what is missing of the grid and show how its cells compare."""
+    """Run the missing trials and compare the cells."""
     from trunkline.harness.study import comparison_runs, grid
 
     try:
@@ -85,8 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(str(error)) from None
     if spec.real_time and arguments.jobs > 1:
         raise terminal.UsageError(
-            f"--jobs {arguments.jobs}: allowed is 1 with the real clock, on which runs side by "
-            "side disturb each other"
+            f"--jobs {arguments.jobs}: allowed is 1 with the real clock: simultaneous runs would "
+            "disturb each other"
         )
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
@@ -95,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
-    """Print what came of a comparison; returns the exit code of its worst trial."""
+    """Print the results of a comparison; return the exit code of its worst trial."""
     from trunkline.harness.study import comparison, comparison_runs
 
     verdict = comparison.find_worst(trials)
@@ -105,7 +107,7 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         console = terminal.make_console()
         console.print(comparison.draw_table(comparison.summarize(trials, spec.keys), spec.keys))
         for name in spec.elsewhere:
-            console.print(f"{name} runs on another network", markup=False)
+            console.print(f"{name} has another network than the first scenario", markup=False)
         for text in comparison.list_problems(trials, spec.keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
@@ -115,7 +117,7 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
 
 
 def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
-    """Run what is missing, `--jobs` at once, with a line of progress unless `--quiet`."""
+    """Run the missing trials, `--jobs` at once, and show progress unless `--quiet`."""
     from trunkline.harness.live import progress
     from trunkline.harness.study import comparison_runs
 
@@ -144,7 +146,7 @@ def _list(spec: Comparison, folder: Path) -> int:
 
 
 def parse_count(text: str) -> int:
-    """A whole number from 1 on, as an argument's type."""
+    """Parse a whole number of at least 1; for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number}: allowed is 1 or more")

@@ -1,4 +1,4 @@
-"""completion of words in the shell, for bash and zsh."""
+"""print a script that completes words in bash and zsh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ In ~/.bashrc:
 In ~/.zshrc:
   autoload -U +X bashcompinit && bashcompinit && eval "$(trunkline completion)"
 
-It completes commands, their options and their fixed words; anything else is a file.
+It completes commands, options and fixed words; all other words are completed as files.
 """
 
 SCRIPT = """\
@@ -31,11 +31,11 @@ complete -o default -F _trunkline trunkline
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Add nothing: this verb has no arguments."""
 
 
 def run(_: argparse.Namespace) -> int:
-    """Print the script that a shell has to read."""
+    """Print the script, which a shell has to evaluate."""
     from trunkline.harness.commands import main
 
     top = main.make_parser()
@@ -48,7 +48,7 @@ def run(_: argparse.Namespace) -> int:
 
 
 def _list_words(parser: argparse.ArgumentParser) -> list[str]:
-    """Every option and fixed word of a command, and of the commands below it."""
+    """Every option and fixed word of a command and its subcommands."""
     return list(dict.fromkeys(_find_words(parser)))
 
 

@@ -1,4 +1,4 @@
-"""have something happen in a run that goes on."""
+"""inject a fault or a command into a running run."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ examples:
   trunkline inject quickstart 'outage tokyo oregon for 5 s'
   trunkline inject runs/outage/20260301-120000 status
 
-What can be said is what can be typed at the prompt of `trunkline shell`: faults as in a timeline,
-`status`, `save FILE`, `exit`, commands at sites. It takes effect at the time that the run has
-reached, and is in its log like any fault.
+TEXT is a command of the prompt of `trunkline shell`: a fault as in a timeline, `status`, `save
+FILE`, `exit`, or a command at a site. It takes effect at once, and is in the run's log like any
+fault.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Which run, and what."""
+    """Add the run and the command."""
     parser.add_argument(
-        "run", metavar="RUN", help="a run's folder, or a scenario's name if one run of it goes on"
+        "run",
+        metavar="RUN",
+        help="a run's folder, or the name of a scenario with one current run",
     )
-    parser.add_argument("text", metavar="TEXT", nargs="+", help="what is to happen")
+    parser.add_argument("text", metavar="TEXT", nargs="+", help="a fault or a command")
     terminal.add_runs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask the run, and print its answer."""
+    """Send the command to the run, and print its answer."""
     from trunkline.harness.live import control_socket
     from trunkline.harness.live.prompt import Channel, RunOverError, save
     from trunkline.harness.scenario.loading import load
@@ -40,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = rest.strip()
     if verb in ("help", "source"):
         raise terminal.UsageError(
-            f"{text}: allowed is what changes or asks a run: this is of `shell`"
+            f"{text}: only `trunkline shell` has this command: allowed are commands to a run"
         )
     if verb == "save" and not file:
         raise terminal.UsageError("save: allowed is save FILE")
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     except RunOverError:
         said = {"done": False, "text": control_socket.OVER}
     except PermissionError:
-        raise terminal.UsageError(f"{run_dir}: allowed to who runs it only") from None
+        raise terminal.UsageError(f"{run_dir}: allowed only for the user who started it") from None
     except OSError:
         raise terminal.UsageError(f"{run_dir}: this run has ended") from None
     if "saved" in said:
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if said["done"]:
         print(f"{said['text']}done at {said['t_s']:.3f} s")
         return 0
-    terminal.print_error(said["text"] or "it was done, and did not end well")
+    terminal.print_error(said["text"] or "the command failed")
     return terminal.INTERNAL_ERROR if said["text"] == control_socket.OVER else terminal.BAD_USAGE
 
 
@@ -69,7 +71,7 @@ def _show(text: str) -> None:
 
 
 def _find_run(name: str, runs_dir: Path) -> Path:
-    """The folder of a run that goes on, as far as one can see."""
+    """The folder of a running run. It may still turn out to have ended."""
     from trunkline.harness.live import control_socket
 
     if (Path(name) / "resolved.yaml").exists():
@@ -77,8 +79,8 @@ def _find_run(name: str, runs_dir: Path) -> Path:
     going = sorted(link.parent for link in runs_dir.glob(f"{name}/*/{control_socket.LINK}"))
     if len(going) == 1:
         return going[0]
-    which = f"these go on: {', '.join(map(str, going))}" if going else "none goes on"
+    which = f"these are running: {', '.join(map(str, going))}" if going else "none is running"
     raise terminal.UsageError(
-        f"{name}: allowed is a run's folder, or the name of a scenario of which one run goes on in "
-        f"{runs_dir}; {which}"
+        f"{name}: allowed is a run's folder, or the name of a scenario with exactly one current "
+        f"run in {runs_dir}; {which}"
     )

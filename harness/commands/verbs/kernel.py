@@ -1,4 +1,4 @@
-"""build the embedded kernel, or say where it is."""
+"""build the embedded kernel, or show where it is."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from trunkline.harness.commands import terminal
 
 EPILOG = """\
 examples:
-  trunkline kernel build       once per user, some minutes; does nothing if there is one
+  trunkline kernel build       once per user, some minutes; does nothing if it is built
   trunkline kernel status
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """What to do with it."""
+    """Add the action."""
     parser.add_argument("action", choices=("build", "status", "path"))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build the embedded kernel, or say whether and where it is."""
+    """Build the embedded kernel, or print its status or path."""
     from trunkline.harness.kernel import build
     from trunkline.harness.live import progress
 

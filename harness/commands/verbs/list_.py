@@ -1,4 +1,4 @@
-"""what there is to choose from, one line each."""
+"""list plans, policies, topologies, workloads, schemes, faults, scenarios or runs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ LISTS = (*EXTENSIONS, "schemes", "faults", "scenarios", "runs")
 
 EPILOG = """\
 examples:
-  trunkline list plans            what scheme.plan may be
-  trunkline list topologies       what topology.builder may be
+  trunkline list plans            the values of scheme.plan
+  trunkline list topologies       the values of topology.builder
   trunkline list runs             every run in ./runs, oldest first, with its verdict
 
-The lines come from the first lines of the files: topologies/, agents/plans/, agents/policies/,
-workloads/. `trunkline schema` has every option of each.
+`trunkline schema --keys` has every option of topologies, plans, policies and workloads.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """What to list."""
-    parser.add_argument("what", choices=LISTS, help="of which kind")
+    """Add what to list."""
+    parser.add_argument("what", choices=LISTS, help="what to list")
     terminal.add_runs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line for each thing of a kind."""
+    """Print one line per item."""
     from trunkline.harness.commands import overview
 
     what = arguments.what
@@ -51,6 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_scenario_folder() -> Path:
-    """The folder `scenarios` here, else the one that belongs to this installation."""
+    """The folder `scenarios` here, or else that of this installation."""
     here = Path("scenarios")
     return here if here.is_dir() else SCENARIOS

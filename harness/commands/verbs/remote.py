@@ -1,4 +1,4 @@
-"""the far side of `run --on`, which starts it over SSH."""
+"""serve `trunkline run --on` of another machine, which starts this over SSH."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import sys
 from trunkline.harness.commands import terminal
 
 EPILOG = """\
-Trunkline on another machine calls this and talks to it on its standard input and output. Runs that
-came this way are in ~/.local/state/trunkline/remote until they are fetched.
+Trunkline on another machine starts this and uses its standard input and output. Runs that it sends
+are in ~/.local/state/trunkline/remote until it has fetched them.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Nothing."""
+    """Add nothing: this verb has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     from trunkline.harness.runs.remote import server
     from trunkline.harness.runs.remote.protocol import Wire
 
     if sys.stdin.isatty():
-        raise terminal.UsageError("this is for Trunkline on another machine: trunkline run --on")
+        raise terminal.UsageError("only `trunkline run --on` of another machine can use this")
     ours, theirs = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may speak in between
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the protocol
 
     def write(data: bytes) -> None:
         while data:

@@ -1,4 +1,4 @@
-"""make a run's page, tables, plots and verdict again, or one page of several runs."""
+"""write a run's page, tables, plots and verdict again, or compare runs on one page."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ examples:
   trunkline report quickstart --width 3.4             its figures for one column of a paper
   trunkline report runs/a/latest runs/b/latest --out a-and-b.html
 
-With one RUN, its folder's report.html, tables, plots and verdict are made again from its event log,
-and the exit code is the verdict's. With several, nothing but the page of the comparison is written.
+With one RUN, its report.html, tables, plots and verdict are written again from its event log, and
+the exit code is that of the verdict. With several, only the page of the comparison is written.
 """
 
 COMPARISON = "comparison.html"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Which runs."""
+    """Add the runs and what to write."""
     parser.add_argument(
         "run", metavar="RUN", nargs="+", help="a run's folder, or a scenario's name"
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=f"where the page of several runs goes; folders are made (default: {COMPARISON}, here)",
+        help=f"the page of several runs; its folder is created (default: {COMPARISON})",
     )
     parser.add_argument(
         "--width",
         type=_parse_inches,
         metavar="INCHES",
-        help="how wide the figures of one run are, such as 3.4 for one column of a paper "
+        help="the width of the figures of one run, such as 3.4 for one column of a paper "
         "(default: 7.16, both columns)",
     )
     terminal.add_quiet(parser)
@@ -44,13 +44,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make a run's page, tables, figures and verdict again from its event log, or compare runs."""
+    """Write a run's page, tables, figures and verdict again, or compare runs."""
     from trunkline.harness.commands import overview
     from trunkline.harness.report import outputs
 
     folders = [_find_folder(name, Path(arguments.runs)) for name in arguments.run]
     for folder in filter(overview.is_running, folders):
-        raise terminal.UsageError(f"{folder}: this run goes on: allowed is one that has ended")
+        raise terminal.UsageError(f"{folder}: this run is running: allowed is one that has ended")
     if len(folders) > 1:
         if arguments.width:
             raise terminal.UsageError(f"--width {arguments.width:g}: allowed with one run")
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _parse_inches(text: str) -> float:
-    """A width that figures can have, as an argument's type."""
+    """Parse the width of figures; for argparse."""
     with contextlib.suppress(ValueError):
         if 2 <= (width_in := float(text)) <= 20:
             return width_in
@@ -77,7 +77,7 @@ def _parse_inches(text: str) -> float:
 
 
 def _find_folder(name: str, runs: Path) -> Path:
-    """The folder of a run that was asked for."""
+    """The folder of the named run, or of a scenario's latest run."""
     for run_dir in (Path(name), runs / name / "latest"):
         if (run_dir / "events.jsonl").exists():
             return run_dir

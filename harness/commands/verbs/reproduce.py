@@ -1,4 +1,4 @@
-"""run a figure of a paper and show claim, fluid model and measurement."""
+"""reproduce a figure of a paper: its claim, the fluid model, and a measurement."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ examples:
   trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
   trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
 
-It is a comparison like those of `trunkline compare`, kept in reproductions/, and goes on where it
-was interrupted. The fluid model runs the same trials: the same rates, groups and compute times, on
-links without propagation and TCP.
+It is a comparison like those of `trunkline compare`, in reproductions/. Repeat the same command to
+continue an interrupted one. The fluid model predicts the same trials: the same rates, groups and
+compute times, on links without propagation and TCP.
 """
 
 
 PANELS = "abcd"
-"""What the names of a figure's panels end in."""
+"""The last letters of the names of panels."""
 
 WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
-"""The exit codes of comparisons."""
+"""The exit codes of comparisons: pass, unknown, fail, not carried out."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A figure, and how often."""
+    """Add the figure, changes of it, and the number of trials."""
     parser.add_argument("figure", nargs="?", metavar="FIGURE", help="such as crew/4")
     parser.add_argument("--list", action="store_true", help="list the figures and their claims")
-    parser.add_argument("--fluid", action="store_true", help="only the fluid model, no measurement")
+    parser.add_argument("--fluid", action="store_true", help="predict only, without measurements")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="as for run"
     )
@@ -51,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY.PATH=VALUE,VALUE,...",
-        help="as for compare, instead of what the figure varies of this key, or as well",
+        help="as for compare; for a key that the figure varies, these values replace its values",
     )
     parser.add_argument(
         "--trials", type=comparing.parse_count, default=3, metavar="N", help="per cell"
@@ -62,13 +62,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="where it goes; folders are made (default: reproductions/FIGURE)",
+        help="the folder of the results, which is created (default: reproductions/FIGURE)",
     )
     terminal.add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the figures, or reproduce one, with all its panels."""
+    """List the figures, or reproduce one with all its panels."""
     from trunkline.harness.study import papers
 
     known = papers.find_figures()
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(figure: Figure, arguments: argparse.Namespace) -> Comparison:
-    """The figure's comparison with what the command line changes. Raises UsageError."""
+    """Plan the figure's comparison with the changes of the command line. Raises UsageError."""
     from trunkline.harness.study import comparison_runs, grid
 
     file = SCENARIOS / figure.scenario
@@ -130,7 +130,7 @@ def _reproduce(
         console = terminal.make_console()
         console.print(f"claim  {figure.claim}", markup=False)
         if not reproduction.is_known(cells, figure.metric):
-            console.print("fluid  not known: the model has no faults", markup=False)
+            console.print("fluid  unknown: the model cannot predict this scenario", markup=False)
         console.print(reproduction.draw_table(measured, cells, spec.keys, figure.metric))
     return code
 

@@ -20,13 +20,13 @@ examples:
   trunkline run scenarios/outage.yaml --watch
   trunkline run scenarios/quickstart.yaml --on ada@gpu.example.org
 
---watch shows every site, the tasks that go on, links by load, faults, and both clocks, on the whole
-terminal. It only reads the event log, so results are the same with it.
+--watch uses the whole terminal to show sites, current tasks, links by load, faults and both clocks.
+It only reads the event log, so it does not change results.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A scenario, where its run goes, and what to see of it meanwhile."""
+    """Add the scenario, where to run it, and what to show."""
     terminal.add_scenario(parser)
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
@@ -36,17 +36,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="HOST",
-        help="run it on another machine, [USER@]HOST[:PORT], over SSH; its results come here",
+        help="run it on another machine, [USER@]HOST[:PORT], over SSH, and fetch the results",
     )
     terminal.add_remote(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a scenario and show what came out."""
+    """Run a scenario and print its verdict."""
     from trunkline.harness.scenario.loading import load
 
     if arguments.on and arguments.watch:
-        raise terminal.UsageError("--watch reads an event log that --on has on another machine")
+        raise terminal.UsageError("--watch: not allowed with --on, whose event log is elsewhere")
     scenario = load(arguments.file, arguments.set, arguments.seed)
     carry_out = _run_there if arguments.on else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)

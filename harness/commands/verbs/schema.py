@@ -1,27 +1,27 @@
-"""the JSON Schema of scenario files, for editors; or a reference page of the docs."""
+"""print the JSON Schema of scenario files, for editors, or a reference page of the docs."""
 
 from __future__ import annotations
 
 import argparse
 
 PAGES = {
-    "keys": "every key of a scenario instead",
-    "commands": "every command instead",
-    "tables": "what the columns of a run's tables mean instead",
+    "keys": "print every key of a scenario instead",
+    "commands": "print every command instead",
+    "tables": "print the meaning of the columns of a run's tables instead",
 }
-"""Option -> what it prints."""
+"""Option -> its help."""
 
 EPILOG = """\
 example:
   trunkline schema > trunkline.schema.json
 
-Most editors take it, from the first line of a scenario:
+Most editors use it if the first line of a scenario is:
   # yaml-language-server: $schema=trunkline.schema.json
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Of what."""
+    """Add what to print."""
     pages = parser.add_mutually_exclusive_group()
     for page, what in PAGES.items():
         pages.add_argument(

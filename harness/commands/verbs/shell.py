@@ -1,4 +1,4 @@
-"""run a scenario, and break it while it runs."""
+"""run a scenario with a prompt, to change and break its network."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ examples:
   trunkline shell scenarios/outage.yaml --set clock=real
   echo 'outage n1 n2 for 5 s' | trunkline shell scenarios/outage.yaml
 
-With a virtual clock the world stands still at the prompt, and `step 10 s` lets it run. `help` says
-what else there is; `exit` or Ctrl-D ends the run, which is then judged like any other.
+A virtual clock stands still at the prompt, and `step 10 s` lets it run. `help` lists all commands.
+`exit` or Ctrl-D ends the run, which is then judged like any other.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A scenario, and where its run goes."""
+    """Add the scenario and the folder of runs."""
     terminal.add_scenario(parser)
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a scenario with somebody at its controls, and show what came out."""
+    """Run a scenario with a prompt, and print its verdict."""
     from trunkline.harness.live import prompt
     from trunkline.harness.live.live_state import Progress
     from trunkline.harness.scenario.loading import load

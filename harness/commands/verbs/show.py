@@ -13,23 +13,23 @@ examples:
   trunkline show scenarios/quickstart.yaml --set topology.rates='50 Mbit/s' --seed 3
   trunkline show scenarios/quickstart.yaml --format yaml > mine.yaml
 
-With --format yaml the output is a scenario itself, which gives the same run.
+With --format yaml the output is a scenario that gives the same run.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A scenario, and how to show it."""
+    """Add the scenario and the format."""
     terminal.add_scenario(parser)
     parser.add_argument(
         "--format",
         choices=("tables", "yaml"),
         default="tables",
-        help="yaml: a scenario with every default and draw spelled out",
+        help="yaml: a scenario with all defaults and random values filled in",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show a scenario with every default, draw and lookup."""
+    """Print a scenario with all defaults and random values filled in."""
     from trunkline.harness.scenario.loading import load, resolve
 
     scenario = load(arguments.file, arguments.set, arguments.seed)

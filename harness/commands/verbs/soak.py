@@ -19,33 +19,35 @@ examples:
   trunkline soak scenarios/soak/internet2.yaml --runs 200 --jobs 2 --set scheme.plan=ring
   trunkline soak scenarios/quickstart.yaml --churn 'churn outages=8s kills=30s lasting=1..6s'
 
-Run n has the scenario's seed plus n, and its faults are drawn from that. Without --churn they are
-those of the scenario's timeline; a scenario without one gets outages, pauses, kills and losses of
-the controller. The first run that fails ends it: its faults are written out one by one and left out
-while it still fails, and what is left is a scenario, DIR/failing.yaml. Runs that pass leave a row
-in DIR/tables/runs.csv.
+Run n has the scenario's seed plus n, which also determines its random faults. Without --churn, the
+faults are those of the scenario's timeline; a scenario without a timeline gets outages, pauses,
+kills and losses of the controller. The soak ends with the first run that fails. Its faults are then
+left out one after the other while it still fails; the rest is the scenario DIR/failing.yaml. Every
+run has a row in DIR/tables/runs.csv.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """A scenario, how many runs, which faults."""
+    """Add the scenario, the number of runs, and the faults."""
     terminal.add_scenario(parser)
     parser.add_argument(
         "--runs", type=parse_count, default=20, metavar="N", help="how many runs (20)"
     )
     parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
-    parser.add_argument("--churn", metavar="TEXT", help="random faults, as in a timeline")
+    parser.add_argument("--churn", metavar="TEXT", help="random faults as in a timeline")
     parser.add_argument(
-        "--tries", type=parse_count, default=40, metavar="N", help="runs to spend on shrinking (40)"
+        "--tries", type=parse_count, default=40, metavar="N", help="most runs for shrinking (40)"
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="where it goes; folders are made (default: soaks/SCENARIO)"
+        "--out",
+        metavar="DIR",
+        help="the folder of the results, which is created (default: soaks/SCENARIO)",
     )
     terminal.add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run, sum up, and shrink what failed."""
+    """Run the scenario many times, print totals, and shrink the first failure."""
     from trunkline.harness.live import progress
     from trunkline.harness.study import soak_runs
 
@@ -85,6 +87,6 @@ def _shrink(spec: Soak, seed: int, run_dir: Path, folder: Path, tries: int) -> N
         count = len(failing.timeline)
         print(f"{count} of its {len(entries)} faults are enough: {path}", flush=True)
 
-    print(f"it had {len(entries)} faults; looking for those that matter", flush=True)
+    print(f"it had {len(entries)} faults; looking for those that make it fail", flush=True)
     if soak_runs.minimize(spec, seed, entries, folder, tries, keep) is None:
-        print(f"with its {len(entries)} faults written out one by one it passes")
+        print(f"it passes if its {len(entries)} faults are single entries of a timeline")

@@ -1,4 +1,4 @@
-"""say everything that is wrong with scenarios."""
+"""report all problems of scenarios."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ examples:
   trunkline validate mine.yaml
   trunkline validate scenarios/*.yaml && echo all fine
 
-Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed; the exit code is 64 if there is
-any.
+Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed. The exit code is 64 if there are
+problems.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Any number of scenarios."""
+    """Add the scenarios."""
     parser.add_argument("file", nargs="+", metavar="FILE", help="a scenario")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say everything that is wrong with each file."""
+    """Print all problems of each file."""
     from trunkline.harness.config.document import ScenarioErrors
     from trunkline.harness.scenario.loading import load
 

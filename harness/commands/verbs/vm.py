@@ -1,4 +1,4 @@
-"""a virtual Debian machine with Trunkline in it, by Vagrant."""
+"""start, use and stop a virtual Debian machine with Trunkline, by Vagrant."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """What to do with it."""
+    """Add the actions and their arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    up = actions.add_parser("up", help="make it, or start it, and install what is missing")
+    up = actions.add_parser("up", help="create or start it, and install what is missing")
     up.add_argument("--provider", metavar="NAME", help="virtualbox, libvirt or qemu")
     run = actions.add_parser("run", help="run a scenario on it, as `trunkline run` does here")
     terminal.add_scenario(run)
     terminal.add_runs(run)
     terminal.add_quiet(run)
-    shell = actions.add_parser("shell", help="run a scenario on it, and break it while it runs")
-    shell.add_argument("file", metavar="FILE", help="a scenario of the checkout; stays there")
+    shell = actions.add_parser("shell", help="run a scenario on it, as `trunkline shell` does here")
+    shell.add_argument("file", metavar="FILE", help="a scenario in the checkout")
     actions.add_parser("ssh", help="log in to it")
     down = actions.add_parser("down", help="stop it")
-    down.add_argument("--destroy", action="store_true", help="and delete it")
+    down.add_argument("--destroy", action="store_true", help="also delete it")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _shell(file: Path) -> int:
-    """The file has to be in the checkout, which the machine has a copy of."""
+    """Run `trunkline shell` there. The file must be in the checkout, which is copied there."""
     from trunkline.harness.runs import virtual_machine
     from trunkline.harness.scenario.loading import load
 

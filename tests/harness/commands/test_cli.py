@@ -289,7 +289,7 @@ def test_a_run_that_goes_on_is_not_judged(run_dir, capsys):
     (run_dir / "verdict.json").unlink()
     (run_dir / "environment.json").write_text(json.dumps({"owner": Owner.me().tag}))
     assert main.main(["report", str(run_dir)]) == 64
-    assert "this run goes on" in capsys.readouterr().err
+    assert "this run is running" in capsys.readouterr().err
     assert not (run_dir / "verdict.json").exists()
 
 
