@@ -1,6 +1,6 @@
-# `make demo` and `make test` each work as the first command after cloning: they install what is
-# missing (Debian packages, with sudo when not root; a virtual environment; the embedded kernel,
-# built once per user), show what they do, and start at once the next time.
+# `make demo` and `make test` both work as the first command after cloning. They install what is
+# missing: Debian packages (with sudo if you are not root), a virtual environment, and the embedded
+# kernel, which is built once per user. The next time they start at once.
 #
 #   make demo PYTHON=python3.12       chooses the Python of the virtual environment
 #   make demo PIP_FLAGS="..."         adds flags to `pip install`, such as an index with CPU-only
@@ -18,7 +18,7 @@ REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends
 
 .PHONY: help
-help: ## say what can be made
+help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand --tabs=10
 
 .PHONY: demo
@@ -30,7 +30,7 @@ test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: lint
-lint: $(INSTALLED) ## check style, types, and which room imports which
+lint: $(INSTALLED) ## check style, types and the direction of imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -40,7 +40,7 @@ lint: $(INSTALLED) ## check style, types, and which room imports which
 docs: .venv/.docs ## build the documentation; warnings are errors
 	@for page in $(REFERENCE); do \
 	    .venv/bin/trunkline schema "--$${page%%:*}" | diff -u "$${page#*:}" - || { \
-	        echo "$${page#*:} is not what the code says: make reference, and commit it" >&2; \
+	        echo "$${page#*:} is out of date: run make reference, and commit it" >&2; \
 	        exit 1; \
 	    }; \
 	done
@@ -48,7 +48,7 @@ docs: .venv/.docs ## build the documentation; warnings are errors
 	@echo "docs/_build/index.html"
 
 .PHONY: reference
-reference: $(INSTALLED) ## write the pages of the documentation that are made from the code
+reference: $(INSTALLED) ## write the generated pages of the documentation
 	@for page in $(REFERENCE); do \
 	    .venv/bin/trunkline schema "--$${page%%:*}" > "$${page#*:}"; \
 	done
@@ -56,7 +56,7 @@ reference: $(INSTALLED) ## write the pages of the documentation that are made fr
 .PHONY: system
 system: ## install missing Debian packages
 	@command -v dpkg-query >/dev/null || { \
-	    echo "This is no Debian: please install the equivalents of debian-packages.txt by hand." >&2; \
+	    echo "This is not Debian: install the equivalents of debian-packages.txt yourself." >&2; \
 	    exit 1; \
 	}
 	@missing="$$(comm -23 <(printf '%s\n' $(PACKAGES) | sort) \
@@ -66,7 +66,7 @@ system: ## install missing Debian packages
 	if [ "$$(id -u)" = 0 ]; then as_root=(); \
 	elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo); \
 	else \
-	    echo "This needs root. Please ask an administrator of this machine to run:" >&2; \
+	    echo "This needs root. Ask an administrator of this machine to run:" >&2; \
 	    echo "    apt-get install --no-install-recommends $$missing" >&2; \
 	    exit 1; \
 	fi; \
@@ -75,7 +75,7 @@ system: ## install missing Debian packages
 	"$${as_root[@]}" env $(APT_INSTALL) $$missing
 
 .PHONY: venv
-venv: $(INSTALLED) ## make the virtual environment
+venv: $(INSTALLED) ## create the virtual environment
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -91,6 +91,6 @@ kernel: system $(INSTALLED) ## build the embedded kernel, once per user
 	@.venv/bin/trunkline kernel build
 
 .PHONY: clean
-clean: ## remove what was made here; keeps runs/ and the kernel's cache
+clean: ## remove everything that make created here; keeps runs/ and the kernel
 	rm -rf .venv build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

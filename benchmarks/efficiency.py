@@ -1,12 +1,12 @@
-"""How close every plan's tasks come to their estimate and to the bound, in the embedded kernel.
+"""Measure every plan's task times relative to estimate and bound, in the embedded kernel.
 
     python benchmarks/efficiency.py                                   nine sites, 50 MB, all plans
     python benchmarks/efficiency.py --sites 9 16 --sizes 20 200 --plans crew ring --csv out.csv
 
-A full mesh with CREW's N2 rates and 30 ms; the same few sites synchronize again and again, one task
-at a time, all sites serve them. The first task meets cold connections; the median of the later half
-is what lasts. `optimum` is the time of the busiest link with the best shares for CREW's stars, as
-if chunks were infinitely small: what `split: pipelined` aims at.
+The network is a full mesh with CREW's N2 rates and 30 ms. The same few sites synchronize again and
+again, one task at a time, and all sites help. The first task has cold connections; "warm" is the
+median of the later half. `optimum` is the time of the busiest link with the best shares for CREW's
+stars and infinitely small chunks, which `split: pipelined` approaches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trunkline.harness.scenario.settings import Scenario
 ROOT = Path(__file__).resolve().parents[1]
 
 GROUP = {9: 5, 16: 4}
-"""Sites that synchronize, of so many: about half, and the paper's (16, 4)."""
+"""Number of sites -> how many of them synchronize: about half, and the paper's (16, 4)."""
 
 SCENARIO = """
 seed: 1
@@ -46,16 +46,16 @@ failover: {{heartbeat: 60 s, timeout: 240 s}}
 outputs: {{plots: false}}
 """
 IDLE_FACTOR = 4000
-"""Sites outside the group compute so much longer that they never are in one.
+"""Sites outside the group compute so many times longer that they never join a task.
 
-The run ends when they are done, and signs of life every half second until then would cost more than
-the tasks.
+The run lasts until they have finished. That is why the scenario has a long heartbeat: frequent
+signs of life would cost more than the tasks.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Of one plan: seconds of a warm task, and what measured times are multiples of."""
+    """One plan: the seconds of a warm task, and ratios of measured times to other times."""
 
     sites: int
     group: int
@@ -70,7 +70,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure what the command line asks for; print each row as it comes."""
+    """Measure all combinations of the command line; print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[9], choices=sorted(GROUP))
     plans = sorted(registry.plans())
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def measure(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str]) -> Row:
-    """Run one plan. Raises RuntimeError if the run does not pass."""
+    """Run one plan with a model of `size_mb` MB. Raises RuntimeError if the run does not pass."""
     group = GROUP[sites]
     idle = ", ".join(f"n{rank}: {IDLE_FACTOR}" for rank in range(group + 1, sites + 1))
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ def measure(sites: int, size_mb: int, plan: str, tasks: int, changes: list[str])
 
 
 def _compute_optimum_s(scenario: Scenario, group: list[str], model_bytes: float) -> float:
-    """The busiest link's time with `solve_pipelined`'s shares, in seconds."""
+    """The seconds of the busiest link with the shares of `solve_pipelined`."""
     share = payload_share(scenario.network.mtu)
     names = scenario.topology.site_names
     rates = {(at.src, at.dst): at.rate_mbps * share for at in scenario.topology.links}

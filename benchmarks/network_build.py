@@ -1,11 +1,11 @@
-"""How long a network takes to build and to remove, beside stock Mininet with TCLink.
+"""Measure the time to build and remove a network, beside stock Mininet with TCLink.
 
     sudo python benchmarks/network_build.py --sites 5 10 20 40 60
     sudo python benchmarks/network_build.py --sites 60 --ours-only
 
-Both build a full mesh, both directions of every link shaped to a rate, in this machine's kernel
-and in namespaces of their own: stock Mininet keeps its links' ends in the namespace that it runs
-in for a while, so it must not share one with anybody.
+Both build a full mesh in this machine's kernel, with both directions of every link shaped to a
+rate. Each runs in its own namespaces: stock Mininet puts its links' ends into the namespace in
+which it runs for a while.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ print(json.dumps(times))
 
 
 def main() -> None:
-    """Measure, and print one line for each and the ratios."""
+    """Measure both; print a line for each, and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[5, 10, 20])
-    parser.add_argument("--repeat", type=int, default=1, help="how often each is done")
+    parser.add_argument("--repeat", type=int, default=1, help="measurements of each")
     parser.add_argument("--ours-only", action="store_true", help="leave stock Mininet out")
     arguments = parser.parse_args()
     for sites in (n for n in arguments.sites for _ in range(arguments.repeat)):
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def measure(source: str, sites: int) -> tuple[float, float]:
-    """Seconds up and down, in a process with namespaces of its own."""
+    """Run the source in its own namespaces; return the seconds to build and to remove."""
     command = [*PRIVATE, sys.executable, "-c", source, str(sites), str(RATE_MBPS)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     start, up, down = json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])
@@ -86,7 +86,7 @@ def measure(source: str, sites: int) -> tuple[float, float]:
 
 
 def show(who: str, sites: int, times_s: tuple[float, float]) -> None:
-    """One line: seconds, and milliseconds per link."""
+    """Print seconds, and milliseconds per link."""
     links = sites * (sites - 1) // 2
     up_s, down_s = times_s
     sys.stdout.write(

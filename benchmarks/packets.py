@@ -1,12 +1,12 @@
-"""What offloads and the size of packets do to the results and to what a run costs.
+"""Measure the effect of offloads and packet size on accuracy and on the cost of a run.
 
     python benchmarks/packets.py
 
-For each choice of `network.offloads` and `network.mtu`, in the embedded kernel with the virtual
-clock: the worst errors of `trunkline bench fidelity` on six links, the time of a synchronization
-over a full mesh with and without random loss, and the processor seconds that the latter cost for
-each GB that its links carried, starting and ending the run included. The host may be busy:
-processor time counts what the guest's processes used.
+For each combination of `network.offloads` and `network.mtu`, in the embedded kernel with the
+virtual clock, it measures the worst errors of `trunkline bench fidelity` on six links, and the time
+of a synchronization over a full mesh with and without random loss. The cost is that of the run
+without loss: the guest's processor seconds per GB on its links, including start and end of the run.
+The host may be busy.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ COLD_TASKS = 2
 LOSS = "topology.loss=0.1 %"
 OFFLOADS = ("off", "on")
 MTUS = (1500, 9000)
-"""Nothing that crosses a wide area is larger; offloads show what 64 KB at once do."""
+"""Packets in wide-area networks are not larger; offloads show the effect of 64 KB at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one choice gives. Task times are means of the warm tasks.
+    """The results of one combination. Task times are means of the warm tasks.
 
-    `goodput_error_percent` is the worst of the links without loss against rate minus headers;
-    `beyond` names the quantities whose bar does not hold.
+    `goodput_error_percent` is the worst error of links without loss, relative to the rate minus
+    headers. `beyond` names the quantities whose errors exceed their bars.
     """
 
     offloads: str
@@ -78,7 +78,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure every choice; print the rows as CSV."""
+    """Measure every combination; print the rows as CSV."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--offloads", nargs="+", default=OFFLOADS, choices=OFFLOADS)
     parser.add_argument("--mtus", type=int, nargs="+", default=MTUS, metavar="BYTES")
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def measure_all(all_offloads: list[str], mtus: list[int]) -> Iterator[dict[str, str | int | float]]:
-    """A row for each choice."""
+    """A row for each combination."""
     for offloads, mtu in product(all_offloads, mtus):
         changes = [f"network.offloads={str(offloads == 'on').lower()}", f"network.mtu={mtu}"]
         with tempfile.TemporaryDirectory() as folder:
@@ -113,7 +113,7 @@ def measure_all(all_offloads: list[str], mtus: list[int]) -> Iterator[dict[str, 
 
 
 def measure_links(home: Path, changes: list[str]) -> tuple[float, str]:
-    """The worst error of the goodput in percent, and which quantities miss their bars."""
+    """The worst goodput error in percent, and the quantities whose errors exceed their bars."""
     scenario = parse(LINKS, "packets", changes)
     folder = RunFolder(home / "links")
     folder.prepare("tables", "plots")
@@ -126,7 +126,7 @@ def measure_links(home: Path, changes: list[str]) -> tuple[float, str]:
 
 
 def measure_sync(home: Path, changes: list[str]) -> tuple[float, float, float]:
-    """The mean time of a warm task, the GB that the links carried, and the processor seconds."""
+    """Run the mesh; return the mean seconds of a warm task, GB on links, and processor seconds."""
     home.mkdir()
     source = home / "mesh.yaml"
     source.write_text(MESH)

@@ -1,13 +1,13 @@
-"""How set-up time, memory and real time grow with the number of sites, in the embedded kernel.
+"""Measure set-up time, memory and real time over the number of sites, in the embedded kernel.
 
     python benchmarks/scale.py --sites 5 10 20 40 60 --plot docs/scale.png
 
-For each size: a full mesh at 100 Mbit/s and 30 ms, a small synthetic model, bulk-synchronous
-rounds over a star. The network is up when all links are made and shaped, agents are ready when all
-are connected and compute; both count from the command on. Memory is the largest sum of proportional
-sets of the guest's processes: its kernel, its buffers and all models included. Processor time is
-that of the same processes. On a busy machine (`load_average`, of one minute) trust the processor
-times more than the real ones, and neither much: caches and processors are shared.
+Each size is a full mesh at 100 Mbit/s and 30 ms with a small synthetic model and bulk-synchronous
+rounds over a star. Times count from the start of the command: `network_s` until all links are
+created and shaped, `ready_s` until all agents are connected and compute. Memory is the largest sum
+of the proportional set sizes (PSS) of the guest's processes, including its kernel, its buffers and
+all models. Processor time is that of the same processes. On a busy machine (`load_average` of one
+minute), processor times are more reliable than real times, but also affected: caches are shared.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PERIOD_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one size took; processor time counts what the guest's processes used."""
+    """The results of one size; processor time is that of the guest's processes."""
 
     sites: int
     links: int
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(eq=False)
 class Meter(threading.Thread):
-    """Watches all processes of this owner: processor seconds and the peak of memory."""
+    """Watches all processes of this owner: their processor seconds and peak memory."""
 
     tag: bytes = field(default_factory=lambda: f"{VARIABLE}={Owner.me().tag}".encode())
     cpu_s: dict[int, float] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Meter(threading.Thread):
         threading.Thread.__init__(self, daemon=True)
 
     def run(self) -> None:
-        """Look every now and then until told to end."""
+        """Look every PERIOD_S seconds until `ended` is set."""
         while not self.ended.wait(PERIOD_S):
             self.look()
 
     def look(self) -> float:
-        """Processor seconds of all processes so far, also of those that have ended."""
+        """Update the values; return the processor seconds of all processes, ended ones too."""
         total_kb = 0
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
@@ -88,7 +88,7 @@ class Meter(threading.Thread):
 
 
 def main() -> None:
-    """Measure every size, print the rows as a Markdown table, draw them if asked to."""
+    """Measure every size; print the rows as a Markdown table, and draw them with `--plot`."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[5, 10, 20, 40, 60])
     parser.add_argument("--tasks", type=int, default=5)
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def measure(sites: int, tasks: int) -> Row:
-    """Run one size."""
+    """Run one size. Raises RuntimeError if the run does not pass."""
     meter = Meter()
     begun_s = time.monotonic()
     seen: dict[str, tuple[float, float, float]] = {}
@@ -149,7 +149,7 @@ def measure(sites: int, tasks: int) -> Row:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Three small charts over the number of sites."""
+    """Draw three small charts over the number of sites."""
     import matplotlib as mpl
 
     mpl.use("Agg")

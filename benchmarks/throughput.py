@@ -1,12 +1,12 @@
-"""How many bytes per second of one core go through the emulation, and what it could be.
+"""Measure the bytes that the emulation moves per second of one core, and the upper limit.
 
-    python benchmarks/throughput.py embedded      eight sites' all-to-all in the embedded kernel
-    sudo python benchmarks/throughput.py host     four sites' on this host, unshaped, beside iperf3
+    python benchmarks/throughput.py embedded      all-to-all of eight sites, embedded kernel
+    sudo python benchmarks/throughput.py host     all-to-all of four sites, this host, and iperf3
 
-In the embedded kernel the same links carry the same bytes twice: from agent to agent, and in a bare
-loop of sends and receives, the least that any program could do. Costs are processor seconds of all
-the guest's processes, so that other work on the machine matters less; the best of `--repeat`
-counts. On the host it is the real time in which both fill the machine, one right after the other.
+In the embedded kernel, the same links carry the same bytes twice: between agents, and in a bare
+loop of sends and receives, which is the least that any program has to do. The cost is processor
+seconds of all guest processes, so other work on the machine matters less; the best of `--repeat`
+counts. On the host, agents and iperf3 fill the machine one after the other, and real time counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from trunkline.workloads import find_kinds
 ROOT = Path(__file__).resolve().parents[1]
 
 EMBEDDED_BYTES = 10_480_000
-"""Of a model: times 56 flows of an all-to-all between eight sites, 587 MB."""
+"""The model's size. An all-to-all of eight sites has 56 flows: 587 MB."""
 EMBEDDED = f"""
 topology: {{builder: full_mesh, sites: 8, rates: [20 Mbit/s, 150 Mbit/s], delays: 30 ms}}
 workload: {{kind: synthetic, model: {EMBEDDED_BYTES} B, compute: 0.1 s}}
@@ -52,7 +52,7 @@ stop: {{tasks: 1}}
 
 HOST_BYTES = 200_000_000
 HOST_TASKS = 9
-"""Of which the first, on new connections and new memory, is not counted."""
+"""The number of tasks. The first one is not counted: its connections and memory are new."""
 HOST = f"""
 backend: host
 topology: {{builder: full_mesh, sites: 4, rates: 100 Gbit/s, delays: 0 ms}}
@@ -71,7 +71,7 @@ CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurement that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=("embedded", "host", "agents", "bare"))
     parser.add_argument("--repeat", type=int, default=3, help="runs of which the best counts")
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def measure_embedded(repeat: int) -> None:
-    """The eight-site mesh: our agents, and the least that has to be done; by turns."""
+    """Measure agents and the bare loop in the embedded kernel, by turns."""
     build.ensure()
     best = {"agents": 0.0, "bare": 0.0}
     for _ in range(repeat):
@@ -103,7 +103,7 @@ def measure_embedded(repeat: int) -> None:
 
 
 def measure_host(repeat: int) -> None:
-    """Four sites without limits: our agents, and iperf3 from every site to every other."""
+    """Measure agents, and iperf3 from every site to every other, on this host without shaping."""
     scenario = parse(HOST, "throughput.yaml")
     for _ in range(repeat):
         spans = _run_agents(scenario, lambda _: None)[1:]
@@ -113,7 +113,7 @@ def measure_host(repeat: int) -> None:
 
 
 def _measure_in_guest(what: str) -> tuple[float, float]:
-    """Processor seconds of the guest, and seconds of its clock, between its two marks."""
+    """Run this file in the guest; return processor and virtual seconds between its two marks."""
     marks: list[tuple[float, float]] = []
     rest = b""
 
@@ -131,7 +131,7 @@ def _measure_in_guest(what: str) -> tuple[float, float]:
 
 
 def _read_children_cpu_s() -> float:
-    """Processor time of our children's sessions so far, those already ended included."""
+    """Processor seconds of our children's sessions, ended processes included."""
     stats = list(_read_stats())
     sessions = {fields[3] for fields in stats if int(fields[1]) == os.getpid()}
     ticks = 0
@@ -144,7 +144,7 @@ def _read_children_cpu_s() -> float:
 
 
 def _read_stats() -> Iterator[list[str]]:
-    """/proc/PID/stat, from the state on, of every process."""
+    """The fields of /proc/PID/stat of every process, from the state on."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             stat = (process / "stat").read_text()
@@ -152,9 +152,9 @@ def _read_stats() -> Iterator[list[str]]:
 
 
 def _run_agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
-    """Let the agents synchronize; `mark` hears when the first task starts and the last one ends.
+    """Run the agents; return the seconds of each task.
 
-    Returns how long each task took, in seconds.
+    `mark` gets the start of the first task and the end of the last one, in ns.
     """
     find_kinds()[scenario.workload.kind].preload(**scenario.workload.options)
     spans: list[float] = []
@@ -183,7 +183,7 @@ def _run_agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
 
 
 def _run_bare(scenario: Scenario) -> None:
-    """A process for each site, each sending to and receiving from all others."""
+    """Run the bare loop: a process per site sends to all others and receives from them."""
     with _run_network(scenario) as network:
         sites = scenario.topology.site_names
         ready, report = os.pipe()
@@ -213,9 +213,9 @@ def _run_bare(scenario: Scenario) -> None:
 
 
 def _exchange(network: MininetNetwork, me: str, report: int, wait: int) -> None:
-    """Send a model to every other site and drop what comes, in as few calls as the kernel allows.
+    """Send a model to every other site and drop incoming bytes, in as few calls as possible.
 
-    The connections are made and set up as the agents' are.
+    The connections are made and configured like those of the agents.
     """
     sites = network.topology.site_names
     here = sites.index(me)
@@ -254,11 +254,11 @@ def _exchange(network: MininetNetwork, me: str, report: int, wait: int) -> None:
                 if not to_get[fd]:
                     del to_get[fd]
             if fd not in to_send and fd not in to_get:
-                poll.unregister(fd)  # its peer may close it now
+                poll.unregister(fd)  # the peer may now close the connection
 
 
 def _run_iperf(scenario: Scenario) -> float:
-    """Bytes per second of iperf3 from every site to every other at once, together."""
+    """The total bytes per second of simultaneous iperf3 flows between all sites."""
     with _run_network(scenario) as network, contextlib.ExitStack() as stack:
         sites = scenario.topology.site_names
         flows = [(src, dst) for src in sites for dst in sites if src != dst]
@@ -285,7 +285,7 @@ def _run_iperf(scenario: Scenario) -> float:
 def _start_program(
     network: MininetNetwork, site: str, command: Sequence[str], stack: contextlib.ExitStack
 ) -> Any:
-    """A program at a site, ended with the stack."""
+    """Start a program at a site; the stack kills it."""
     assert network.mininet is not None
     process = network.mininet[site].popen(command, stdout=subprocess.PIPE)
     stack.callback(process.wait)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a Vagrant box for libvirt out of Debian packages alone: Debian 12 for amd64, with what Vagrant
-# expects (user vagrant, its well-known key, sudo, rsync), and nothing of Trunkline.
+# Makes a Vagrant box for libvirt from Debian packages: Debian 12 for amd64 with what Vagrant requires
+# (user vagrant with its well-known key, sudo, rsync), without Trunkline.
 #
 #   sudo vagrant/make-box.sh trunkline.box
 #   vagrant box add --name trunkline/bookworm64 trunkline.box
 #   TRUNKLINE_BOX=trunkline/bookworm64 trunkline vm up
 #
 # It needs: apt-get install --no-install-recommends mmdebstrap extlinux syslinux-common qemu-utils
-# e2fsprogs fdisk openssh-client. MIRROR is a Debian mirror, or a snapshot of one, for equal boxes;
-# without it, it is mmdebstrap's own.
+# e2fsprogs fdisk openssh-client. MIRROR is a Debian mirror; with a snapshot, boxes are reproducible.
+# The default is mmdebstrap's own.
 set -euo pipefail
 
 BOX=$(realpath "${1:?usage: make-box.sh FILE.box}")
@@ -35,7 +35,7 @@ mmdebstrap --variant=minbase --aptopt='Acquire::Retries "3"' \
     --include=rsync,iproute2,ca-certificates,locales,python3 \
     bookworm "$work/root.tar" ${MIRROR:+"$MIRROR"}
 
-# One partition, which extlinux boots.
+# The disk has one partition, which extlinux boots.
 truncate --size "${SIZE_GB}G" "$work/disk.raw"
 echo 'start=2048, type=83, bootable' | sfdisk --quiet "$work/disk.raw"
 dd if=/usr/lib/syslinux/mbr/mbr.bin of="$work/disk.raw" bs=440 count=1 conv=notrunc status=none
@@ -64,7 +64,7 @@ for unit in systemd-networkd systemd-resolved; do
 done
 ln -sf /run/systemd/resolve/stub-resolv.conf "$work/root/etc/resolv.conf"
 
-# Every machine of this box makes host keys of its own.
+# Every machine must have its own host keys, so they are generated at the first boot.
 rm -f "$work"/root/etc/ssh/ssh_host_*
 cat > "$work/root/etc/systemd/system/host-keys.service" <<'UNIT'
 [Unit]
@@ -82,7 +82,7 @@ chroot "$work/root" useradd --create-home --shell /bin/bash vagrant
 echo 'vagrant ALL=(ALL) NOPASSWD: ALL' > "$work/root/etc/sudoers.d/vagrant"
 chmod 440 "$work/root/etc/sudoers.d/vagrant"
 install --directory --mode 700 "$work/root/home/vagrant/.ssh"
-# Vagrant's well-known key, which `vagrant up` replaces by one of its own.
+# Vagrant's well-known key; `vagrant up` replaces it by a new one.
 public=$(find /usr/share /opt -path '*vagrant*/keys/vagrant.pub' -print -quit)
 cp "${public:?keys/vagrant.pub is missing: is Vagrant installed?}" \
     "$work/root/home/vagrant/.ssh/authorized_keys"

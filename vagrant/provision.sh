@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 machine one that runs Trunkline, out of the checkout in ~/trunkline. Can be run
-# again: it does what is missing. It is run by a user who may use sudo, or by root.
+# Installs Trunkline on a Debian 12 machine from the checkout in ~/trunkline. It can be repeated: it
+# only does what is missing. Run it as root, or as a user who may use sudo.
 #
-# From the environment: MIRROR, a Debian mirror in place of the machine's own, such as a snapshot;
-# TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 can have, and a path is that of one
-# that this checkout has built elsewhere; what pip reads.
+# Environment variables: MIRROR is a Debian mirror, such as a snapshot, which replaces the machine's
+# own. TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 has; a path names one that
+# was built elsewhere from this checkout. Those of pip are used, too.
 set -euo pipefail
 
 FOLDER=${TRUNKLINE_FOLDER:-$HOME/trunkline}
@@ -32,13 +32,14 @@ else
     make system PACKAGES="$(sed '/^# The embedded kernel/,/^$/d; s/#.*//' debian-packages.txt | xargs)"
 fi
 
-# Equal versions in every machine. Of PyTorch's own index, PIP_EXTRA_INDEX_URL, torch is much smaller.
+# Every machine gets the same versions. With PyTorch's own index as PIP_EXTRA_INDEX_URL, torch is much
+# smaller.
 if [ pyproject.toml -nt .venv/.provisioned ] || [ vagrant/constraints.txt -nt .venv/.provisioned ]; then
     python3 -m venv .venv
     .venv/bin/pip install --quiet --constraint vagrant/constraints.txt --editable .
     touch .venv/.provisioned
 fi
-# `trunkline` in PATH, also for root, who the host backend needs.
+# `trunkline` must be in PATH of root, too: the host backend runs as root.
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
 trunkline --version
 
@@ -50,10 +51,10 @@ case $kernel in
         install -D "$kernel" "$brought"
         "$brought" --version || {
             rm "$brought"
-            echo "provision.sh: $kernel does not run here: it was built on another system" >&2
+            echo "provision.sh: $kernel does not run here: it was built for another system" >&2
             exit 1
         }
         ;;
 esac
 "${as_root[@]}" modprobe -a sch_netem sch_ingress cls_matchall act_police sch_htb tcp_cubic ||
-    echo "provision.sh: this machine's kernel lacks what links of the host backend need" >&2
+    echo "provision.sh: this machine's kernel lacks modules that the host backend needs" >&2

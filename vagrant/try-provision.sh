@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs provision.sh in a bare Debian 12 root, twice, and Trunkline in what it made: what can be tried of
-# a machine without a machine. The root is deleted afterwards.
+# Tests provision.sh without a virtual machine: runs it twice in a bare Debian 12 root, then runs
+# Trunkline there, and deletes the root.
 #
 #   sudo TRUNKLINE_KERNEL=no vagrant/try-provision.sh
 #
-# It needs: apt-get install --no-install-recommends mmdebstrap git. What the Vagrantfile passes on to a
-# machine from the environment is passed on to the root.
+# It needs: apt-get install --no-install-recommends mmdebstrap git. It passes the same environment
+# variables on as the Vagrantfile.
 set -euo pipefail
 
 [ "$(id -u)" = 0 ] || { echo "try-provision.sh: needs root" >&2; exit 1; }
@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 git ls-files -z --cached --others --exclude-standard |
     tar --create --file "$work/checkout.tar" --null --files-from -
 
-# Files are copied, and are then where the Vagrantfile puts them.
+# The files get the paths that the Vagrantfile gives them.
 touch "$work/ca.pem" "$work/linux"
 if [ -n "${PIP_CERT:-}" ]; then
     cp "$PIP_CERT" "$work/ca.pem"
@@ -39,7 +39,7 @@ as_vagrant() {
 SCRIPT
 cat >> "$work/try" <<'SCRIPT'
 as_vagrant "$1" trunkline/vagrant/provision.sh
-echo "try-provision.sh: once more"
+echo "try-provision.sh: second time"
 as_vagrant "$1" trunkline/vagrant/provision.sh
 as_vagrant "$1" 'cd trunkline && trunkline validate scenarios/*.yaml && trunkline list plans'
 SCRIPT
