@@ -242,7 +242,7 @@ def _check_paths(task: Task) -> Iterator[Finding]:
 def _find_silent_sites(task: Task, outcomes: TaskOutcomes, sites: tuple[str, ...]) -> set[str]:
     """Sites whose reports of sent and received bytes may be missing.
 
-    These are killed sites, sites without a controller when the task ended (nobody asked them), and
+    These are killed sites, sites without a controller when the task ended (none asked them), and
     sites that joined after a member had finished (they may have forgotten early bytes).
     """
     said = {event.site for event in (*task.sent, *task.received)}

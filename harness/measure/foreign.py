@@ -16,7 +16,7 @@ from typing import Any
 
 from trunkline.harness.measure.measurement_plan import Iperf3, PairPlan
 from trunkline.harness.measure.observation import Observation
-from trunkline.harness.measure.site_functions import Line, Remote
+from trunkline.harness.measure.site_functions import Line, SiteProcess
 from trunkline.harness.network.interface import Directed, Network, NetworkError
 
 PINGS = 10
@@ -48,7 +48,7 @@ def run_ping(network: Network, plan: PairPlan, observed: Observation) -> Observa
     # Two packets on a slow link would wait for each other.
     period_s = max(PING_PERIOD_S, 2 * (PING_PAYLOAD_BYTES + PING_HEADER_BYTES) * 8e-6 / rate_mbps)
     wait_s = math.ceil(1 + plan.idle_s + period_s)
-    with Remote(network, observed.src, lambda _: _ping(address, period_s, wait_s)) as client:
+    with SiteProcess(network, observed.src, lambda _: _ping(address, period_s, wait_s)) as client:
         ping_ms, pings = client.receive()
     if not pings:
         raise NetworkError(f"none of {PINGS} pings was answered")
@@ -69,11 +69,13 @@ def run_iperf3(network: Network, plan: PairPlan, observed: Observation) -> Obser
     times = plan.iperf3.get((src, dst))
     if times is None or "iperf3" in find_missing():
         return observed
-    with Remote(
+    with SiteProcess(
         network, src, lambda line: _run_server(network.address(src), times, line)
     ) as server:
         server.receive()
-        with Remote(network, dst, lambda _: _run_client(network.address(src), times)) as client:
+        with SiteProcess(
+            network, dst, lambda _: _run_client(network.address(src), times)
+        ) as client:
             return replace(observed, iperf3_mbps=client.receive())
 
 

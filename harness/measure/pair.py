@@ -18,7 +18,7 @@ from trunkline.harness.measure import foreign
 from trunkline.harness.measure.datagrams import Receiver, Sender
 from trunkline.harness.measure.measurement_plan import Flow, PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
-from trunkline.harness.measure.site_functions import Line, Remote
+from trunkline.harness.measure.site_functions import Line, SiteProcess
 from trunkline.harness.network.interface import Directed, Network, NetworkError
 from trunkline.harness.processes.timer import START_PHASE_NS, START_STEP_NS
 
@@ -46,8 +46,8 @@ def measure(
     """
     with contextlib.ExitStack() as stack:
 
-        def at(site: str | None, function: Any) -> Remote:
-            return stack.enter_context(Remote(network, site, function))
+        def at(site: str | None, function: Any) -> SiteProcess:
+            return stack.enter_context(SiteProcess(network, site, function))
 
         watch = at(None, _watch_timers) if real_clock else None
         ends = {
@@ -172,8 +172,8 @@ def _measure_flow(network: Network, plan: PairPlan, observed: Observation) -> Ob
         return observed
     address, device = (network.address(dst), PORT), network.device(src, dst)
     with (
-        Remote(network, dst, lambda line: _receive_flow(address, flow, line)) as server,
-        Remote(network, src, lambda line: _send_flow(address, device, flow, line)) as client,
+        SiteProcess(network, dst, lambda line: _receive_flow(address, flow, line)) as server,
+        SiteProcess(network, src, lambda line: _send_flow(address, device, flow, line)) as client,
     ):
         server.receive()
         client.send("go")

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None)
 _PR_SET_TIMERSLACK = 29
 
 
-class Remote:
+class SiteProcess:
     """A function that runs at a site in its own process.
 
     The function gets a `Line` to exchange values with this process; its result is sent last.

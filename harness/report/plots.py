@@ -41,7 +41,7 @@ STYLE: Any = {
     "grid.linewidth": 0.5,
     "savefig.bbox": "tight",
     "savefig.pad_inches": 0.06,
-    "svg.hashsalt": "trunkline",
+    "svg.hashsalt": "trunkline",  # else ids in the SVG are random
 }
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
 RED, BLACK = fault_bands.COLOUR, "#222222"

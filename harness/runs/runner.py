@@ -188,6 +188,7 @@ def _run_on_host(
     command: Sequence[str], on_output: Callable[[bytes], None], companion: Companion | None
 ) -> int:
     """Run a session as a child process, which dies with this process; return its exit code."""
+    # As in the embedded kernel: the order of sets and of floating-point sums must not vary.
     settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     child = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", *command],

@@ -136,6 +136,7 @@ def plan(
                     problems[_name_option(problem, cell)].append(cell)
     if problems:
         raise ScenarioErrors(_add_cells(problems, sum(map(len, grids))))
+    # The first trial of each file: dictionaries keep the last value.
     scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
     here = _get_network(scenarios[files[0]])
     return Comparison(
@@ -322,7 +323,7 @@ def _write_page(
     spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
 ) -> None:
     page_file = output.path / PAGE
-    page_file.unlink(missing_ok=True)
+    page_file.unlink(missing_ok=True)  # there may be no runs for a new page
     firsts = trials.drop_duplicates(list(spec.keys)) if spec.keys else trials[:1]
     folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
     folders = [folder for folder in folders if (folder / "events.jsonl").exists()]

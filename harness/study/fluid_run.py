@@ -140,7 +140,7 @@ class _Run:
                 self._tasks_s.append(self._overlay.now_s - begun_s)
             self._finish_round(site)
 
-        if self._driver.started == 1:
+        if self._driver.started == 1:  # timelines start with the first task
             self._change_links(begun_s)
         self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]

@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         while data:
             data = data[os.write(theirs, data) :]
 
-    def waits(timeout_s: float) -> bool:
+    def has_input(timeout_s: float) -> bool:
         return bool(select.select([ours], [], [], timeout_s)[0])
 
-    server.serve(Wire(lambda: os.read(ours, 1 << 16), write), waits)
+    server.serve(Wire(lambda: os.read(ours, 1 << 16), write), has_input)
     return 0

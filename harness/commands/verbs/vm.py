@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     action = arguments.action
     if action == "up":
         provider = [f"--provider={arguments.provider}"] if arguments.provider else []
+        # `vagrant up` alone copies and installs only the first time: do both every time.
         virtual_machine.run_vagrant("up", "--no-provision", *provider)
         virtual_machine.run_vagrant("rsync")
         virtual_machine.run_vagrant("provision")

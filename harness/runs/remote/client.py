@@ -39,6 +39,7 @@ MAX_BYTES = 1 << 28
 MAX_FILES = 10_000
 
 _GREETING = b'{"trunkline":'
+"""How the server's first line begins."""
 
 Show = Callable[[Scenario, Progress], None]
 Tell = Callable[[str], None]
@@ -96,7 +97,7 @@ def attach(host: Host, name: str | None, runs_dir: Path, show: Show, tell: Tell)
 
 
 @dataclass(slots=True)
-class _Remote:
+class _ServerConnection:
     """An open connection to the server, after its greeting."""
 
     host: Host
@@ -223,7 +224,7 @@ class _Remote:
 
 
 @contextlib.contextmanager
-def _connect(host: Host) -> Iterator[_Remote]:
+def _connect(host: Host) -> Iterator[_ServerConnection]:
     """Connect to a machine and start the server there. Raises RemoteError."""
     with connect(Address.parse(host.text), host.config_file) as connection:
         try:
@@ -234,7 +235,7 @@ def _connect(host: Host) -> Iterator[_Remote]:
 
 
 @contextlib.contextmanager
-def _start_server(host: Host, connection: Connection) -> Iterator[_Remote]:
+def _start_server(host: Host, connection: Connection) -> Iterator[_ServerConnection]:
     """Start the server and check its version. Raises RemoteError with what to do."""
     with connection.start(f"{host.command} remote") as program:
         try:
@@ -249,7 +250,7 @@ def _start_server(host: Host, connection: Connection) -> Iterator[_Remote]:
                 f"{host.text} has Trunkline {theirs} (protocol {greeting.get('protocol')}), this "
                 f"machine has {ours} (protocol {PROTOCOL}): install the same version on both"
             )
-        yield _Remote(host, connection, program.wire, greeting)
+        yield _ServerConnection(host, connection, program.wire, greeting)
 
 
 @contextlib.contextmanager

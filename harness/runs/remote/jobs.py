@@ -117,7 +117,7 @@ class Job:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True,  # the end of the SSH session must not end the run
         )
         assert process.stdout is not None
         with process.stdout as output:

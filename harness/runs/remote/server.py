@@ -33,10 +33,10 @@ LAST = ("environment.json", "verdict.json")
 """Files to send last: they mark a run folder as complete. A broken transfer must not look so."""
 
 
-def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
+def serve(wire: Wire, has_input: Callable[[float], bool]) -> None:
     """Answer requests until the connection ends.
 
-    `waits(timeout_s)` waits up to that time, and returns whether there is something to read.
+    `has_input(timeout_s)` waits up to that time for input, and returns whether there is any.
     """
     jobs.remove_stale_drafts()
     try:
@@ -44,7 +44,7 @@ def serve(wire: Wire, waits: Callable[[float], bool]) -> None:
         while True:
             message, _ = wire.receive()
             try:
-                _answer(message, wire, waits)
+                _answer(message, wire, has_input)
             except BrokenError:
                 raise
             except RemoteError as error:
@@ -65,14 +65,14 @@ def make_greeting() -> Message:
     }
 
 
-def _answer(message: Message, wire: Wire, waits: Callable[[float], bool]) -> None:
+def _answer(message: Message, wire: Wire, has_input: Callable[[float], bool]) -> None:
     ask = message.get("ask")
     if ask == "start":
         wire.send({"run": _start(Request.of_json(message.get("request")), wire)})
     elif ask == "request":
         wire.send({"request": jobs.find(str(message.get("run"))).request().to_json()})
     elif ask == "follow":
-        _follow(jobs.find(str(message.get("run"))), wire, waits)
+        _follow(jobs.find(str(message.get("run"))), wire, has_input)
     elif ask == "fetch":
         folder = check_name(message.get("run_dir"))
         job = jobs.find(str(message.get("run")))
@@ -99,7 +99,7 @@ def _start(request: Request, wire: Wire) -> str:
     return job.name
 
 
-def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
+def _follow(job: Job, wire: Wire, has_input: Callable[[float], bool]) -> None:
     tail, silent = Tail(job.path / jobs.SAID), 0
     while True:
         alive = job.alive()
@@ -114,7 +114,7 @@ def _follow(job: Job, wire: Wire, waits: Callable[[float], bool]) -> None:
             reason = "the run's process ended without a result: was the machine restarted?"
             wire.send({"over": {"refused": f"{reason}\n{words}".strip()}})
             return
-        if waits(POLL_S):
+        if has_input(POLL_S):
             return
         silent += 1
         if silent % ALIVE_PERIOD == 0:

@@ -41,7 +41,7 @@ START_S = 300.0
 SILENCE_S = 90.0
 """The connection counts as broken after this time without output; signs of life come every 5 s."""
 
-KEEPALIVE_S = 15
+KEEPALIVE_S = 15  # firewalls may drop connections that are silent for minutes
 MAX_JUMPS = 8
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 

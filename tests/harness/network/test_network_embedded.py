@@ -17,7 +17,7 @@ from trunkline.harness.measure import pair
 from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
-from trunkline.harness.measure.site_functions import Remote
+from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import NetworkError, NetworkOptions
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -127,7 +127,7 @@ def darkened(network):
 
 def at(network, site, function):
     """What a function returns at a site."""
-    with Remote(network, site, lambda _: function()) as remote:
+    with SiteProcess(network, site, lambda _: function()) as remote:
         return remote.receive()
 
 

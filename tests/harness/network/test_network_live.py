@@ -13,7 +13,7 @@ import pytest
 from probing import PORT, QUIET_S, datagrams, receiver, sender, wait_until
 
 from trunkline.harness.measure.measurement_plan import Train
-from trunkline.harness.measure.site_functions import Remote
+from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.topologies.model import Link, Site, Topology
 
 MS = 10**6
@@ -114,10 +114,10 @@ def redrawn(network):
             while time.monotonic() < end_s:
                 client.sendall(bytes(1 << 16))
 
-    with Remote(network, "c", accept) as server:
+    with SiteProcess(network, "c", accept) as server:
         server.receive()
         started_ns = time.time_ns()
-        with Remote(network, "b", push) as client:
+        with SiteProcess(network, "b", push) as client:
             for number, rate_mbps in enumerate((20.0, 5.0, 40.0)):
                 wait_until(started_ns + number * 6_000 * MS)
                 network.set_link("b", "c", rate_mbps=rate_mbps)

@@ -14,7 +14,7 @@ from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.measure.datagrams import Receiver, Sender
-from trunkline.harness.measure.site_functions import Remote
+from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.scenario.loading import load, parse, resolve
 
 SCENARIO = """
@@ -65,8 +65,8 @@ def carried(text, windows_s):
     injector = FaultInjector(timeline, network, None, note)
     try:
         with (
-            Remote(network, "a", lambda _: fill(network, "a", "b", start_ns, windows_s)) as a,
-            Remote(network, "b", lambda _: fill(network, "b", "a", start_ns, windows_s)) as b,
+            SiteProcess(network, "a", lambda _: fill(network, "a", "b", start_ns, windows_s)) as a,
+            SiteProcess(network, "b", lambda _: fill(network, "b", "a", start_ns, windows_s)) as b,
         ):
             injector.start(time.monotonic_ns() + start_ns - time.time_ns())
             end_ns = start_ns + round(windows_s[-1][1] * 1e9)
