@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
-    sys.path.insert(0, str(Path(sys._getframe().f_code.co_filename).resolve().parents[1]))
+    _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
+    sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
 from trunkline.topologies.link_options import (
     Delays,
