@@ -170,8 +170,8 @@ def build(
         shards: how samples are shared among the sites, `iid` or `dirichlet`.
         alpha: the parameter of the Dirichlet distribution; a smaller one makes the classes of sites
             differ more.
-        evaluate_every: each task asks the first member of its group for an evaluation; a site
-            answers every so many-th request.
+        evaluate_every: each task asks the first member of its group for an evaluation; with n, a
+            site evaluates at every n-th request.
         compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
             {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
         compute_factor: multiplies the times of all sites.

@@ -150,7 +150,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Flap:
-    """Stops a link for half of every period, again and again."""
+    """Stops a link for the first half of every period."""
 
     VERB: ClassVar = "flap"
     PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, _HOW, _EVERY, _FOR)

@@ -67,8 +67,8 @@ class Awareness:
         probe_chunk_bytes: only larger chunks are measured; by default half of the scheme's chunk.
         probe_count: the number of chunks from which one rate is computed.
         sync_s: the interval at which each site asks for the time.
-        sync_roots: so many sites, those with the best connections, ask the controller for the time;
-            the others ask a site that is nearer.
+        sync_roots: the number of sites that ask the controller for the time, those with the best
+            connections; the others ask a site that is nearer.
     """
 
     estimator: Literal["one_way_min_delay", "one_way", "round_trip"] = "one_way_min_delay"
