@@ -37,7 +37,6 @@ from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.supervisor import Supervisor
-from trunkline.workloads import find_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -156,7 +155,7 @@ def _run_agents(scenario: Scenario, mark: Callable[[int], None]) -> list[float]:
 
     `mark` gets the start of the first task and the end of the last one, in ns.
     """
-    find_kinds()[scenario.workload.kind].preload(**scenario.workload.options)
+    scenario.workload.module.preload(**scenario.workload.options)
     spans: list[float] = []
     started_ns = 0
     with (

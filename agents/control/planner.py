@@ -102,13 +102,14 @@ def make_request(
     `sites` are the group and the sites that may help it. `rates_mbps` has the usable links only;
     `first_mbps` has the rates that were known at the run's start, perhaps of further links.
     """
+    cut = settings.cut
     return PlanRequest(
         group,
         tuple(site for site in settings.sites if site in sites),
         rates_mbps,
         {link: settings.delays_ms[link] for link in rates_mbps},
-        settings.cut.count,
+        cut.count,
         rng,
         None if first_mbps is None else {link: first_mbps[link] for link in rates_mbps},
-        settings.cut.sizes,
+        cut.sizes,
     )

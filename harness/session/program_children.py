@@ -31,7 +31,6 @@ from trunkline.harness.session.program_output import (
     failure,
 )
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
-from trunkline.workloads import find_kinds
 from trunkline.workloads.program import Program, is_python, search_path
 
 MASTER_PORT = 29500
@@ -83,9 +82,7 @@ class ProgramChildren:
         self._network = network
         self._log_dir = log_dir
         sites, workload = scenario.topology.site_names, scenario.workload
-        self._programs: dict[str, Program] = find_kinds()[workload.kind].place_programs(
-            sites, workload.options
-        )
+        self._programs: dict[str, Program] = workload.module.place_programs(sites, workload.options)
         self._codes: dict[str, int] = {}
         self._epoch_ns = 0
         self._asked_to_stop = False

@@ -63,8 +63,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
 
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
     """Carry out the scenario; returns why it ended, and whether that was a failure."""
-    kind = scenario.workload.module
-    options = scenario.workload.options
+    workload = scenario.workload
     with EventLog(run_dir / "events.jsonl") as log:
         log.add(
             run_events.RunStarted,
@@ -73,13 +72,13 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             backend=scenario.backend,
             clock=scenario.clock,
             sites=scenario.topology.site_names,
-            model_bytes=kind.model_bytes(**options),
+            model_bytes=scenario.model_bytes,
             chunk_bytes=scenario.scheme.chunk_bytes,
             policy=scenario.scheme.policy.kind,
             plan=scenario.scheme.plan.kind,
         )
         print_message({"message": "loading the workload"})
-        kind.preload(**options)
+        workload.module.preload(**workload.options)
         network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
         print_message({"message": "building the network"})
         try:
