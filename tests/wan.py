@@ -24,7 +24,13 @@ from trunkline.agents.control.controller import Controller
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.agents.events.run_events import AgentExited, RunFinished, RunStarted, Stopping
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    NetworkReady,
+    RunFinished,
+    RunStarted,
+    Stopping,
+)
 from trunkline.agents.planning.plan import PlanRequest
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
@@ -32,7 +38,7 @@ from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
-from trunkline.harness.checks.task_checks import CHECKS
+from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
@@ -43,6 +49,9 @@ CHUNK_BYTES = 1024
 JUDGED = (
     "the log is complete",
     "every agent exited cleanly",
+    "workers followed the protocol",
+    "controllers followed the protocol",
+    "messages came after their causes",
     "every task ended once",
     "all members agreed on the outcome",
     "all members hold the same result",
@@ -285,9 +294,14 @@ class Wan:
             self.task_s,
             expected_digest=self._expected,
             detection_s=FAILOVER.patience_s,
-            has_backup="backup" in self.names,
+            timeout_s=FAILOVER.timeout_s,
+            controllers=dict.fromkeys(self.names, self.sites[0]),
         )
-        return Verdict.of(Check.of(name, CHECKS[name](history, rules)) for name in JUDGED)
+        return Verdict.of(
+            Check.of(name, objects, check(history, rules))
+            for name, (objects, check) in CHECKS.items()
+            if name in JUDGED
+        )
 
     def _expected(self, task):
         start = task.started
@@ -369,6 +383,7 @@ class Wan:
             policy="policy",
             plan=self.plan,
         )
+        self.log("runner")(NetworkReady)
         for name in (*self.names, *self.sites):
             self._start(name, fresh=False)
         faults = asyncio.create_task(scenario(self)) if scenario else None
@@ -464,7 +479,8 @@ class Wan:
         last_tasks = self._last_tasks(name)
         if name == "backup":
             caller = Caller(self, name)
-            self.agents[name] = backup = Backup(make, caller, FAILOVER, Now().now_ns, last_tasks)
+            now_ns, log = Now().now_ns, self.log(name)
+            self.agents[name] = backup = Backup(make, caller, FAILOVER, now_ns, log, last_tasks)
             await backup.run()
         else:
             self.agents[name] = controller = make(last_tasks)

@@ -62,6 +62,8 @@ class Workload(Protocol):
     - `EVALUATES: bool`, whether its models have an accuracy,
     - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors of a
       contribution; empty for one array,
+    - optionally `compute_times(rank, sites, seed, *, <options>)`, whose `time_s(iteration)` is the
+      modelled duration in seconds, if it is known before the run; a verdict then checks it,
     - optionally `files(*, <options>) -> list[Path]`, further files that its results depend on,
     - optionally `expected` and `is_exact`, as in `synthetic`, for results that can be predicted.
 

@@ -186,6 +186,20 @@ def for_site(
     )
 
 
+def of_options(
+    rank: int,
+    sites: Sites,
+    seed: int,
+    *,
+    compute_s: Any,
+    compute_factor: float = 1.0,
+    slowdown: Any = None,
+    **_: Any,
+) -> ComputeTime:
+    """Return the compute times of the site `rank` by all options of a kind that has these three."""
+    return for_site(rank, sites, seed, compute_s, compute_factor, slowdown)
+
+
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
     """Return everything that is wrong with `compute_s`, `compute_factor` and `slowdown`."""
     found = find_broken({"compute_factor": positive(1e6)}, options)

@@ -28,6 +28,7 @@ from trunkline.workloads.option_rules import OptionError, Sites, reject
 from trunkline.workloads.tensors import Model
 
 EVALUATES = False
+compute_times = compute_time.of_options
 
 PERIOD = 1_048_573
 """The largest prime below 2**20. The pattern takes 4 MB and stays in the processor's cache. A prime

@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import partial
 
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events import connection_events
+from trunkline.agents.events.event import Log
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import Failover, Pulse, redial
@@ -37,6 +39,7 @@ class Backup:
         reach: Reach,
         failover: Failover,
         now_ns: Callable[[], int],
+        log: Log,
         last_tasks: tuple[int, ...] = (),
     ) -> None:
         self._make = make
@@ -44,6 +47,7 @@ class Backup:
         self._reach = reach
         self._failover = failover
         self._now_ns = now_ns
+        self._log = log
         self._first: Connection | None = None
         self._lost = asyncio.Event()
         self._over = asyncio.Event()
@@ -89,6 +93,7 @@ class Backup:
 
     async def _act(self) -> None:
         """Act as the controller until the first one is back or the run is over."""
+        self._log(connection_events.BackupTookOver)
         controller = self._acting = self._make(self._last_tasks)
         if self._asked_to_stop:
             controller.stop()
@@ -106,6 +111,8 @@ class Backup:
             for task in (acting, finding):
                 task.cancel()
             await asyncio.gather(acting, finding, return_exceptions=True)
+            if not self._over.is_set():
+                self._log(connection_events.BackupStoodDown)
 
     async def _connect_to_first(self) -> None:
         sock = await redial(partial(self._reach.call, FIRST), self._failover)

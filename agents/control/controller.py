@@ -52,6 +52,9 @@ from trunkline.agents.wire.messages import (
     describe,
 )
 
+DECIDED_WITHOUT = "decided without this site"
+"""The reason with which a worker that comes back is told to give up a task."""
+
 
 class Controller:
     """`run` returns when the run is over and every worker within reach was told to exit.
@@ -240,7 +243,7 @@ class Controller:
             if self._unsettled is not None:
                 self._tasks.adopt(state, site)
             elif not self._tasks.on_rejoined(site, state):
-                self._tell(site, TaskOver(state.task, False, "decided without this site"))
+                self._tell(site, TaskOver(state.task, False, DECIDED_WITHOUT))
         self._helps[site] = report.helps
         if self._unsettled is None:
             self._tasks.add_helper(site, report.helps)
@@ -369,6 +372,7 @@ class Controller:
                 case Postponed():
                     self._postpone(action)
                 case decisions.Release(site):
+                    self._log(task_events.SiteReleased, worker=site)
                     self._tell(site, Released())
 
     def _start(self, new: NewTask) -> None:

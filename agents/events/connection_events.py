@@ -57,3 +57,13 @@ class CallerRefused(Event):
 
     reason: str
     count: Count
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTookOver(Event):
+    """Backup controller: it acts as the controller from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupStoodDown(Event):
+    """Backup controller: it acts no more, because the first controller is back."""

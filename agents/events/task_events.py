@@ -186,3 +186,10 @@ class GroupPostponed(Event):
 
     group: tuple[str, ...]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReleased(Event):
+    """Controller: this worker, which was ready, goes on with its next round without a task."""
+
+    worker: str

@@ -1,7 +1,7 @@
-"""Checks of the network: bytes, rates and delays of links against the scenario (pure).
+"""Checks of the network: rates and delays of links against the scenario (pure).
 
 A link is checked against the rate that it had at that time, including changes by the timeline.
-Bytes that do not add up make the verdict `fail`. A link that was faster than its rate or delay
+A link that was faster than its rate or delay
 makes it `unknown`: the emulation was wrong, so the run proves nothing about the agents.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 
-from trunkline.agents.events.run_events import Late, RunFinished, TimersLate
-from trunkline.agents.planning.plan import Directed, Edge, Plan
-from trunkline.harness.checks.task_outcomes import TaskOutcomes
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, note
+from trunkline.agents.events.run_events import Late, LinkTotals, RunFinished, TimersLate
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.byte_checks import count_received, find_disturbance
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
 from trunkline.harness.record.link_history import Conditions
 
@@ -40,66 +40,25 @@ TOO_SLOW = (
 )
 
 
-def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
-    """In a completed task every link carried exactly the bytes that the plan says.
-
-    There are three exceptions:
-
-    - An agent was lost, or blocks were withdrawn. Then bytes may be lost, so at most as many may
-      arrive as were sent, and one chunk that was in flight when its sender forgot the task.
-    - A site did not report its bytes: it was killed, or learned of the task too late.
-    - A site sent early, before it knew its task. Bytes that arrive beyond the plan are discarded.
-    """
-    total = 0
-    outcomes = TaskOutcomes(history, rules.detection_s)
-    for task in history.completed:
-        planned, sent, received = (
-            _count_planned_bytes(task),
-            Counter[Directed](),
-            _count_arrived_bytes(task),
-        )
-        for out in task.sent:
-            sent[out.site, out.dst] += out.bytes
-        early = any(out.phase == "early" for out in task.sent)
-        silent = _find_silent_sites(task, outcomes, rules.topology.site_names)
-        disturbed = outcomes.is_disturbed(task)
-        for src, dst in sorted(planned.keys() | sent.keys() | received.keys()):
-            counts = planned[src, dst], sent[src, dst], received[src, dst]
-            unknown = {src, dst} & silent
-            if unknown or disturbed:
-                wrong = not unknown and counts[2] > counts[1] + task.started.chunk_bytes
-            elif early:
-                wrong = not counts[0] <= counts[2] <= counts[1]
-            else:
-                wrong = len(set(counts)) > 1
-            if wrong:
-                yield fail(
-                    f"task {task.number} on {src} -> {dst}: {counts[0]} bytes planned,"
-                    f" {counts[1]} sent, {counts[2]} received"
-                )
-        if task.routed and not (disturbed or silent):
-            yield from _check_paths(task)
-        extra = received.total() - planned.total()
-        discarded = sum(event.bytes for event in task.discarded)
-        counted = early and not (disturbed or silent or _has_relays(task))
-        if counted and extra != discarded:
-            yield fail(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
-        total += planned.total()
-    yield note(f"{total} bytes planned, sent and received")
-
-
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload, and no group of overlapping payloads, was faster than its link.
 
-    Disturbed tasks are left out: lost bytes were handed to the link but never crossed it.
+    If a task may have lost bytes, only those that arrived count: bytes that were handed to a
+    broken link never crossed it.
     """
-    outcomes = TaskOutcomes(history, rules.detection_s)
-    whole = [task for task in history.tasks if not outcomes.is_disturbed(task)]
+    losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
+    least_ms = conditions.least_delays_ms()
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
-    for transfer in transfers(whole, conditions.least_delays_ms()):
-        by_link[transfer.src, transfer.dst].append(transfer)
+    for task in history.tasks:
+        if find_disturbance(task, losses) is None:
+            found: Iterable[Transfer] = transfers([task], least_ms)
+        else:
+            found = _list_arrivals(task, least_ms)
+        for transfer in found:
+            by_link[transfer.src, transfer.dst].append(transfer)
     for ends, moved in sorted(by_link.items()):
+        yield judged(len(moved))
         if ends not in conditions.spells:
             yield fail(f"{' -> '.join(ends)}: bytes sent on a link that does not exist")
             continue
@@ -119,19 +78,26 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload's first byte arrived before its link's delay had passed.
 
-    Disturbed tasks are left out: a killed site does not report when it began to send.
+    A site that was killed does not report when it began to send.
     """
-    outcomes = TaskOutcomes(history, rules.detection_s)
+    losses = Losses.of(history, rules)
     quickest_s: dict[Directed, float] = {}
     for task in history.tasks:
-        if outcomes.is_disturbed(task):
-            continue
-        starts = {(sent.site, sent.dst, sent.phase): sent.start_ns for sent in task.sent}
+        starts: dict[tuple[str, str, str], int] = {}
+        for sent in reversed(task.sent):
+            starts[sent.site, sent.dst, sent.phase] = sent.start_ns
         for got in task.received:
             start_ns = starts.get((got.src, got.site, got.phase))
-            if start_ns is not None:
-                ends, took_s = (got.src, got.site), (got.start_ns - start_ns) / 1e9
+            ends = got.src, got.site
+            dead = losses.find(losses.dead(got.src), task.started.t_ns, got.start_ns)
+            if start_ns is not None and dead is None:
+                took_s = (got.start_ns - start_ns) / 1e9
                 quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
+                yield judged()
+            else:
+                why = losses.explain(dead) if dead else f"{got.src} did not report"
+                text = f"task {task.number} on {' -> '.join(ends)}: {why}"
+                yield excused("the sender was lost before it reported", text)
     for (src, dst), spells in Conditions.of(history, rules.topology).spells.items():
         took_s = quickest_s.get((src, dst), math.inf)
         quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
@@ -149,17 +115,21 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
     Of disturbed tasks only arrived bytes count: lost bytes may not have reached the interface.
     """
-    outcomes = TaskOutcomes(history, rules.detection_s)
+    losses = Losses.of(history, rules)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = Counter[Directed]()
     for task in history.completed:
-        if outcomes.is_disturbed(task):
-            payload.update(_count_arrived_bytes(task))
+        if find_disturbance(task, losses) is not None:
+            payload.update(count_received(task))
             continue
         for sent in task.sent:
             payload[sent.site, sent.dst] += sent.bytes
+    yield from _check_reported(history, counted)
     conditions = Conditions.of(history, rules.topology)
+    for src, dst in sorted(counted.keys() - conditions.spells.keys()):
+        yield fail(f"{src} -> {dst}: counters of a link that does not exist")
     for ends in conditions.spells:
+        yield judged()
         arrow = " -> ".join(ends)
         if ends not in counted:
             yield fail(f"{arrow}: no interface counters")
@@ -196,76 +166,43 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         yield doubt(TOO_SLOW)
         yield from map(doubt, slow)
     for run in history.all(RunFinished):
+        yield judged()
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)
             yield doubt(f"TCP reached its memory limit at {sites}: raise net.ipv4.tcp_mem")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 
-def _count_planned_bytes(task: Task) -> Counter[Directed]:
-    """The bytes that the plan puts on each link: a block's size on every hop of both its trees.
+def _check_reported(history: History, counted: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:
+    """Each site of a program's all-reduce sends and receives at least as much as it reduces.
 
-    With auxiliary paths the sites choose the paths, so their reports are counted instead.
+    For every element, a site sends its own value away or sends the result of all others.
     """
-    ways = _list_edges(task)
-    if task.routed:
-        ways = ((event.path, event.bytes) for event in task.routed)
-    planned = Counter[Directed]()
-    for way, size in ways:
-        for hop in pairwise(way):
-            planned[hop] += size
-    return planned
+    least = Counter[str]()
+    for sync in history.syncs:
+        if sync.operation == "allreduce" and sync.end_ns is not None and len(sync.begun_ns) > 1:
+            least.update(dict.fromkeys(sync.begun_ns, sync.bytes))
+    for site, size in least.items():
+        sent = sum(totals.bytes for (src, _), totals in counted.items() if src == site)
+        received = sum(totals.bytes for (_, dst), totals in counted.items() if dst == site)
+        if min(sent, received) < size:
+            text = f"its interfaces sent {sent} and received {received}"
+            yield fail(f"{site} reduced {size} bytes, but {text}")
 
 
-def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
-    """Every edge of the task's plan with its bytes."""
-    for block in Plan.from_json(task.started.forest).blocks:
-        moved = task.cut.size_of(block.chunks)
-        for edge in (*block.in_edges, *block.out_edges):
-            yield edge, moved
-
-
-def _check_paths(task: Task) -> Iterator[Finding]:
-    """Report edges of the plan whose bytes differ from those on all paths between their ends."""
-    wanted, taken = Counter[Directed](), Counter[Directed]()
-    for edge, size in _list_edges(task):
-        wanted[edge[0], edge[-1]] += size
-    for event in task.routed:
-        taken[event.path[0], event.path[-1]] += event.bytes
-    for src, dst in sorted(wanted.keys() | taken.keys()):
-        sizes = wanted[src, dst], taken[src, dst]
-        if len(set(sizes)) > 1:
-            text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
-            yield fail(f"task {task.number} from {src} to {dst}: {text}")
-
-
-def _find_silent_sites(task: Task, outcomes: TaskOutcomes, sites: tuple[str, ...]) -> set[str]:
-    """Sites whose reports of sent and received bytes may be missing.
-
-    These are killed sites, sites without a controller when the task ended (none asked them), and
-    sites that joined after a member had finished (they may have forgotten early bytes).
-    """
-    said = {event.site for event in (*task.sent, *task.received)}
-    start_ns = task.started.t_ns
-    end_ns = (task.end_ns or start_ns) + round(outcomes.detection_s * 1e9)
-    lost = {
-        site
-        for site in sites
-        if outcomes.was_killed(site, start_ns) or outcomes.was_lost(site, start_ns, end_ns)
-    }
-    done_ns = min((event.t_ns for event in task.finished), default=math.inf)
-    return lost - said | {event.site for event in task.joined if event.t_ns > done_ns}
-
-
-def _has_relays(task: Task) -> bool:
-    return any(out.phase == "relay" for out in task.sent)
-
-
-def _count_arrived_bytes(task: Task) -> Counter[Directed]:
-    arrived = Counter[Directed]()
+def _list_arrivals(task: Task, least_ms: Mapping[Directed, float]) -> Iterator[Transfer]:
+    """What arrived, from the time at which its sender began; without its report it is left out."""
+    starts: dict[tuple[str, str, str], int] = {}
+    for out in task.sent:
+        key = out.site, out.dst, out.phase
+        starts[key] = min(out.start_ns, starts.get(key, out.start_ns))
     for into in task.received:
-        arrived[into.src, into.site] += into.bytes
-    return arrived
+        start_ns = starts.get((into.src, into.site, into.phase))
+        if start_ns is not None:
+            end_ns = into.end_ns - round(least_ms.get((into.src, into.site), 0.0) * 1e6)
+            yield Transfer(
+                task.number, into.src, into.site, into.phase, into.bytes, start_ns, end_ns
+            )
 
 
 def _merge_overlaps(moved: list[Transfer]) -> Iterator[tuple[int, int, int]]:

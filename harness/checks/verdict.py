@@ -1,23 +1,32 @@
 """Rules, findings, checks and the verdict (pure).
 
 A check compares a run's history with the rules and yields findings. Its worst finding is its
-outcome, and the worst check is the verdict.
+outcome, and the worst check is the verdict. A check also counts the objects that it looked at: how
+many it judged, and how many it excused by which rule.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trunkline.agents.events.run_events import RunStarted
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Topology
 
 SHOWN = 5
 """A check's text has at most this many findings; the rest are counted."""
 
-Result = Literal["pass", "unknown", "fail"]
-"""`fail`: a promise was broken. `unknown`: the run proves nothing either way."""
+CASES = 20
+"""A check lists at most this many excused objects of each rule; the rest are counted."""
+
+Result = Literal["none", "pass", "unknown", "fail"]
+"""`fail`: a promise was broken. `unknown`: the run proves nothing either way. `none`: the run had
+no object for this check, so the check did not pass, and says nothing against the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +38,15 @@ class Rules:
         task_s: a task's budget in seconds.
         accuracy_percent: the target accuracy, if there is one.
         expected_digest: the exact digest of a task's result, for workloads whose inputs have a
-            closed form. Without it, or if it returns None, only fingerprints are compared.
+            closed form. It returns None if the order of the additions is not known.
         programs: the sites that run the scenario's own programs; None if agents run.
-        detection_s: seconds within which a loss is noticed.
-        has_backup: whether there is a backup controller.
+        detection_s: seconds within which a loss is noticed, and the connection made again.
+        timeout_s: seconds within which a message arrives over a working connection.
+        controllers: the sites of the controller and, if there is one, of the backup, by name.
+        started: the header that the run's log must have; None if it is not known.
+        timeline: the faults that must happen; None if they are not known.
+        compute_s: the modelled seconds of an iteration of a site; None if they are not known.
+        stop: when the run ends; None if that is not known.
     """
 
     topology: Topology
@@ -41,38 +55,103 @@ class Rules:
     expected_digest: Callable[[Task], str | None] | None = None
     programs: tuple[str, ...] | None = None
     detection_s: float = 0.0
-    has_backup: bool = False
+    timeout_s: float = 0.0
+    controllers: Mapping[str, str] = field(default_factory=dict)
+    started: RunStarted | None = None
+    timeline: tuple[Entry, ...] | None = None
+    compute_s: Callable[[str, int], float] | None = None
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of a check; the text of a `pass` says what was checked."""
+    """One result of a check, about `objects` objects; those with a `rule` are excused by it."""
 
     outcome: Result
-    text: str
+    text: str = ""
+    objects: int = 0
+    rule: str = ""
 
 
 Checker = Callable[[History, Rules], Iterable[Finding]]
-"""One check. It reads the whole history and yields at least one `pass` finding."""
+"""One check. It reads the whole history and counts every object that it could judge once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """A rule by which a check excused objects, how many, and which (at most CASES of them)."""
+
+    rule: str
+    count: int
+    cases: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check's name, its outcome, and its findings in words."""
+    """A check's name, its outcome, its findings in words, and its counts of `objects`."""
 
     name: str
     outcome: Result
     detail: str
+    objects: str
+    judged: int
+    excuses: tuple[Excuse, ...] = ()
 
     @classmethod
-    def of(cls, name: str, findings: Iterable[Finding]) -> Check:
-        """Summarize findings: the worst outcome, and the texts of the findings that have it."""
+    def of(cls, name: str, objects: str, findings: Iterable[Finding]) -> Check:
+        """Summarize findings: the worst outcome, and the texts of the findings that have it.
+
+        A check that could judge objects and excused them all is `unknown`.
+        """
         every = tuple(findings)
-        outcome = _worst(finding.outcome for finding in every)
-        texts = [finding.text for finding in every if finding.outcome == outcome]
+        judged = sum(each.objects for each in every if not each.rule)
+        excuses = tuple(_group_excuses(every))
+        outcome = _worst(each.outcome for each in every)
+        texts = [each.text for each in every if each.outcome == outcome and not each.rule]
+        texts = [text for text in texts if text]
+        if outcome in ("none", "pass"):
+            outcome = "pass" if judged else "unknown" if excuses else "none"
         if len(texts) > SHOWN:
             texts[SHOWN:] = [f"and {len(texts) - SHOWN} more"]
-        return cls(name, outcome, "; ".join(texts))
+        return cls(name, outcome, "; ".join(texts), objects, judged, excuses)
+
+    @property
+    def excused(self) -> int:
+        """The number of objects that were excused."""
+        return sum(excuse.count for excuse in self.excuses)
+
+    @property
+    def counts(self) -> str:
+        """The counts in words: `26 of 28 tasks judged; excused: 2 (a member was killed)`."""
+        total = self.judged + self.excused
+        if not total:
+            return f"no {self.objects}"
+        judged = f"{self.judged:,}" if self.judged == total else f"{self.judged:,} of {total:,}"
+        rules = "".join(f"; {excuse.count:,} excused: {excuse.rule}" for excuse in self.excuses)
+        return f"{judged} {self.objects} judged{rules}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The check as an object of `verdict.json`."""
+        excused = [
+            {"rule": each.rule, "count": each.count, "cases": list(each.cases)}
+            for each in self.excuses
+        ]
+        return {
+            "name": self.name,
+            "outcome": self.outcome,
+            "detail": self.detail,
+            "objects": self.objects,
+            "total": self.judged + self.excused,
+            "judged": self.judged,
+            "excused": excused,
+        }
+
+    @classmethod
+    def of_json(cls, row: Mapping[str, Any]) -> Check:
+        """Read what `to_json` gave."""
+        excuses = (Excuse(e["rule"], e["count"], tuple(e["cases"])) for e in row["excused"])
+        words = (row["name"], row["outcome"], row["detail"], row["objects"])
+        return cls(*words, row["judged"], tuple(excuses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,38 +163,59 @@ class Verdict:
 
     @classmethod
     def of(cls, checks: Iterable[Check]) -> Verdict:
-        """The verdict on these checks, of which there is at least one."""
+        """The verdict on these checks; `unknown` if none of them judged anything."""
         every = tuple(checks)
-        return cls(_worst(check.outcome for check in every), every)
+        worst = _worst(check.outcome for check in every)
+        return cls("unknown" if worst == "none" else worst, every)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A line for every check that did not pass, failures first."""
+        """A line for every check that failed or is unknown, failures first."""
         return tuple(
-            f"{check.name}: {check.detail}"
+            f"{check.name}: {check.detail or check.counts}"
             for outcome in ("fail", "unknown")
             for check in self.checks
             if check.outcome == outcome
         )
 
+    @property
+    def excuses(self) -> tuple[str, ...]:
+        """A line for every check that excused objects."""
+        return tuple(f"{check.name}: {check.counts}" for check in self.checks if check.excuses)
+
+    @property
+    def counts(self) -> str:
+        """How many checks passed, and how many objects they judged and excused, in words."""
+        passed = sum(check.outcome == "pass" for check in self.checks)
+        empty = sum(check.outcome == "none" for check in self.checks)
+        judged = sum(check.judged for check in self.checks)
+        excused = sum(check.excused for check in self.checks)
+        nothing = f" ({empty} had nothing to judge)" if empty else ""
+        of = f"{passed} of {len(self.checks)} checks passed{nothing}"
+        return f"{of}; {judged:,} objects judged, {excused:,} excused"
+
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Verdict:
         """Read what `to_json` gave."""
-        rows = data["checks"]
-        checks = (Check(row["name"], row["outcome"], row["detail"]) for row in rows)
-        return cls(data["verdict"], tuple(checks))
+        return cls(data["verdict"], tuple(map(Check.of_json, data["checks"])))
 
     def to_json(self) -> dict[str, Any]:
         """The content of `verdict.json`."""
-        rows = [
-            {"name": check.name, "outcome": check.outcome, "detail": check.detail}
-            for check in self.checks
-        ]
-        return {"verdict": self.outcome, "checks": rows}
+        return {"verdict": self.outcome, "checks": [check.to_json() for check in self.checks]}
+
+
+def judged(objects: int = 1) -> Finding:
+    """Count objects that were judged, whatever was found."""
+    return Finding("pass", objects=objects)
+
+
+def excused(rule: str, text: str) -> Finding:
+    """Count one object that was not judged; the text names the object and the cause."""
+    return Finding("pass", text, 1, rule)
 
 
 def note(text: str) -> Finding:
-    """Make a `pass` finding that says what was checked."""
+    """Say something about what was judged."""
     return Finding("pass", text)
 
 
@@ -129,6 +229,16 @@ def doubt(text: str) -> Finding:
     return Finding("unknown", text)
 
 
+def _group_excuses(findings: Iterable[Finding]) -> Iterable[Excuse]:
+    by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
+    for each in findings:
+        if each.rule:
+            by_rule[each.rule].append(each)
+    for rule, group in by_rule.items():
+        cases = tuple(each.text for each in group[:CASES])
+        yield Excuse(rule, sum(each.objects for each in group), cases)
+
+
 def _worst(outcomes: Iterable[Result]) -> Result:
-    severity: tuple[Result, ...] = ("pass", "unknown", "fail")
-    return max(outcomes, key=severity.index)
+    severity: tuple[Result, ...] = ("none", "pass", "unknown", "fail")
+    return max(outcomes, key=severity.index, default="none")

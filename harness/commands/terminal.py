@@ -127,7 +127,7 @@ def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
     if quiet:
         print(f"{verdict.outcome}  {run_dir}")
     else:
-        make_console().print(progress.summary(run_dir, verdict.outcome, verdict.problems))
+        make_console().print(progress.summary(run_dir, verdict))
     return EXIT_CODES[verdict.outcome]
 
 

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column, Table
 
+from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.live.live_state import Progress
@@ -79,17 +80,20 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
         yield lambda share, text: bars.update(task, completed=share, description=text)
 
 
-def summary(run_dir: Path, verdict: str, problems: Sequence[str]) -> Table:
-    """The results of a run, from its tables."""
+def summary(run_dir: Path, verdict: Verdict) -> Table:
+    """The results of a run, from its tables and its verdict."""
     rows = list(_summary(run_dir))
-    rows.append(("verdict", f"[bold {STYLES[verdict]}]{verdict}[/]"))
+    rows.append(("verdict", f"[bold {STYLES[verdict.outcome]}]{verdict.outcome}[/]"))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows:
         table.add_row(name, text)
-    for problem in problems:
+    for problem in verdict.problems:
         table.add_row("", _escaped(problem))
+    table.add_row("checks", _escaped(verdict.counts))
+    for excuse in verdict.excuses:
+        table.add_row("", _escaped(excuse))
     table.add_row("results", _escaped(str(run_dir)))
     if (run_dir / "report.html").exists():
         table.add_row("report", _escaped(str(run_dir / "report.html")))

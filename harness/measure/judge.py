@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scipy.stats import binom, norm
 
-from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict
+from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict, judged, note
 from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
 from trunkline.harness.measure.measurement_plan import PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Observation
@@ -98,7 +98,7 @@ def judge(
 def make_verdict(readings: Sequence[Reading]) -> Verdict:
     """The verdict: one check per quantity, with the worst link in words."""
     return Verdict.of(
-        Check.of(name, _list_findings(rows))
+        Check.of(name, "links", _list_findings(rows))
         for name in QUANTITIES
         if (rows := [row for row in readings if row.quantity == name and row.outcome])
     )
@@ -117,14 +117,15 @@ def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
 
 def find_worst(readings: Iterable[Reading]) -> Reading | None:
     """The reading whose error is largest relative to its bar."""
-    judged = [row for row in readings if row.error is not None and row.bar is not None]
-    return max(judged, key=lambda row: _compute_share(row), default=None)
+    found = [row for row in readings if row.error is not None and row.bar is not None]
+    return max(found, key=lambda row: _compute_share(row), default=None)
 
 
 def _list_findings(rows: Sequence[Reading]) -> Iterable[Finding]:
+    yield judged(len(rows))
     farthest = find_worst(rows)
     if farthest:
-        yield Finding("pass", f"{len(rows)} links, the worst {describe(farthest)}")
+        yield note(f"the worst {describe(farthest)}")
     for row in rows:
         if row.outcome != "pass" and row.outcome is not None:
             yield Finding(row.outcome, describe(row))
@@ -165,7 +166,7 @@ class _Judge:
         found = [self._make_reading(name, note=reason) for name, reason in reasons.items()]
         if "goodput" not in reasons:
             found.append(self._judge_goodput())
-        for stage, name, judged in (
+        for stage, name, judge_it in (
             ("load", "rate", self._judge_rate),
             ("delay", "delay", self._judge_delay),
             ("delay", "jitter", self._judge_jitter),
@@ -173,7 +174,7 @@ class _Judge:
             ("queue", "queue", self._judge_queue),
         ):
             if name not in reasons and (train := trains.get(stage)):
-                found.append(judged(train, self.seen.trains[stage]))
+                found.append(judge_it(train, self.seen.trains[stage]))
         found.append(self._judge_order())
         found += [self._judge_ping()] if self.seen.pings else []
         found += [self._judge_iperf3()] if self.seen.iperf3_mbps is not None else []

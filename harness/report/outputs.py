@@ -18,13 +18,13 @@ from typing import Any
 import pandas as pd
 
 from trunkline.agents.events import event_reading
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
-from trunkline.harness.checks import summation_order, task_checks
+from trunkline.harness.checks import judging, summation_order
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Sync, Task
@@ -35,6 +35,7 @@ from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.failover_timeouts import make_failover
+from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
@@ -72,9 +73,9 @@ def read(run_dir: Path) -> RunData:
     scenario = load(run_dir / "resolved.yaml")
     history, unreadable = _read_history(text)
     if unreadable is None:
-        verdict = task_checks.judge(history, make_rules(scenario))
+        verdict = judging.judge(history, make_rules(scenario))
     else:
-        verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable))])
+        verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable), "lines", 1)])
     return RunData(
         scenario=scenario,
         verdict=verdict,
@@ -101,14 +102,20 @@ def compare(
 
 def make_rules(scenario: Scenario) -> Rules:
     """The rules that the checks apply to a run of this scenario."""
+    failover = make_failover(scenario)
     return Rules(
         topology=scenario.topology,
         task_s=scenario.limits.task_s,
         accuracy_percent=scenario.stop.accuracy_percent,
         expected_digest=_make_expected_digest(scenario),
         programs=_list_program_sites(scenario),
-        detection_s=make_failover(scenario).patience_s,
-        has_backup=scenario.failover.backup is not None,
+        detection_s=failover.patience_s,
+        timeout_s=failover.timeout_s,
+        controllers=_place_controllers(scenario),
+        started=make_header(scenario),
+        timeline=scenario.timeline,
+        compute_s=_make_compute_s(scenario),
+        stop=scenario.stop,
     )
 
 
@@ -185,6 +192,31 @@ def _list_program_sites(scenario: Scenario) -> tuple[str, ...] | None:
         return None
     kind = scenario.workload.module
     return tuple(kind.place_programs(scenario.topology.site_names, scenario.workload.options))
+
+
+def _place_controllers(scenario: Scenario) -> dict[str, str]:
+    """The site of each controller, by the name of the controller."""
+    if scenario.runs_programs:
+        return {}
+    backup = scenario.failover.backup
+    return {CONTROLLER: scenario.controller_site, **({BACKUP: backup} if backup else {})}
+
+
+def _make_compute_s(scenario: Scenario) -> Callable[[str, int], float] | None:
+    """A function that gives the modelled seconds of a site's iteration.
+
+    None unless the workload knows them before the run (`compute_times`).
+    """
+    kind, topology = scenario.workload.module, scenario.topology
+    if scenario.runs_programs or not hasattr(kind, "compute_times"):
+        return None
+
+    @functools.cache
+    def times(site: str) -> Any:
+        sites, options = topology.site_names, scenario.workload.options
+        return kind.compute_times(topology.rank(site), sites, scenario.seed, **options)
+
+    return lambda site, iteration: float(times(site).time_s(iteration))
 
 
 def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:

@@ -287,7 +287,8 @@ class Agent:
         clock = pipes.start_clock(self.scenario.clock)
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._controller_peer(CONTROLLER)})
         make = partial(self._make_controller, clock, pipes.log, 1)
-        backup = Backup(make, caller, make_failover(self.scenario), clock.now_ns, self.last_tasks)
+        failover = make_failover(self.scenario)
+        backup = Backup(make, caller, failover, clock.now_ns, pipes.log, self.last_tasks)
         pipes.on_stop(backup.stop)
         async with self._serving(listener, gate, self._caller_peers(), backup.accept):
             await backup.run()

@@ -30,6 +30,7 @@ from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.report.manual_actions import INTERRUPTED
+from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
@@ -65,18 +66,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
     """Carry out the scenario; returns why it ended, and whether that was a failure."""
     workload = scenario.workload
     with EventLog(run_dir / "events.jsonl") as log:
-        log.add(
-            run_events.RunStarted,
-            scenario=scenario.name,
-            seed=scenario.seed,
-            backend=scenario.backend,
-            clock=scenario.clock,
-            sites=scenario.topology.site_names,
-            model_bytes=scenario.model_bytes,
-            chunk_bytes=scenario.scheme.chunk_bytes,
-            policy=scenario.scheme.policy.kind,
-            plan=scenario.scheme.plan.kind,
-        )
+        log.write(LoggedEvent.of(make_header(scenario)))
         print_message({"message": "loading the workload"})
         workload.module.preload(**workload.options)
         network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)

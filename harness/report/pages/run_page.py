@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
@@ -82,7 +82,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("sites", "Sites", _write_sites(data)),
-        Section("checks", "Checks", [_write_checks(data.verdict)]),
+        Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
         Section("scenario", "Scenario", _write_scenario(data)),
         Section("files", "Files", _write_files(files)),
@@ -111,13 +111,12 @@ def _list_facts(data: RunData) -> Iterator[str]:
 
 def _write_verdict(verdict: Verdict, ended: str) -> Html:
     problems = [tag("li", problem) for problem in verdict.problems]
-    passed = sum(check.outcome == "pass" for check in verdict.checks)
     means = {
         "pass": "every promise was kept",
         "unknown": "the run proves nothing",
         "fail": "a promise was broken",
     }[verdict.outcome]
-    words = f": {means}. {passed} of {len(verdict.checks)} checks passed."
+    words = f": {means}. {verdict.counts}."
     return tag(
         "div",
         tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
@@ -263,9 +262,29 @@ def _write_sites(data: RunData) -> list[Child]:
     return [make_table([*heads, *(["region"] if has_regions else ())], rows, "sites", range(1, 7))]
 
 
-def _write_checks(verdict: Verdict) -> Html:
-    rows = [(check.name, frame.mark(check.outcome), check.detail) for check in verdict.checks]
-    return make_table(("check", "outcome", "findings"), rows, "checks")
+def _write_checks(verdict: Verdict) -> list[Child]:
+    """All checks with their counts, and the objects that they excused."""
+    rows = [
+        (check.name, frame.mark(check.outcome), check.counts, check.detail)
+        for check in verdict.checks
+    ]
+    cases = [
+        (check.name, excuse.rule, case)
+        for check in verdict.checks
+        for excuse in check.excuses
+        for case in (*excuse.cases, *_count_others(excuse))
+    ]
+    excused = make_table(("check", "rule", "excused"), cases, "checks")
+    return [
+        make_table(("check", "outcome", "counts", "findings"), rows, "checks"),
+        frame.fold(f"What was excused, and why: {len(cases)} lines", excused) if cases else None,
+    ]
+
+
+def _count_others(excuse: Excuse) -> Iterator[str]:
+    others = excuse.count - len(excuse.cases)
+    if others:
+        yield f"and {others} more"
 
 
 def _write_environment(environment: Mapping[str, Any]) -> Html | None:

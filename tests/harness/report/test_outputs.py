@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from three_sites import LOG, SCENARIO, altered, history
 
-from trunkline.harness.checks import task_checks
+from trunkline.harness.checks import judging
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.report import outputs
@@ -75,11 +75,11 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
     assert (tmp_path / "tables/tasks.csv").read_text().splitlines() == [
         "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
         "duration_s,estimate_s,latency_s,bound_s,outcome",
-        "0,ps,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.030000,"
+        "0,crew,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.030000,"
         "0.522790,completed",
         "1,crew,preduce,kyiv rome,1000000,3000000,0,1.510000,2.290000,0.780000,0.784185,0.030000,"
         "0.522790,completed",
-        "2,ps,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.030000,"
+        "2,crew,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.030000,"
         "0.522790,abandoned",
     ]
 
@@ -87,7 +87,7 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
 def test_a_log_that_is_cut_off_fails_the_run_and_says_where(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, LOG.read_text()[:-50]))
     assert verdict.outcome == "fail"
-    assert verdict.problems[0].startswith("the log is readable: events.jsonl:83: cut off at")
+    assert verdict.problems[0].startswith("the log is readable: events.jsonl:84: cut off at")
     assert json.loads((tmp_path / "verdict.json").read_text()) == verdict.to_json()
 
 
@@ -118,8 +118,8 @@ def test_a_folder_without_a_log_is_no_run(tmp_path: Path) -> None:
 
 def synthetic_scenario(tmp_path: Path) -> Scenario:
     path = tmp_path / "scenario.yaml"
-    text = SCENARIO.read_text().replace("kind: training", "kind: synthetic, model: 1 MB")
-    path.write_text(text.replace("accuracy: 80 %, ", ""))
+    text = SCENARIO.read_text().replace("kind: three.py", "kind: synthetic, model: 1 MB")
+    path.write_text(text.replace("accuracy: 80 %, ", "").partition("code:")[0])
     return load(path)
 
 
@@ -136,18 +136,18 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
         for task in history().tasks[:2]
     ]
     rules = outputs.make_rules(scenario)
-    found = {check.name: check for check in task_checks.judge(history(*right), rules).checks}
-    check = found["every result is the weighted sum"]
-    assert (check.outcome, check.detail) == ("pass", "2 results recomputed to the byte")
+    found = {check.name: check for check in judging.judge(history(*right), rules).checks}
+    check = found["every result is exact to the byte"]
+    assert (check.outcome, check.counts) == ("pass", "2 results judged")
 
     wrong = altered("contributed", {"iteration": 1}, task=1, site="kyiv")
-    found = {check.name: check for check in task_checks.judge(history(*right, wrong), rules).checks}
-    assert found["every result is the weighted sum"].outcome == "fail"
+    found = {check.name: check for check in judging.judge(history(*right, wrong), rules).checks}
+    assert found["every result is exact to the byte"].outcome == "fail"
 
 
 def test_a_run_that_never_began_fails_and_has_empty_tables(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, ""))
     assert verdict.outcome == "fail"
-    assert verdict.problems[0].startswith("the log is complete: the log has no run_started event;")
+    assert verdict.problems[0].startswith("the log is complete: run_started is in the log 0 times;")
     assert (tmp_path / "tables/tasks.csv").read_text().count("\n") == 1
     assert (tmp_path / "plots/links.png").exists()

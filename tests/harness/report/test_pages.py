@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
 
+from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
@@ -25,6 +26,8 @@ from trunkline.harness.report.pages import charts, markup, run_page, site_layout
 from trunkline.harness.report.pages.differences import RunInputs
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import load
 from trunkline.topologies.model import Link, Site, Topology
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
@@ -106,12 +109,12 @@ def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
 
 
 def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, monkeypatch) -> None:
-    assert len(list(plain.all("summary"))) == 3
+    assert len(list(plain.all("summary"))) == 4
     assert not [found for found in plain.all("summary") if "data-file" in found]
     monkeypatch.setattr(run_page, "MAX_PRINTED_TASKS", 2)
     long = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
     assert [found.get("data-file") for found in long.all("summary")] == [
-        "tables/tasks.csv", None, None
+        "tables/tasks.csv", None, None, None
     ]  # fmt: skip
 
 
@@ -137,7 +140,7 @@ def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) ->
 
 def test_a_log_that_cannot_be_read_still_makes_a_page_that_says_so(tmp_path: Path) -> None:
     made = page(tmp_path, LOG.read_text()[:-50], SCENARIO.read_text())
-    assert "the log is readable: events.jsonl:83: cut off" in made.text("li")
+    assert "the log is readable: events.jsonl:84: cut off" in made.text("li")
     assert {"Summary", "Checks", "Scenario"} <= set(made.texts["h2"])
     made = page(tmp_path, "garbage", SCENARIO.read_text())
     assert "the log is readable: events.jsonl:1: " in made.text("li")
@@ -258,7 +261,9 @@ def compared(folder: Path, *changes: tuple[str, str]) -> Page:
         run_dir.mkdir()
         assert old in SCENARIO.read_text()
         (run_dir / "resolved.yaml").write_text(SCENARIO.read_text().replace(old, new))
-        (run_dir / "events.jsonl").write_text(LOG.read_text())
+        header = to_line(make_header(load(run_dir / "resolved.yaml")))
+        _, *lines = LOG.read_bytes().splitlines(keepends=True)
+        (run_dir / "events.jsonl").write_bytes(b"".join([header, *lines]))
         runs.append(run_dir)
     outputs.compare(runs, folder / "page.html")
     return Page((folder / "page.html").read_text())
@@ -269,7 +274,7 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
     rows = made.texts["td"]
-    assert rows[:3] == ["time is up", "preduce, crew", "2"]
+    assert rows[:3] == ["4.4 s are over", "preduce, crew", "2"]
     assert rows[-3:] == ["1", "2", "3"]
 
 
@@ -277,12 +282,20 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     tmp_path: Path,
 ) -> None:
     asked = "somebody asked for it"
-    outage = {"fault": 0, "verb": "outage", "text": "outage oslo rome", "targets": []}
+    text, targets = "outage oslo rome both blackhole", ["oslo -> rome", "rome -> oslo"]
+    outage = {"fault": 0, "verb": "outage", "text": text, "targets": targets}
+    values = {"rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
     made = compared(tmp_path, ("seed: 1", "seed: 2\nclock: real"))
     assert not [text for text in made.texts["li"] if "by hand" in text]
-    log = [json.loads(line) for line in LOG.read_text().splitlines()]
+    log = [json.loads(line) for line in (tmp_path / "1" / "events.jsonl").read_text().splitlines()]
     for change in (
         added(500, "runner", "fault_started", **outage, asked=True),
+        *(
+            added(t_ms, "runner", "link_changed", src=src, dst=dst, **values, cuts=cuts)
+            for t_ms, cuts in ((500, ["blackhole"]), (4400, []))
+            for src, dst in (("oslo", "rome"), ("rome", "oslo"))
+        ),
+        added(4400, "runner", "fault_ended", fault=0),
         altered("stopping", {"reason": asked}),
         altered("run_finished", {"reason": asked}),
     ):
@@ -291,7 +304,7 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     outputs.compare([tmp_path / "0", tmp_path / "1"], tmp_path / "page.html")
     made = Page((tmp_path / "page.html").read_text())
     name = "2: seed 2 (by hand, real clock)"
-    by_hand = "by hand: outage oslo rome at 0.500 s; ended at 4.400 s"
+    by_hand = "by hand: outage oslo rome both blackhole at 0.500 s; ended at 4.400 s"
     words = (tmp_path / "page.html").read_text()
     assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
     assert "Run 2: differs from run 1 in: seed, clock" in made.texts["li"]
@@ -299,7 +312,7 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     assert made.texts["th"].count(name) == 1
     outputs.build(tmp_path / "1")
     alone = Page((tmp_path / "1" / "report.html").read_text())
-    assert "outage oslo rome, by hand" in alone.texts["td"]
+    assert "outage oslo rome both blackhole, by hand" in alone.texts["td"]
     assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
 

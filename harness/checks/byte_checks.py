@@ -1,0 +1,251 @@
+"""Whether the bytes of every task add up, link by link (pure).
+
+A task without losses moves exactly the bytes that its plans say. A task that was halted, or lost an
+agent or a link, is judged within bounds: nothing arrives that was not sent, no link carries more
+than the plans say, and no member has a result without enough bytes for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
+from trunkline.harness.checks.losses import Losses, Span
+from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
+from trunkline.harness.record.history import History, Task
+
+
+def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
+    """In each task every link carried exactly the bytes that the plan says, or it is excused.
+
+    An excused link is judged within bounds. Bytes of sites that sent early, before they knew their
+    task, may arrive beyond the plan; they are discarded.
+    """
+    losses = Losses.of(history, rules)
+    total = 0
+    for task in history.tasks:
+        silent = _find_silent_sites(task, losses, rules.topology.site_names)
+        why = find_disturbance(task, losses)
+        links = count_planned(task).keys() | count_sent(task).keys() | count_received(task).keys()
+        if why is not None:
+            yield from _judge_within_bounds(task, set(silent))
+            rule, case = f"{why[0]}, so only bounds are known", why[1]
+            for src, dst in sorted(links):
+                yield excused(rule, f"{_name(task, src, dst)}: {case}")
+            continue
+        yield from _judge_exactly(task, links, silent)
+        total += count_planned(task).total()
+    yield note(f"{total} bytes planned, sent and received")
+
+
+def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
+    """Why bytes of the task may have been lost, as a rule and its case; None if none were.
+
+    A task whose members all finish by its first plan has lost nothing that counts: every byte of
+    the plan is needed.
+    """
+    if task.halted or task.replanned:
+        return "the task was halted", "; ".join(event.reason for event in task.halted)
+    if task.rearranged:
+        return "blocks moved", "; ".join(event.reason for event in task.rearranged)
+    start_ns, end_ns = task.started.t_ns, task.end_ns or task.started.t_ns
+    if task.dropped or not task.completed:
+        reasons = [*(e.reason for e in task.abandoned), *(e.reason for e in task.dropped)]
+        return "the task was given up", "; ".join(dict.fromkeys(reasons))
+    plan = Plan.from_json(task.started.forest)
+    sites = {*plan.participants(), *(event.site for event in (*task.sent, *task.joined))}
+    early = any(out.phase == "early" for out in task.sent)
+    for site in sorted(sites):
+        # An offer that is made before a loss is dropped, and may be made again.
+        spans = losses.without_controller(site) if early else losses.dead(site)
+        before_ns = losses.detection_ns if early else 0
+        if span := losses.find(spans, start_ns - before_ns, end_ns):
+            return "a site was lost", losses.explain(span)
+    if early or task.routed:
+        links = frozenset(frozenset((out.site, out.dst)) for out in task.sent)
+        if span := losses.find(losses.broken(links), start_ns - losses.detection_ns, end_ns):
+            return "a link broke", losses.explain(span)
+    return None
+
+
+def count_planned(task: Task) -> Counter[Directed]:
+    """The bytes that the plan puts on each link: a block's size on every hop of both its trees.
+
+    With auxiliary paths the sites choose the paths, so their reports are counted instead.
+    """
+    ways = _list_edges(task)
+    if task.routed:
+        ways = ((event.path, event.bytes) for event in task.routed)
+    planned = Counter[Directed]()
+    for way, size in ways:
+        for hop in pairwise(way):
+            planned[hop] += size
+    return planned
+
+
+def count_sent(task: Task) -> Counter[Directed]:
+    """The bytes that sites report to have sent, by link."""
+    sent = Counter[Directed]()
+    for out in task.sent:
+        sent[out.site, out.dst] += out.bytes
+    return sent
+
+
+def count_received(task: Task) -> Counter[Directed]:
+    """The bytes that sites report to have received, by link."""
+    received = Counter[Directed]()
+    for into in task.received:
+        received[into.src, into.site] += into.bytes
+    return received
+
+
+def _judge_exactly(
+    task: Task, links: Iterable[Directed], silent: Mapping[str, Span]
+) -> Iterator[Finding]:
+    planned, sent, received = count_planned(task), count_sent(task), count_received(task)
+    chunks = _count_missing_chunks(task)
+    early = any(out.phase == "early" for out in task.sent)
+    for src, dst in sorted(links):
+        if lost := silent.get(src) or silent.get(dst):
+            text = f"{_name(task, src, dst)}: {lost.what}"
+            yield excused("a site was lost before it reported its bytes", text)
+            continue
+        yield judged()
+        counts = planned[src, dst], sent[src, dst], received[src, dst]
+        right = counts[0] <= counts[2] <= counts[1] if early else len(set(counts)) == 1
+        if not right:
+            text = f"{counts[0]} bytes planned, {counts[1]} sent, {counts[2]} received"
+            yield fail(f"{_name(task, src, dst)}: {text}")
+        elif chunks[src, dst] and not early:
+            yield fail(f"{_name(task, src, dst)}: {chunks[src, dst]} chunks are missing")
+    if silent:
+        return
+    if task.routed:
+        yield from _check_paths(task)
+    extra = received.total() - planned.total()
+    discarded = sum(event.bytes for event in task.discarded)
+    if early and not _has_relays(task) and extra != discarded:
+        yield fail(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
+
+
+def _count_missing_chunks(task: Task) -> Counter[Directed]:
+    """The chunks that were sent on each link and did not arrive."""
+    missing = Counter[Directed]()
+    for out in task.sent:
+        missing[out.site, out.dst] += out.chunks
+    for into in task.received:
+        missing[into.src, into.site] -= into.chunks
+    return missing
+
+
+def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
+    sent, received = count_sent(task), count_received(task)
+    most = _count_most(task)
+    early = "early" in {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
+    name = f"task {task.number}"
+    for ends in sorted(sent.keys() | received.keys()):
+        link = _name(task, *ends)
+        # One chunk may be in flight when its sender forgets the task.
+        if ends[0] not in silent and received[ends] > sent[ends] + task.started.chunk_bytes:
+            yield fail(f"{link}: {sent[ends]} bytes sent, {received[ends]} received")
+        if not task.routed and not early and max(sent[ends], received[ends]) > most[ends]:
+            carried = max(sent[ends], received[ends])
+            yield fail(f"{link}: {carried} bytes, at most {most[ends]} planned")
+    if not task.finished:
+        return
+    own = _count_own(task)
+    size = task.started.bytes
+    for done in task.finished:
+        arrived = sum(into.bytes for into in task.received if into.site == done.site)
+        if done.site not in silent and arrived < size - own[done.site]:
+            yield fail(f"{name}: {done.site} has the result, but received only {arrived} bytes")
+    for given in task.inputs:
+        left = sum(out.bytes for out in task.sent if out.site == given.site)
+        if given.site not in silent and left < size - own[given.site]:
+            yield fail(f"{name}: {given.site} is in the result, but sent only {left} bytes")
+
+
+def _count_most(task: Task) -> Counter[Directed]:
+    """The most bytes that each link may carry: those of all plans that the task ever had."""
+    most = Counter[Directed]()
+    for block in _list_blocks(task):
+        for edge in (*block.in_edges, *block.out_edges):
+            for hop in pairwise(edge):
+                most[hop] += task.cut.size_of(block.chunks)
+    return most
+
+
+def _count_own(task: Task) -> Counter[str]:
+    """The bytes that each site aggregates itself in any plan, which it need not send or receive."""
+    own: defaultdict[str, set[int]] = defaultdict(set)
+    for block in _list_blocks(task):
+        own[block.aggregator].update(block.indexes())
+    return Counter({site: sum(map(task.cut.size, chunks)) for site, chunks in own.items()})
+
+
+def _list_blocks(task: Task) -> Iterator[Block]:
+    """The blocks of all plans that the task ever had."""
+    forests = [task.started.forest]
+    forests += [event.forest for event in task.rearranged]
+    forests += [event.forest for event in task.replanned]
+    for forest in forests:
+        yield from Plan.from_json(forest).blocks
+
+
+def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
+    """Every edge of the task's plan with its bytes."""
+    for block in Plan.from_json(task.started.forest).blocks:
+        moved = task.cut.size_of(block.chunks)
+        for edge in (*block.in_edges, *block.out_edges):
+            yield edge, moved
+
+
+def _check_paths(task: Task) -> Iterator[Finding]:
+    """Report edges of the plan whose bytes differ from those on all paths between their ends."""
+    wanted, taken = Counter[Directed](), Counter[Directed]()
+    for edge, size in _list_edges(task):
+        wanted[edge[0], edge[-1]] += size
+    for event in task.routed:
+        taken[event.path[0], event.path[-1]] += event.bytes
+    for src, dst in sorted(wanted.keys() | taken.keys()):
+        sizes = wanted[src, dst], taken[src, dst]
+        if len(set(sizes)) > 1:
+            text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
+            yield fail(f"task {task.number} from {src} to {dst}: {text}")
+
+
+def _find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dict[str, Span]:
+    """Sites whose reports of sent and received bytes may be missing, each with the reason.
+
+    These are sites that were killed before their report, sites that sent early and were lost before
+    they learned of the task, and sites that joined after a member had finished (they may have
+    forgotten early bytes).
+    """
+    said = {event.site for event in task.sent} | {event.site for event in task.received}
+    ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
+    end_ns = max(ends, default=task.end_ns or task.started.t_ns)
+    silent: dict[str, Span] = {}
+    for site in sites:
+        killed = losses.killed_before_report(site, task.started.t_ns, end_ns)
+        if killed is not None and site not in said:
+            silent[site] = killed
+    for into in task.received:
+        lost = losses.lost_before_joining(task, into.src) if into.phase == "early" else None
+        if lost is not None:
+            silent[into.src] = lost
+    done_ns = min((event.t_ns for event in task.finished), default=math.inf)
+    for event in task.joined:
+        if event.t_ns > done_ns:
+            silent[event.site] = Span(event.t_ns, event.t_ns, f"{event.site} joined late")
+    return silent
+
+
+def _name(task: Task, src: str, dst: str) -> str:
+    return f"task {task.number} on {src} -> {dst}"
+
+
+def _has_relays(task: Task) -> bool:
+    return any(out.phase == "relay" for out in task.sent)

@@ -1,0 +1,354 @@
+"""Causes come before their effects, by at least the delay of the path between them (pure).
+
+A message cannot arrive before it was sent. So no member has a result before it has the last
+contribution, no task completes before its members have finished, and no fault acts before it
+begins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trunkline.agents.control.controller import DECIDED_WITHOUT
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    Ready,
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import Received, Sent, TaskCompleted, TaskDropped
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.link_history import Conditions
+
+CLOCK_NS = 100_000
+"""Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
+its process woke up, other events with the time at which they are logged."""
+
+DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
+"""A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
+
+LONGER_S = 3e-3
+"""An iteration may take this much longer than modelled on a virtual clock, in seconds: the agents'
+event loop rounds waits up to whole milliseconds."""
+
+
+def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
+    """An agent acts on a message only after it was sent and had time to arrive.
+
+    Judged are the starts of tasks, the reports of results, the ends of tasks and of the run.
+    """
+    losses, paths = Losses.of(history, rules), Paths(history, rules)
+    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    for task in history.tasks:
+        told_by = task.started.site
+        for joined in task.joined:
+            least_ns = task.started.t_ns + paths.control_ns(told_by, joined.site)
+            yield from _after(joined.t_ns, least_ns, f"task {task.number}: {joined.site} joined")
+        for event in task.completed:
+            yield from _judge_completion(task, event, paths)
+        for dropped in task.dropped:
+            yield from _judge_drop(task, dropped, paths, losses)
+        yield from _judge_reports(task, paths, losses, stop_ns)
+    yield from _judge_departures(history, rules, paths)
+
+
+def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
+    """No member installs a result before the last contribution to it had time to arrive."""
+    paths = Paths(history, rules)
+    ready = _list_ready(history)
+    for task in history.tasks:
+        early = {event.site for event in task.sent if event.phase == "early"}
+        offered_ns = {
+            event.site: ready.before(event.site, event.t_ns) if event.site in early else event.t_ns
+            for event in task.inputs
+        }
+        for done in task.finished:
+            for site, t_ns in offered_ns.items():
+                text = f"task {task.number}: {done.site} had the result"
+                yield from _after(done.t_ns, t_ns + paths.payload_ns(site, done.site), text, 0)
+            yield judged()
+
+
+def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
+    """Payload arrives after it was sent and the delay of its link, and a site sends what it knows.
+
+    A site that is killed or has no controller does not report what it sent.
+    """
+    losses, paths = Losses.of(history, rules), Paths(history, rules)
+    for task in history.tasks:
+        joined_ns = {event.site: event.t_ns for event in reversed(task.joined)}
+        sent: defaultdict[tuple[str, str, str], list[Sent]] = defaultdict(list)
+        for out in task.sent:
+            sent[out.site, out.dst, out.phase].append(out)
+            yield from _judge_span(task, out)
+            known_ns = joined_ns.get(out.site, history.end_ns)
+            if out.phase in ("in", "out") and out.start_ns < known_ns - CLOCK_NS:
+                yield fail(f"task {task.number}: {out.site} sent before it joined the task")
+        for into in task.received:
+            yield from _judge_span(task, into)
+            outs = sent.get((into.src, into.site, into.phase), [])
+            if not outs:
+                yield from _excuse_sender(task, into, losses)
+                continue
+            yield judged()
+            least_ns = paths.link_ns(into.src, into.site)
+            text = f"task {task.number} on {into.src} -> {into.site}: the first chunk arrived"
+            first_ns = min(out.start_ns for out in outs)
+            yield from _after(into.start_ns, first_ns + least_ns, text, 0)
+            if len(outs) == 1 and outs[0].chunks == into.chunks:
+                text = f"task {task.number} on {into.src} -> {into.site}: the last chunk arrived"
+                yield from _after(into.end_ns, outs[0].end_ns + least_ns, text, 0)
+
+
+def allreduces_take_time(history: History, rules: Rules) -> Iterator[Finding]:
+    """No site has the result of a program's all-reduce before every site has begun it."""
+    paths = Paths(history, rules)
+    for sync in history.syncs:
+        if sync.operation != "allreduce":
+            continue
+        for site, end_ns in sync.ended_ns.items():
+            yield judged()
+            for other, begun_ns in sync.begun_ns.items():
+                least_ns = begun_ns + paths.payload_ns(other, site)
+                yield from _after(end_ns, least_ns, f"task {sync.number}: {site} had the result", 0)
+
+
+def computing_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
+    """An iteration takes the time of its model; on a real clock it may take longer.
+
+    Time in which the agent was stopped is added.
+    """
+    losses = Losses.of(history, rules)
+    virtual = history.run is not None and history.run.clock == "virtual"
+    begun: dict[str, ComputeStarted] = {}
+    spent_s = 0.0
+    for event in history.events:
+        if isinstance(event, ComputeStarted):
+            begun[event.site] = event
+        elif isinstance(event, ComputeFinished) and event.site in begun:
+            start = begun.pop(event.site)
+            took_s = (event.t_ns - start.t_ns) / 1e9
+            spent_s += took_s
+            if rules.compute_s is None or event.site not in rules.topology.site_names:
+                continue
+            modelled_s = rules.compute_s(event.site, event.iteration)
+            most_s = modelled_s + LONGER_S
+            if took_s > most_s:
+                most_s += losses.paused_s(start.t_ns, event.t_ns, event.site)
+            if took_s < modelled_s - CLOCK_NS / 1e9 or (virtual and took_s > most_s):
+                what = f"iteration {event.iteration} of {event.site} took {took_s:.6f} s"
+                yield fail(f"{what}; modelled are {modelled_s:.6f} s")
+            yield judged()
+    yield note(f"{spent_s:.3f} s of computing")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The least time that messages and payload needed between sites, in nanoseconds.
+
+    Links have their smallest delay of the whole run. Messages take the static routes of packets;
+    payload may take any path over the overlay.
+    """
+
+    history: History
+    rules: Rules
+
+    def control_ns(self, src: str, dst: str) -> int:
+        """From one agent to another by the routes of packets; 0 for unknown agents."""
+        a, b = self._sites.get(src), self._sites.get(dst)
+        if a is None or b is None:
+            return 0
+        hops = pairwise(self.rules.topology.path(a, b))
+        return _with_slack_ns(sum(self._least_ms[hop] for hop in hops))
+
+    def payload_ns(self, src: str, dst: str) -> int:
+        """From one site to another by the quickest path of links; 0 for unknown sites."""
+        ranks = self._ranks
+        if src not in ranks or dst not in ranks:
+            return 0
+        return _with_slack_ns(float(self._quickest_ms[ranks[src], ranks[dst]]))
+
+    def link_ns(self, src: str, dst: str) -> int:
+        """Over one link; 0 if there is none."""
+        return _with_slack_ns(self._least_ms.get((src, dst), 0.0))
+
+    @cached_property
+    def _sites(self) -> Mapping[str, str]:
+        own = {site: site for site in self.rules.topology.site_names}
+        return own | dict(self.rules.controllers)
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        return {site: rank for rank, site in enumerate(self.rules.topology.site_names)}
+
+    @cached_property
+    def _least_ms(self) -> Mapping[tuple[str, str], float]:
+        spells = Conditions.of(self.history, self.rules.topology).spells
+        return {
+            ends: max(0.0, min(spell.link.delay_ms - spell.link.jitter_ms for spell in found))
+            for ends, found in spells.items()
+        }
+
+    @cached_property
+    def _quickest_ms(self) -> NDArray[np.float64]:
+        """The quickest path between each two sites (Floyd and Warshall)."""
+        ranks = self._ranks
+        found = np.full((len(ranks), len(ranks)), np.inf)
+        np.fill_diagonal(found, 0.0)
+        for (src, dst), delay_ms in self._least_ms.items():
+            found[ranks[src], ranks[dst]] = delay_ms
+        for via in range(len(ranks)):
+            np.minimum(found, found[:, via, None] + found[None, via, :], out=found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadyTimes:
+    """When each site was ready, in order of time."""
+
+    times_ns: Mapping[str, list[int]]
+
+    def before(self, site: str, t_ns: int) -> int:
+        """The site's last time ready until `t_ns`; 0 if it never was."""
+        return max((each for each in self.times_ns.get(site, ()) if each <= t_ns), default=0)
+
+
+def _list_ready(history: History) -> _ReadyTimes:
+    times_ns: defaultdict[str, list[int]] = defaultdict(list)
+    for event in history.all(Ready):
+        times_ns[event.site].append(event.t_ns)
+    return _ReadyTimes(times_ns)
+
+
+def _with_slack_ns(delay_ms: float) -> int:
+    return max(0, round((delay_ms * DELAY_SHARE - DELAY_SLACK_MS) * 1e6))
+
+
+def _after(t_ns: int, least_ns: int, what: str, objects: int = 1) -> Iterator[Finding]:
+    """Judge that something happened at `least_ns` or later."""
+    if t_ns < least_ns - CLOCK_NS:
+        early_ms = (least_ns - t_ns) / 1e6
+        yield fail(f"{what} at {t_ns / 1e9:.6f} s, {early_ms:.3f} ms before it could")
+    if objects:
+        yield judged(objects)
+
+
+def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterator[Finding]:
+    """A task is complete when all of its members but those in `without` have reported."""
+    finished_ns = {done.site: done.t_ns for done in reversed(task.finished)}
+    for site in set(event.without) - set(task.started.group):
+        yield fail(f"task {task.number} was completed without {site}, which is no member")
+    for site in task.started.group:
+        if site in event.without:
+            continue
+        if site not in finished_ns:
+            yield fail(f"task {task.number} was completed, but {site} did not finish it")
+            continue
+        least_ns = finished_ns[site] + paths.control_ns(site, event.site)
+        text = f"task {task.number}: the {event.site} knew of {site} and completed the task"
+        yield from _after(event.t_ns, least_ns, text)
+
+
+def _judge_drop(
+    task: Task, dropped: TaskDropped, paths: Paths, losses: Losses
+) -> Iterator[Finding]:
+    """A member gives a task up when a controller tells it to, or when it has no controller."""
+    contributed = [event.t_ns for event in task.contributed if event.site == dropped.site]
+    since_ns = contributed[0] if contributed else task.started.t_ns
+    if dropped.reason != DECIDED_WITHOUT:
+        since_ns = dropped.t_ns - CLOCK_NS
+    alone = losses.find(losses.without_controller(dropped.site), since_ns, dropped.t_ns)
+    if alone is not None:
+        yield excused(
+            "the member had no controller", f"{_member(task, dropped)}: {losses.explain(alone)}"
+        )
+        return
+    told_ns = [
+        event.t_ns + paths.control_ns(event.site, dropped.site)
+        for event in (*task.completed, *task.abandoned)
+    ]
+    if not told_ns:
+        yield fail(f"{_member(task, dropped)} gave up, but no controller ended the task")
+    else:
+        yield from _after(dropped.t_ns, min(told_ns), f"{_member(task, dropped)} gave up")
+
+
+def _judge_reports(task: Task, paths: Paths, losses: Losses, stop_ns: int) -> Iterator[Finding]:
+    """A site reports its traffic when a controller ends the task, or when the run ends.
+
+    A site without a controller reports when it gives the task up.
+    """
+    reported_ns = {e.site: e.t_ns for e in reversed(task.sent)}
+    reported_ns |= {e.site: e.t_ns for e in reversed(task.received)}
+    for site, t_ns in sorted(reported_ns.items()):
+        ends = (*task.completed, *task.abandoned)
+        told_ns = [event.t_ns + paths.control_ns(event.site, site) for event in ends]
+        if any(told <= t_ns + CLOCK_NS for told in told_ns) or t_ns >= stop_ns:
+            yield judged()
+        elif lost := losses.find(losses.without_controller(site), task.started.t_ns, t_ns):
+            text = f"task {task.number}: {site} reported its traffic; {losses.explain(lost)}"
+            yield excused("the site had no controller", text)
+        else:
+            yield judged()
+            at = f"{t_ns / 1e9:.6f} s"
+            yield fail(f"task {task.number}: {site} reported its traffic at {at}, before its end")
+
+
+def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[Finding]:
+    """A worker finishes when it has done its rounds, or when a controller has stopped the run."""
+    if rules.stop is None:
+        return
+    iterations: dict[str, int] = {}
+    limit = rules.stop.rounds
+    stops = history.all(Stopping)
+    for event in history.events:
+        if isinstance(event, ComputeStarted):
+            iterations[event.site] = event.iteration + 1
+        elif isinstance(event, WorkerFinished):
+            if limit is not None and iterations.get(event.site, 0) >= limit:
+                yield judged()
+                continue
+            told_ns = [stop.t_ns + paths.control_ns(stop.site, event.site) for stop in stops]
+            if not told_ns:
+                yield fail(f"{event.site} finished, but no controller stopped the run")
+            else:
+                yield from _after(event.t_ns, min(told_ns), f"{event.site} finished")
+
+
+def _judge_span(task: Task, event: Sent | Received) -> Iterator[Finding]:
+    if not event.start_ns <= event.end_ns <= event.t_ns + CLOCK_NS:
+        yield fail(f"task {task.number}: payload at {event.site} ended before it began or later")
+    if (event.bytes > 0) != (event.chunks > 0):
+        yield fail(f"task {task.number}: {event.bytes} B in {event.chunks} chunks at {event.site}")
+
+
+def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Finding]:
+    """Excuse a sender that did not report.
+
+    It was killed before its report, or it sent early and was lost before it learned of the task.
+    """
+    ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
+    lost = losses.killed_before_report(
+        into.src, task.started.t_ns, max(*ends, into.end_ns, into.end_ns)
+    )
+    text = f"task {task.number} on {into.src} -> {into.site}"
+    if lost is None and into.phase == "early":
+        lost = losses.lost_before_joining(task, into.src)
+    if lost is None:
+        yield fail(f"{text}: {into.bytes} bytes arrived, and {into.src} does not report them")
+    else:
+        yield excused("the sender was lost before it reported", f"{text}: {losses.explain(lost)}")
+
+
+def _member(task: Task, event: TaskDropped) -> str:
+    return f"task {task.number}: {event.site}"

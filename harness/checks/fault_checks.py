@@ -1,0 +1,233 @@
+"""Faults happened as written, and no connection was lost without one (pure).
+
+The timeline is a pure function of the scenario and its seed, so a check can run it again and
+compare each of its steps with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
+from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import (
+    AgentChanged,
+    CommandTyped,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+)
+from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
+from trunkline.agents.events.task_events import TaskStarted
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, judged, note
+from trunkline.harness.faults.fault_syntax import parse, write
+from trunkline.harness.faults.fault_types import Kill
+from trunkline.harness.faults.timeline import (
+    AgentStep,
+    Began,
+    Ended,
+    LinkStep,
+    Step,
+    Timeline,
+)
+from trunkline.harness.record.history import History
+
+STEP_S = {"virtual": 0.01, "real": 0.5}
+"""A step of the timeline happens at most this much after its time, in seconds, by clock."""
+
+Logged = FaultStarted | FaultEnded | LinkChanged | AgentChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A step of the timeline and the time from which on it may be in the log."""
+
+    t_ns: int
+    step: Step
+
+
+def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each step of the timeline, and no other, is in the log at its time and in its order."""
+    if rules.timeline is None or history.run is None:
+        return
+    kinds = (FaultStarted, FaultEnded, LinkChanged, AgentChanged)
+    logged = [event for event in history.events if isinstance(event, kinds)]
+    found: list[Finding] = []
+    # The runner hears of the stop a little later than it is stamped: steps may be due in between.
+    for until_ns in _list_stops(history, rules):
+        problems = list(_compare(history, rules, logged, until_ns))
+        if not problems:
+            found = []
+            break
+        found = found or problems
+    yield from found
+    yield judged(len(logged))
+    yield note(f"{len(history.all(FaultStarted))} faults")
+
+
+def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
+    """A connection breaks only if a fault was active, or if the run stops."""
+    losses = Losses.of(history, rules)
+    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    typed = history.all(CommandTyped)
+    kinds = (LinkLost, ControllerLost, WorkerLost)
+    for event in history.events:
+        if not isinstance(event, kinds):
+            continue
+        by_hand = any(command.t_ns <= event.t_ns for command in typed)
+        if event.t_ns < stop_ns and not by_hand and not losses.faults_at(event.t_ns):
+            peer = getattr(event, "peer", getattr(event, "worker", CONTROLLER))
+            where = f"{event.site} lost {peer} at {_format_time(event.t_ns)}"
+            yield doubt(f"{where} without a fault: failover.timeout is too short for this network")
+        yield judged()
+
+
+def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:
+    """An agent changes only by a fault that has begun, and says nothing while it is dead."""
+    began_ns = {event.fault: event.t_ns for event in history.all(FaultStarted)}
+    losses = Losses.of(history, rules)
+    for change in history.all(AgentChanged):
+        if began_ns.get(change.fault, history.end_ns + 1) > change.t_ns:
+            yield fail(f"fault {change.fault} changed {change.who} before it began")
+        yield judged()
+    for who in {event.who for event in history.all(AgentChanged)}:
+        for span in losses.dead(who):
+            for event in history.events:
+                if event.site == who and span.start_ns < event.t_ns < span.end_ns:
+                    yield fail(f"{who} was dead at {_format_time(event.t_ns)}, but logged an event")
+                    break
+
+
+def _list_stops(history: History, rules: Rules) -> Iterator[int]:
+    """The times at which the timeline may have ended: when the run stops, or the next steps."""
+    stop_ns = _find_stop_ns(history, rules)
+    yield stop_ns
+    *_, timeline = _replay(history, rules, stop_ns)
+    start_ns, last_ns = _find_start_ns(history), stop_ns + _late_ns(history)
+    while isinstance(timeline, Timeline) and start_ns is not None and timeline.next_ns is not None:
+        due_ns = start_ns + timeline.next_ns
+        if due_ns > last_ns:
+            return
+        timeline.advance(timeline.next_ns)
+        yield due_ns
+
+
+def _compare(
+    history: History, rules: Rules, logged: Sequence[Logged], until_ns: int
+) -> Iterator[Finding]:
+    """Compare the log with a timeline that ends at `until_ns`, when all faults end in any order."""
+    *due, timeline = _replay(history, rules, until_ns)
+    assert isinstance(timeline, Timeline)
+    exited_ns = {e.who: e.t_ns for e in reversed(history.all(AgentExited)) if e.fault is None}
+    place = 0
+    for each in due:
+        assert isinstance(each, Due)
+        event = logged[place] if place < len(logged) else None
+        if event is not None and _agrees(each.step, event):
+            place += 1
+            if not 0 <= event.t_ns - each.t_ns <= _late_ns(history):
+                yield fail(f"{_describe(event)}; it was due at {_format_time(each.t_ns)}")
+        elif not _may_be_left_out(each, exited_ns):
+            found = "the log ends" if event is None else f"the log has {_describe(event)}"
+            yield fail(f"{each.step} was due at {_format_time(each.t_ns)}, but {found}")
+            return
+    kills = {number: fault.who for number, fault in timeline.active if isinstance(fault, Kill)}
+    left = timeline.finish()
+    for event in logged[place:]:
+        step = next((step for step in left if _agrees(step, event)), None)
+        if step is None:
+            yield fail(f"{_describe(event)}; the timeline has no such step then")
+            return
+        if event.t_ns - until_ns > _late_ns(history) and event.t_ns > _last_stop_ns(history):
+            yield fail(f"{_describe(event)}; it was due when the run stopped")
+        left.remove(step)
+    done = {CONTROLLER, *(event.site for event in history.all(WorkerFinished)), *exited_ns}
+    for step in left:
+        who = step.who if isinstance(step, AgentStep) else None
+        who = kills.get(step.number) if isinstance(step, Ended) else who
+        if who not in done:
+            yield fail(f"{step} was due when the run stopped, but is not in the log")
+
+
+def _replay(history: History, rules: Rules, until_ns: int) -> Iterator[Due | Timeline]:
+    """The steps of the timeline and of typed faults until a time, and then the timeline."""
+    assert history.run is not None
+    timeline = Timeline(rules.topology, rules.timeline or (), history.run.seed)
+    start_ns = _find_start_ns(history)
+    if start_ns is not None:
+        for event in history.all(FaultStarted):
+            if event.asked and event.t_ns <= until_ns:
+                yield from _advance(timeline, start_ns, event.t_ns)
+                for step in timeline.begin(parse(event.text), event.t_ns - start_ns):
+                    yield Due(event.t_ns, step)
+        yield from _advance(timeline, start_ns, until_ns)
+    yield timeline
+
+
+def _advance(timeline: Timeline, start_ns: int, until_ns: int) -> Iterator[Due]:
+    while timeline.next_ns is not None and start_ns + timeline.next_ns <= until_ns:
+        at_ns = timeline.next_ns
+        for step in timeline.advance(at_ns):
+            yield Due(start_ns + at_ns, step)
+
+
+def _find_start_ns(history: History) -> int | None:
+    """When the timeline began: with the first task, or with the programs."""
+    kinds = (TaskStarted, ProgramsStarted)
+    return min((event.t_ns for kind in kinds for event in history.all(kind)), default=None)
+
+
+def _find_stop_ns(history: History, rules: Rules) -> int:
+    """When the timeline ended: at the stop, or at `stop.time` if no controller stopped the run."""
+    times_ns = [event.t_ns for event in history.all(Stopping)]
+    if rules.stop is not None and rules.stop.time_s is not None and rules.programs is None:
+        times_ns.append(round(rules.stop.time_s * 1e9))
+    return min(times_ns, default=history.end_ns)
+
+
+def _last_stop_ns(history: History) -> int:
+    """When the last controller stopped the run, and the latest time to undo faults after that."""
+    stops = [event.t_ns for event in history.all(Stopping)]
+    return max(stops, default=history.end_ns) + _late_ns(history)
+
+
+def _late_ns(history: History) -> int:
+    assert history.run is not None
+    return round(STEP_S.get(history.run.clock, 0.0) * 1e9)
+
+
+def _agrees(step: Step, event: Logged) -> bool:
+    """Whether the event logs this step."""
+    match step, event:
+        case Began(), FaultStarted():
+            same = (step.number, write(step.fault), tuple(step.targets))
+            return same == (event.fault, event.text, event.targets)
+        case Ended(), FaultEnded():
+            return step.number == event.fault
+        case AgentStep(), AgentChanged():
+            return (step.who, step.do, step.number) == (event.who, event.do, event.fault)
+        case LinkStep(), LinkChanged():
+            after = step.after
+            values = (after.rate_mbps, after.delay_ms, after.jitter_ms, after.loss_percent)
+            found = (event.rate_mbps, event.delay_ms, event.jitter_ms, event.loss_percent)
+            ends = (after.src, after.dst) == (event.src, event.dst)
+            return ends and values == found and tuple(sorted(step.cuts_after)) == event.cuts
+    return False
+
+
+def _may_be_left_out(due: Due, exited_ns: Mapping[str, int]) -> bool:
+    """Whether the step had no effect: its agent had exited by itself before."""
+    step = due.step
+    return isinstance(step, AgentStep) and exited_ns.get(step.who, due.t_ns + 1) <= due.t_ns
+
+
+def _describe(event: Logged) -> str:
+    return f"{event_name(type(event))} at {_format_time(event.t_ns)}"
+
+
+def _format_time(t_ns: int) -> str:
+    return f"{t_ns / 1e9:.3f} s"

@@ -1,0 +1,74 @@
+"""All checks of a run, and the verdict that they give together (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trunkline.harness.checks import (
+    byte_checks,
+    causality_checks,
+    fault_checks,
+    network_checks,
+    protocol_checks,
+    task_checks,
+)
+from trunkline.harness.checks.verdict import Check, Checker, Rules, Verdict
+from trunkline.harness.record.history import History
+
+CHECKS: Mapping[str, tuple[str, Checker]] = {
+    "the log is complete": ("events", protocol_checks.log_is_whole),
+    "the run is the scenario's": ("values", protocol_checks.header_agrees),
+    "the run ended as written": ("stops", protocol_checks.run_ends_as_written),
+    "every agent exited cleanly": ("exits", protocol_checks.exits_follow_the_protocol),
+    "workers followed the protocol": ("steps", protocol_checks.rounds_follow_the_protocol),
+    "controllers followed the protocol": ("terms", protocol_checks.controllers_follow_the_protocol),
+    "faults happened as written": ("steps", fault_checks.faults_as_written),
+    "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
+    "every loss has a cause": ("losses", fault_checks.losses_have_causes),
+    "messages came after their causes": ("messages", causality_checks.messages_take_time),
+    "results came after contributions": ("results", causality_checks.results_follow),
+    "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
+    "computing took its time": ("iterations", causality_checks.computing_takes_time),
+    "every task ended once": ("tasks", task_checks.tasks_ended),
+    "all members agreed on the outcome": ("members", task_checks.members_decide_alike),
+    "all members hold the same result": ("results", task_checks.results_are_one),
+    "every result is the weighted sum": ("results", task_checks.results_are_sums),
+    "every result is exact to the byte": ("results", task_checks.results_are_exact),
+    "abandoned tasks changed no model": ("members", task_checks.giving_up_changes_nothing),
+    "every contribution counts once": ("contributions", task_checks.contributions_count_once),
+    "no worker waited forever": ("waits", task_checks.nobody_waits),
+    "every task stayed within its budget": ("tasks", task_checks.budgets_kept),
+    "every byte arrived": ("links of tasks", byte_checks.bytes_arrived),
+    "links kept their rates": ("payloads", network_checks.rates_kept),
+    "links kept their delays": ("payloads", network_checks.delays_kept),
+    "interfaces saw the bytes": ("links", network_checks.interfaces_agree),
+    "the host kept up": ("runs", network_checks.host_kept_up),
+    "the accuracy was reached": ("targets", task_checks.accuracy_reached),
+}
+"""The checks of a run of agents: what each one counts, and its function.
+
+A name says what is true if the check passes.
+"""
+
+PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
+    "the log is complete": ("events", protocol_checks.log_is_whole),
+    "the run is the scenario's": ("values", protocol_checks.header_agrees),
+    "the run ended as written": ("stops", protocol_checks.run_ends_as_written),
+    "every program exited cleanly": ("programs", protocol_checks.programs_exited),
+    "programs reported in order": ("reports", protocol_checks.programs_follow_the_protocol),
+    "faults happened as written": ("steps", fault_checks.faults_as_written),
+    "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
+    "every reported task ended": ("members", protocol_checks.syncs_ended),
+    "results came after contributions": ("members", causality_checks.allreduces_take_time),
+    "links kept their rates": ("links", network_checks.interfaces_agree),
+    "the host kept up": ("runs", network_checks.host_kept_up),
+}
+"""The checks of a run of programs: only what they report is known."""
+
+
+def judge(history: History, rules: Rules) -> Verdict:
+    """Run every check on one run."""
+    checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
+    return Verdict.of(
+        Check.of(name, objects, check(history, rules)) for name, (objects, check) in checks.items()
+    )

@@ -1,0 +1,247 @@
+"""Which agents were lost and when, with the faults behind it (pure).
+
+Failover promises less to an agent that was killed or lost the controller. A check that excuses an
+object names the span of time in which the loss lasted; `Losses.explain` adds the fault.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    ControllerFound,
+    ControllerLost,
+    LinkLost,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.record.history import History, Interval, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An interval in which `what` was so, such as `n2 was dead`."""
+
+    start_ns: int
+    end_ns: int
+    what: str
+
+    def overlaps(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the two intervals share a moment."""
+        return self.start_ns <= end_ns and start_ns <= self.end_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The time from `start_ns` to `end_ns` in which one controller process was in charge.
+
+    `first` is the first term of its agent. A `whole` term lasts until the run stops; other terms
+    end because the agent is killed, or because the backup stands down.
+    """
+
+    controller: str
+    start_ns: int
+    end_ns: int
+    first: bool
+    whole: bool
+
+    def has(self, event: Event) -> bool:
+        """Whether the controller logged this event in this term."""
+        return event.site == self.controller and self.start_ns <= event.t_ns <= self.end_ns
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The losses and pauses of a run.
+
+    Both ends notice a loss and are connected again within `detection_ns`; a message arrives over a
+    working connection within `timeout_ns`.
+    """
+
+    history: History
+    detection_ns: int
+    timeout_ns: int
+
+    @classmethod
+    def of(cls, history: History, rules: Rules) -> Losses:
+        """The losses of a run with these rules."""
+        return cls(history, round(rules.detection_s * 1e9), round(rules.timeout_s * 1e9))
+
+    def find(self, spans: Iterable[Span], start_ns: int, end_ns: int) -> Span | None:
+        """The first of these spans that overlaps an interval."""
+        return next((span for span in spans if span.overlaps(start_ns, end_ns)), None)
+
+    def explain(self, span: Span) -> str:
+        """The span in words, with the faults that were active when it began or shortly before."""
+        faults = self.faults_at(span.start_ns)
+        cause = f" ({'; '.join(faults)})" if faults else ""
+        return f"{span.what} from {_format_s(span.start_ns)} to {_format_s(span.end_ns)} s{cause}"
+
+    def faults_at(self, t_ns: int) -> list[str]:
+        """The texts of the faults that were active within `detection_ns` before this time."""
+        return [
+            f"fault {fault.started.fault}: {fault.started.text}"
+            for fault in self.history.faults
+            if fault.started.verb != "churn"
+            and fault.started.t_ns <= t_ns
+            and (fault.end_ns is None or t_ns <= fault.end_ns + self.detection_ns)
+        ]
+
+    def dead(self, name: str) -> tuple[Span, ...]:
+        """When an agent was dead."""
+        return self._dead.get(name, ())
+
+    def without_controller(self, site: str) -> tuple[Span, ...]:
+        """When a worker was dead or had no controller."""
+        return self._without_controller.get(site, ())
+
+    def out_of_reach(self, controller: str, site: str) -> tuple[Span, ...]:
+        """When a controller did not hear a worker, or the worker was dead or had no controller."""
+        unheard = self._unheard.get((controller, site), ())
+        return tuple(sorted((*unheard, *self.without_controller(site)), key=lambda s: s.start_ns))
+
+    def killed_before_report(self, site: str, start_ns: int, end_ns: int) -> Span | None:
+        """When a site was killed before it could report about a task that ended at `end_ns`.
+
+        A site without a controller reports as soon as it has one again.
+        """
+        told_ns = end_ns
+        for span in self.without_controller(site):
+            if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
+                told_ns = span.end_ns
+        latest_ns = told_ns + self.timeout_ns
+        kills = (span for span in self.dead(site) if start_ns <= span.start_ns <= latest_ns)
+        return next(kills, None)
+
+    def lost_before_joining(self, task: Task, site: str) -> Span | None:
+        """When the controller lost a site that it did not reach with a task."""
+        if any(event.site == site for event in task.joined):
+            return None
+        spans = self.out_of_reach(task.started.site, site)
+        return self.find(spans, task.started.t_ns, task.started.t_ns + self.detection_ns)
+
+    def broken(self, pairs: frozenset[frozenset[str]]) -> tuple[Span, ...]:
+        """When neighbours of these pairs lost their connection: one moment each."""
+        return tuple(
+            Span(event.t_ns, event.t_ns, f"{event.site} lost {event.peer}")
+            for event in self.history.all(LinkLost)
+            if frozenset((event.site, event.peer)) in pairs
+        )
+
+    def paused_s(self, start_ns: int, end_ns: int, name: str | None = None) -> float:
+        """Seconds that agents (or one of them) were stopped or dead, summed over agents."""
+        named = self._stopped.values() if name is None else [self._stopped.get(name, ())]
+        spans = [span for found in named for span in found]
+        overlaps = (min(end_ns, s.end_ns) - max(start_ns, s.start_ns) for s in spans)
+        return sum(max(0, overlap) for overlap in overlaps) / 1e9
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms of all controllers, in order of their start."""
+        found = [*self._first_controller_terms(), *self._backup_terms()]
+        return tuple(sorted(found, key=lambda term: term.start_ns))
+
+    def term_of(self, event: Event) -> Term | None:
+        """The term in which a controller logged this event."""
+        return next((term for term in self.terms if term.has(event)), None)
+
+    def _first_controller_terms(self) -> Iterator[Term]:
+        start_ns, first = 0, True
+        for span in self.dead(CONTROLLER):
+            yield Term(CONTROLLER, start_ns, span.start_ns, first, False)
+            start_ns, first = span.end_ns, False
+        if start_ns < self.history.end_ns or first:
+            yield Term(CONTROLLER, start_ns, self.history.end_ns, first, True)
+
+    def _backup_terms(self) -> Iterator[Term]:
+        start_ns, first = None, True
+        for event in self.history.events:
+            match event:
+                case BackupTookOver():
+                    start_ns = event.t_ns
+                case BackupStoodDown() | AgentChanged(who="backup", do="kill"):
+                    if start_ns is not None:
+                        yield Term(BACKUP, start_ns, event.t_ns, first, False)
+                        start_ns, first = None, False
+        if start_ns is not None:
+            yield Term(BACKUP, start_ns, self.history.end_ns, first, True)
+
+    @cached_property
+    def _dead(self) -> Mapping[str, tuple[Span, ...]]:
+        found = self._agent_spans(("kill",), ("restart",))
+        return _name_spans(found, "was dead")
+
+    @cached_property
+    def _stopped(self) -> Mapping[str, tuple[Span, ...]]:
+        found = self._agent_spans(("kill", "pause"), ("restart", "resume"))
+        return _name_spans(found, "was stopped")
+
+    @cached_property
+    def _without_controller(self) -> Mapping[str, tuple[Span, ...]]:
+        def edges() -> Iterator[tuple[str, bool, int]]:
+            for event in self.history.events:
+                match event:
+                    case ControllerLost():
+                        yield event.site, True, event.t_ns
+                    case ControllerFound():
+                        yield event.site, False, event.t_ns
+                    case AgentChanged(who=who, do="kill" | "restart" as do):
+                        yield who, do == "kill", event.t_ns
+
+        return _name_spans(self._spans(edges()), "had no controller")
+
+    @cached_property
+    def _unheard(self) -> Mapping[tuple[str, str], tuple[Span, ...]]:
+        """From a controller's `worker_lost` to its `worker_found`, by controller and worker."""
+        found: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+        open_ns: dict[tuple[str, str], int] = {}
+        for event in self.history.events:
+            if isinstance(event, WorkerLost):
+                open_ns.setdefault((event.site, event.worker), event.t_ns)
+            elif isinstance(event, WorkerFound) and (event.site, event.worker) in open_ns:
+                ends = event.site, event.worker
+                what = f"the {event.site} did not hear {event.worker}"
+                found[ends].append(Span(open_ns.pop(ends), event.t_ns, what))
+        for ends, start_ns in open_ns.items():
+            what = f"the {ends[0]} did not hear {ends[1]}"
+            found[ends].append(Span(start_ns, self.history.end_ns, what))
+        return {ends: tuple(spans) for ends, spans in found.items()}
+
+    def _agent_spans(
+        self, begin: tuple[str, ...], end: tuple[str, ...]
+    ) -> dict[str, list[Interval]]:
+        changes = self.history.all(AgentChanged)
+        edges = ((e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end))
+        return self._spans(edges)
+
+    def _spans(self, edges: Iterable[tuple[str, bool, int]]) -> dict[str, list[Interval]]:
+        """From each agent's first beginning to its next end; an edge is (who, begins, t_ns)."""
+        open_ns: dict[str, int] = {}
+        spans: defaultdict[str, list[Interval]] = defaultdict(list)
+        for who, begins, t_ns in edges:
+            if begins:
+                open_ns.setdefault(who, t_ns)
+            elif who in open_ns:
+                spans[who].append((open_ns.pop(who), t_ns))
+        for who, start_ns in open_ns.items():
+            spans[who].append((start_ns, self.history.end_ns))
+        return dict(spans)
+
+
+def _name_spans(found: Mapping[str, Iterable[Interval]], what: str) -> dict[str, tuple[Span, ...]]:
+    return {
+        who: tuple(Span(*interval, f"{who} {what}") for interval in spans)
+        for who, spans in found.items()
+    }
+
+
+def _format_s(t_ns: int) -> str:
+    return f"{t_ns / 1e9:.3f}"

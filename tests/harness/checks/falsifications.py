@@ -1,0 +1,832 @@
+"""Ways to falsify the log of a run. A verdict must notice every one that changes its meaning.
+
+Each function takes the log's lines as dictionaries, in order, and returns the falsified log. It
+raises `NotHereError` if the log has nothing of its kind to falsify.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Line = dict[str, Any]
+Log = list[Line]
+Falsify = Callable[[Log], Log]
+
+FALSIFICATIONS: dict[str, Falsify] = {}
+"""All falsifications by name."""
+
+MS = 1_000_000
+
+
+class NotHereError(Exception):
+    """The log has no event of the kind that the function falsifies."""
+
+
+def falsification(function: Falsify) -> Falsify:
+    """Register a function."""
+    FALSIFICATIONS[function.__name__] = function
+    return function
+
+
+def apply(name: str, log: Log) -> Log:
+    """The falsified log in order of time. Raises NotHereError."""
+    changed = FALSIFICATIONS[name](copy.deepcopy(log))
+    if changed == log:
+        raise NotHereError(name)
+    return sorted(changed, key=lambda line: line["t_ns"])
+
+
+def every(log: Log, *events: str, **match: Any) -> Log:
+    """All lines of these events with these values, of which there must be some."""
+    found = [
+        line
+        for line in log
+        if line["event"] in events and all(line.get(key) == value for key, value in match.items())
+    ]
+    if not found:
+        raise NotHereError(events)
+    return found
+
+
+def first(log: Log, *events: str, **match: Any) -> Line:
+    return every(log, *events, **match)[0]
+
+
+def last(log: Log, *events: str, **match: Any) -> Line:
+    return every(log, *events, **match)[-1]
+
+
+def without(log: Log, lines: Iterable[Line]) -> Log:
+    gone = {id(line) for line in lines}
+    return [line for line in log if id(line) not in gone]
+
+
+def finished_task(log: Log) -> int:
+    """A task that was completed with all of its members, in the middle of the log."""
+    done = [e["task"] for e in every(log, "task_completed") if not e["without"]]
+    if not done:
+        raise NotHereError("task_completed")
+    return int(done[len(done) // 2])
+
+
+def of_task(log: Log, task: int, *events: str) -> Log:
+    return every(log, *events, task=task)
+
+
+def copy_of(line: Line, **values: Any) -> Line:
+    return {**copy.deepcopy(line), **values}
+
+
+# -- the frame of the log ------------------------------------------------------------------------
+
+
+def _leave_out(event: str, which: Callable[..., Line]) -> None:
+    def function(log: Log) -> Log:
+        return without(log, [which(log, event)])
+
+    function.__name__ = f"{which.__name__}_{event}_is_missing"
+    falsification(function)
+
+
+for _event in (
+    "run_started",
+    "network_ready",
+    "programs_started",
+    "stopping",
+    "run_finished",
+):
+    _leave_out(_event, first)
+
+for _event in (
+    "compute_started",
+    "compute_finished",
+    "ready",
+    "task_joined",
+    "contributed",
+    "task_started",
+    "task_finished",
+    "task_completed",
+    "task_abandoned",
+    "task_dropped",
+    "round_finished",
+    "worker_finished",
+    "round_alone",
+    "sent",
+    "received",
+    "agent_exited",
+    "agent_changed",
+    "fault_started",
+    "fault_ended",
+    "link_changed",
+    "sync_started",
+    "sync_finished",
+    "task_replanned",
+    "controller_found",
+    "backup_took_over",
+):
+    _leave_out(_event, first)
+    _leave_out(_event, last)
+
+
+def _leave_out_all(event: str) -> None:
+    def function(log: Log) -> Log:
+        return without(log, every(log, event))
+
+    function.__name__ = f"all_{event}_are_missing"
+    falsification(function)
+
+
+for _event in (
+    "sent",
+    "received",
+    "link_changed",
+    "agent_changed",
+    "fault_started",
+    "fault_ended",
+    "ready",
+    "round_finished",
+    "worker_finished",
+    "contributed",
+    "task_finished",
+    "task_completed",
+    "agent_exited",
+    "compute_started",
+    "compute_finished",
+    "sync_started",
+    "sync_finished",
+):
+    _leave_out_all(_event)
+
+
+def _repeat(event: str) -> None:
+    def function(log: Log) -> Log:
+        line = every(log, event)
+        middle = line[len(line) // 2]
+        return [*log, copy_of(middle, t_ns=middle["t_ns"] + 1)]
+
+    function.__name__ = f"{event}_is_there_twice"
+    falsification(function)
+
+
+for _event in (
+    "run_started",
+    "ready",
+    "contributed",
+    "task_started",
+    "task_finished",
+    "task_completed",
+    "task_abandoned",
+    "task_dropped",
+    "round_finished",
+    "worker_finished",
+    "sent",
+    "received",
+    "agent_exited",
+    "fault_started",
+    "fault_ended",
+    "agent_changed",
+    "compute_started",
+    "compute_finished",
+    "sync_started",
+    "sync_finished",
+    "stopping",
+):
+    _repeat(_event)
+
+
+def _change_header(key: str, value: Any) -> None:
+    def function(log: Log) -> Log:
+        first(log, "run_started")[key] = value
+        return log
+
+    function.__name__ = f"the_header_has_another_{key}"
+    falsification(function)
+
+
+for _key, _value in {
+    "scenario": "another",
+    "seed": 99,
+    "clock": "real",
+    "backend": "host",
+    "model_bytes": 4,
+    "chunk_bytes": 4,
+    "plan": "bkt",
+    "policy": "bsp",
+    "sites": ["n1", "n2"],
+}.items():
+    _change_header(_key, _value)
+
+
+@falsification
+def the_log_is_cut_in_the_middle(log: Log) -> Log:
+    return log[: len(log) // 2]
+
+
+@falsification
+def the_first_half_is_missing(log: Log) -> Log:
+    return [log[0], *log[len(log) // 2 :]]
+
+
+@falsification
+def an_unknown_agent_speaks(log: Log) -> Log:
+    line = every(log, "compute_finished")[0]
+    return [*log, copy_of(line, site="n77")]
+
+
+# -- times -----------------------------------------------------------------------------------------
+
+
+def _scale_times(log: Log, factor: float) -> Log:
+    for line in log:
+        for key in ("t_ns", "start_ns", "end_ns"):
+            if key in line:
+                line[key] = int(line[key] * factor)
+    return log
+
+
+@falsification
+def all_times_are_halved(log: Log) -> Log:
+    return _scale_times(log, 0.5)
+
+
+@falsification
+def all_times_are_doubled(log: Log) -> Log:
+    return _scale_times(log, 2)
+
+
+@falsification
+def computing_takes_one_nanosecond(log: Log) -> Log:
+    begun: dict[str, int] = {}
+    for line in every(log, "compute_started", "compute_finished"):
+        if line["event"] == "compute_started":
+            begun[line["site"]] = line["t_ns"]
+        elif line["site"] in begun:
+            line["t_ns"] = begun[line["site"]] + 1
+    return log
+
+
+@falsification
+def one_iteration_takes_half_its_time(log: Log) -> Log:
+    end = last(log, "compute_finished")
+    begin = last(
+        log[: log.index(end)], "compute_started", site=end["site"], iteration=end["iteration"]
+    )
+    end["t_ns"] = (begin["t_ns"] + end["t_ns"]) // 2
+    return log
+
+
+@falsification
+def members_finish_when_they_contribute(log: Log) -> Log:
+    task = finished_task(log)
+    given = {e["site"]: e["t_ns"] for e in of_task(log, task, "contributed")}
+    for line in of_task(log, task, "task_finished"):
+        line["t_ns"] = given[line["site"]] + 1
+    return log
+
+
+@falsification
+def a_member_finishes_before_it_contributes(log: Log) -> Log:
+    task = finished_task(log)
+    line = of_task(log, task, "task_finished")[0]
+    line["t_ns"] = of_task(log, task, "task_started")[0]["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_task_is_completed_before_its_members_finish(log: Log) -> Log:
+    task = finished_task(log)
+    done = of_task(log, task, "task_finished")[0]
+    of_task(log, task, "task_completed")[0]["t_ns"] = done["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_member_joins_before_the_task_starts(log: Log) -> Log:
+    task = finished_task(log)
+    begun = of_task(log, task, "task_started")[0]["t_ns"]
+    for line in of_task(log, task, "task_joined"):
+        line["t_ns"] = begun - MS
+    return log
+
+
+@falsification
+def a_task_starts_late(log: Log) -> Log:
+    task = finished_task(log)
+    line = of_task(log, task, "task_started")[0]
+    line["t_ns"] = of_task(log, task, "task_finished")[0]["t_ns"]
+    return log
+
+
+@falsification
+def payload_arrives_before_it_is_sent(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[0]
+    line["start_ns"] = of_task(log, line["task"], "task_started")[0]["t_ns"] - 1
+    return log
+
+
+@falsification
+def payload_arrives_at_once(log: Log) -> Log:
+    task = finished_task(log)
+    sent = {(e["site"], e["dst"], e["phase"]): e for e in of_task(log, task, "sent")}
+    for line in of_task(log, task, "received"):
+        out = sent.get((line["src"], line["site"], line["phase"]))
+        if out is not None:
+            line["start_ns"] = line["end_ns"] = out["start_ns"] + 1
+    return log
+
+
+@falsification
+def payload_is_sent_before_the_task(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "sent")[0]
+    line["start_ns"] = 1
+    return log
+
+
+@falsification
+def payload_is_reported_before_it_ends(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[-1]
+    line["end_ns"] = line["t_ns"] + 1000 * MS
+    return log
+
+
+@falsification
+def the_run_stops_early(log: Log) -> Log:
+    first(log, "stopping")["t_ns"] = log[len(log) // 2]["t_ns"]
+    return log
+
+
+@falsification
+def a_fault_begins_late(log: Log) -> Log:
+    faults = every(log, "fault_started", "fault_ended")
+    faults[len(faults) // 2]["t_ns"] += 900 * MS
+    return log
+
+
+@falsification
+def all_faults_begin_early(log: Log) -> Log:
+    for line in every(log, "fault_started"):
+        line["t_ns"] = max(0, line["t_ns"] - 300 * MS)
+    return log
+
+
+@falsification
+def a_link_changes_late(log: Log) -> Log:
+    last(log, "link_changed")["t_ns"] += 900 * MS
+    return log
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+@falsification
+def a_whole_task_is_missing(log: Log) -> Log:
+    task = finished_task(log)
+    return [line for line in log if line.get("task") != task]
+
+
+@falsification
+def the_last_task_is_missing(log: Log) -> Log:
+    task = max(line["task"] for line in every(log, "task_started", "sync_started"))
+    return [line for line in log if line.get("task") != task]
+
+
+@falsification
+def a_task_is_missing_with_its_rounds(log: Log) -> Log:
+    task = finished_task(log)
+    left = [line for line in log if line.get("task") != task]
+    for done in of_task(log, task, "task_finished"):
+        site, after = done["site"], log.index(done)
+        left = without(left, [first(log[after:], "round_finished", site=site)])
+        left = without(left, [last(log[:after], "ready", site=site)])
+    return left
+
+
+@falsification
+def no_task_was_halted_before_it_was_planned_anew(log: Log) -> Log:
+    anew = {line["task"] for line in every(log, "task_replanned", "task_abandoned")}
+    return without(log, [line for line in every(log, "task_halted") if line["task"] in anew])
+
+
+@falsification
+def a_finished_task_is_abandoned(log: Log) -> Log:
+    line = first(log, "task_completed", task=finished_task(log))
+    del line["without"]
+    line |= {"event": "task_abandoned", "reason": "because"}
+    return log
+
+
+@falsification
+def every_finished_task_is_abandoned(log: Log) -> Log:
+    for line in every(log, "task_completed"):
+        del line["without"]
+        line |= {"event": "task_abandoned", "reason": "because"}
+    return log
+
+
+@falsification
+def an_abandoned_task_is_completed(log: Log) -> Log:
+    line = first(log, "task_abandoned")
+    del line["reason"]
+    line |= {"event": "task_completed", "without": []}
+    return log
+
+
+@falsification
+def a_task_is_completed_without_a_member_that_finished(log: Log) -> Log:
+    task = finished_task(log)
+    line = first(log, "task_completed", task=task)
+    site = of_task(log, task, "task_finished")[-1]["site"]
+    line["without"] = [site]
+    return without(log, every(log, "task_finished", task=task, site=site))
+
+
+@falsification
+def a_member_more_never_joined(log: Log) -> Log:
+    task = finished_task(log)
+    line = first(log, "task_started", task=task)
+    others = [s for s in first(log, "run_started")["sites"] if s not in line["group"]]
+    line["group"].append(others[0] if others else "n77")
+    return log
+
+
+@falsification
+def a_member_less_is_in_the_group(log: Log) -> Log:
+    first(log, "task_started", task=finished_task(log))["group"].pop()
+    return log
+
+
+@falsification
+def all_tasks_belong_to_another_controller(log: Log) -> Log:
+    for line in every(log, "task_started", "task_completed", "task_abandoned"):
+        line["site"] = "backup" if line["site"] == "controller" else "controller"
+    return log
+
+
+@falsification
+def a_task_has_another_number(log: Log) -> Log:
+    task = finished_task(log)
+    for line in log:
+        if line.get("task") == task:
+            line["task"] = 4242
+    return log
+
+
+@falsification
+def a_task_has_another_plan(log: Log) -> Log:
+    first(log, "task_started", task=finished_task(log))["plan"] = "other"
+    return log
+
+
+@falsification
+def a_task_moves_another_model(log: Log) -> Log:
+    first(log, "task_started", task=finished_task(log))["bytes"] += 4
+    return log
+
+
+@falsification
+def a_task_follows_another_forest(log: Log) -> Log:
+    line = first(log, "task_started", task=finished_task(log))
+    line["forest"]["blocks"] = line["forest"]["blocks"][:-1]
+    return log
+
+
+@falsification
+def a_member_drops_what_others_finish(log: Log) -> Log:
+    task = finished_task(log)
+    line = of_task(log, task, "task_finished")[0]
+    given = first(log, "contributed", task=task, site=line["site"])
+    del line["fingerprint"]
+    line |= {"event": "task_dropped", "reason": "because", "digest": given["digest"]}
+    return log
+
+
+@falsification
+def all_members_drop_a_completed_task(log: Log) -> Log:
+    task = finished_task(log)
+    given = {e["site"]: e["digest"] for e in of_task(log, task, "contributed")}
+    for line in of_task(log, task, "task_finished"):
+        del line["fingerprint"]
+        line |= {"event": "task_dropped", "reason": "x", "digest": given[line["site"]]}
+    return log
+
+
+@falsification
+def a_dropped_model_has_changed(log: Log) -> Log:
+    first(log, "task_dropped")["digest"] = "0" * 32
+    return log
+
+
+@falsification
+def a_stranger_finishes_a_task(log: Log) -> Log:
+    task = finished_task(log)
+    group = first(log, "task_started", task=task)["group"]
+    others = [s for s in first(log, "run_started")["sites"] if s not in group]
+    if not others:
+        raise NotHereError("all sites are members")
+    return [*log, copy_of(of_task(log, task, "task_finished")[0], site=others[0])]
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+@falsification
+def one_member_has_another_result(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_finished")[0]["digest"] = "0" * 32
+    return log
+
+
+@falsification
+def all_members_have_the_same_wrong_result(log: Log) -> Log:
+    for line in of_task(log, finished_task(log), "task_finished"):
+        line["digest"] = "0" * 32
+    return log
+
+
+@falsification
+def all_fingerprints_are_empty(log: Log) -> Log:
+    for line in every(log, "contributed", "task_finished"):
+        line["fingerprint"] = []
+    return log
+
+
+@falsification
+def all_fingerprints_are_zero(log: Log) -> Log:
+    for line in every(log, "task_finished"):
+        line["fingerprint"] = [0.0] * 16
+    return log
+
+
+@falsification
+def a_fingerprint_is_a_little_off(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "task_finished")[0]
+    line["fingerprint"][3] *= 1.01
+    return log
+
+
+@falsification
+def a_contribution_has_another_fingerprint(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "contributed")[0]
+    line["fingerprint"][0] = line["fingerprint"][0] * 1.5 + 1
+    return log
+
+
+@falsification
+def a_contribution_has_another_weight(log: Log) -> Log:
+    of_task(log, finished_task(log), "contributed")[0]["weight"] += 1
+    return log
+
+
+@falsification
+def a_task_weighs_a_site_twice(log: Log) -> Log:
+    line = first(log, "task_started", task=finished_task(log))
+    line["weights"][line["group"][0]] *= 2
+    return log
+
+
+@falsification
+def a_task_has_another_scale(log: Log) -> Log:
+    first(log, "task_started", task=finished_task(log))["scale"] *= 2
+    return log
+
+
+@falsification
+def a_contribution_is_of_another_iteration(log: Log) -> Log:
+    of_task(log, finished_task(log), "contributed")[0]["iteration"] += 1
+    return log
+
+
+@falsification
+def an_iteration_is_contributed_twice(log: Log) -> Log:
+    given = every(log, "contributed")
+    before: dict[str, int] = {}
+    for line in given:
+        if line["site"] in before and before[line["site"]] != line["iteration"]:
+            line["iteration"] = before[line["site"]]
+            return log
+        before[line["site"]] = line["iteration"]
+    raise NotHereError("contributed")
+
+
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+@falsification
+def a_byte_less_arrives(log: Log) -> Log:
+    of_task(log, finished_task(log), "received")[0]["bytes"] -= 1
+    return log
+
+
+@falsification
+def a_byte_more_is_sent(log: Log) -> Log:
+    of_task(log, finished_task(log), "sent")[0]["bytes"] += 1
+    return log
+
+
+@falsification
+def all_payload_is_halved(log: Log) -> Log:
+    for line in every(log, "sent", "received"):
+        line["bytes"] //= 2
+    return log
+
+
+@falsification
+def a_chunk_less_arrives(log: Log) -> Log:
+    of_task(log, finished_task(log), "received")[0]["chunks"] -= 1
+    return log
+
+
+@falsification
+def payload_takes_another_link(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "sent")[0]
+    sites = first(log, "run_started")["sites"]
+    line["dst"] = next((s for s in sites if s not in (line["site"], line["dst"])), "n77")
+    return log
+
+
+@falsification
+def a_task_has_no_payload(log: Log) -> Log:
+    return without(log, of_task(log, finished_task(log), "sent", "received"))
+
+
+@falsification
+def the_interfaces_saw_nothing(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["bytes"] = 0
+    return log
+
+
+@falsification
+def the_interfaces_saw_too_much(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["bytes"] *= 100
+    return log
+
+
+@falsification
+def an_interface_was_not_counted(log: Log) -> Log:
+    first(log, "run_finished")["links"].pop()
+    return log
+
+
+# -- agents and faults -----------------------------------------------------------------------------
+
+
+@falsification
+def an_agent_dies_of_signal_11(log: Log) -> Log:
+    first(log, "agent_exited")["signal"] = 11
+    return log
+
+
+@falsification
+def signal_11_is_blamed_on_a_fault(log: Log) -> Log:
+    last(log, "agent_exited").update(signal=11, fault=999, asked=None)
+    return log
+
+
+@falsification
+def an_agent_exits_with_an_error(log: Log) -> Log:
+    first(log, "agent_exited")["code"] = 1
+    return log
+
+
+@falsification
+def an_agent_failed(log: Log) -> Log:
+    line = every(log, "compute_finished")[-1]
+    new = {"t_ns": line["t_ns"], "site": line["site"], "event": "agent_failed", "reason": "bug"}
+    return [*log, new]
+
+
+@falsification
+def a_link_breaks_without_a_fault(log: Log) -> Log:
+    line = every(log, "task_joined")[0]
+    peer = next(s for s in first(log, "run_started")["sites"] if s != line["site"])
+    new = {"site": line["site"], "event": "link_lost", "peer": peer, "reason": "because"}
+    return [*log, {"t_ns": line["t_ns"], **new}]
+
+
+@falsification
+def a_fault_that_the_scenario_does_not_have(log: Log) -> Log:
+    line = first(log, "task_joined", "sync_started")
+    new = {
+        "event": "fault_started",
+        "fault": 77,
+        "verb": "isolate",
+        "text": "isolate n1 blackhole",
+        "targets": [],
+    }
+    return [*log, {"t_ns": line["t_ns"] + MS, "site": "runner", **new}]
+
+
+@falsification
+def a_fault_is_another_one(log: Log) -> Log:
+    line = last(log, "fault_started")
+    line["text"] = f"{line['text']} for 9 s"
+    return log
+
+
+@falsification
+def a_link_has_another_rate(log: Log) -> Log:
+    first(log, "link_changed")["rate_mbps"] *= 1.5
+    return log
+
+
+@falsification
+def a_cut_link_is_not_cut(log: Log) -> Log:
+    next_cut = next((e for e in every(log, "link_changed") if e["cuts"]), None)
+    if next_cut is None:
+        raise NotHereError("cuts")
+    next_cut["cuts"] = []
+    return log
+
+
+@falsification
+def another_agent_is_killed(log: Log) -> Log:
+    line = first(log, "agent_changed", do="kill")
+    line["who"] = next(s for s in first(log, "run_started")["sites"] if s != line["who"])
+    return log
+
+
+@falsification
+def a_killed_agent_speaks(log: Log) -> Log:
+    kill = first(log, "agent_changed", do="kill")
+    again = first(log[log.index(kill) :], "agent_changed", do="restart", who=kill["who"])
+    t_ns = (kill["t_ns"] + again["t_ns"]) // 2
+    new = {"event": "controller_lost", "reason": "x", "t_ns": t_ns, "site": kill["who"]}
+    return [*log, new]
+
+
+@falsification
+def a_fault_without_a_number_restarts_an_agent(log: Log) -> Log:
+    first(log, "agent_changed")["fault"] = 555
+    return log
+
+
+@falsification
+def rounds_are_counted_twice(log: Log) -> Log:
+    for line in every(log, "round_finished"):
+        line["rounds"] *= 2
+    return log
+
+
+@falsification
+def iterations_are_skipped(log: Log) -> Log:
+    site = first(log, "compute_started")["site"]
+    for line in every(log, "compute_started", "compute_finished", "ready", site=site)[6:]:
+        line["iteration"] += 1
+    return log
+
+
+@falsification
+def a_site_is_idle(log: Log) -> Log:
+    site = first(log, "compute_started")["site"]
+    kinds = ("compute_started", "compute_finished", "ready", "round_finished", "round_alone")
+    return without(log, every(log, *kinds, site=site)[4:])
+
+
+@falsification
+def the_run_ended_for_another_reason(log: Log) -> Log:
+    first(log, "run_finished")["reason"] = "because"
+    return log
+
+
+@falsification
+def the_run_stopped_for_another_reason(log: Log) -> Log:
+    first(log, "stopping")["reason"] = first(log, "run_finished")["reason"] = "1 tasks are started"
+    return log
+
+
+@falsification
+def the_wrong_size_is_synchronized(log: Log) -> Log:
+    first(log, "sync_started")["bytes"] += 4
+    return log
+
+
+@falsification
+def the_sites_do_different_things(log: Log) -> Log:
+    first(log, "sync_started")["operation"] = "broadcast"
+    return log
+
+
+@falsification
+def a_sync_ends_before_it_begins(log: Log) -> Log:
+    line = every(log, "sync_finished")[2]
+    line["t_ns"] = first(log, "sync_started", task=line["task"], site=line["site"])["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_sync_ends_at_once(log: Log) -> Log:
+    for line in every(log, "sync_finished"):
+        begun = first(log, "sync_started", task=line["task"], site=line["site"])
+        line["t_ns"] = begun["t_ns"] + 1
+    return log
+
+
+@falsification
+def a_program_reports_after_its_exit(log: Log) -> Log:
+    line = first(log, "sync_finished")
+    gone = first(log, "agent_exited", who=line["site"])
+    line["t_ns"] = gone["t_ns"] + 1
+    return log

@@ -1,0 +1,94 @@
+"""A verdict notices every falsified log: of a run without faults, one with faults, one of programs.
+
+Each of the three runs is a real one. `falsifications.py` has the ways to falsify its log.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from falsifications import FALSIFICATIONS, Log, NotHereError, apply
+from inside import run_all
+
+from trunkline.agents.events import event_reading
+from trunkline.agents.events.event_reading import EventError
+from trunkline.harness.checks.judging import judge
+from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.record.history import History
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import load, parse, resolve
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+
+PROGRAMS = """
+name: programs
+topology: {builder: full_mesh, sites: 3, rates: 50 Mbit/s, delays: 20 ms}
+workload:
+  kind: program
+  folder: programs
+  command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]
+  preload: [torch.distributed]
+stop: {exit: all}
+timeline:
+- {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
+"""
+
+CANNOT_BE_KNOWN = {
+    "without faults": set[str](),
+    "with faults": set[str](),
+    "of programs": {
+        # Programs say how many tasks they have, and how long these take.
+        "all_times_are_doubled",
+        "the_last_task_is_missing",
+        "one_iteration_takes_half_its_time",
+        "computing_takes_one_nanosecond",
+    },
+}
+"""What no log can show, by the kind of the run."""
+
+LEAST = {"without faults": 120, "with faults": 165, "of programs": 55}
+"""How many of the falsifications a log allows at least."""
+
+
+def test_every_falsified_log_is_noticed(embedded, tmp_path):
+    texts = {
+        "without faults": (SCENARIOS / "exact_sums.yaml", ("stop.tasks=6",), 1),
+        "with faults": (SCENARIOS / "soak/mesh.yaml", (), 31),
+    }
+    scenarios = {
+        name: parse(path.read_text(), str(path), changes, seed)
+        for name, (path, changes, seed) in texts.items()
+    }
+    scenarios["of programs"] = parse(PROGRAMS, str(SCENARIOS / "x.yaml"))
+    for name, scenario in scenarios.items():
+        (tmp_path / name / "log").mkdir(parents=True)
+        (tmp_path / name / "resolved.yaml").write_text(resolve(scenario))
+    names = list(scenarios)
+    done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path], memory_mb=4096)
+    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+    for name in names:
+        rules = outputs.make_rules(load(tmp_path / name / "resolved.yaml"))
+        log = [json.loads(line) for line in (tmp_path / name / "events.jsonl").open("rb")]
+        verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
+        assert (verdict.outcome, verdict.problems) == ("pass", ()), name
+        applied = [each for each in FALSIFICATIONS if falsify(each, log) is not None]
+        unseen = {each for each in applied if not is_noticed(falsify(each, log) or [], rules)}
+        assert unseen - CANNOT_BE_KNOWN[name] == set(), name
+        assert len(applied) >= LEAST[name], f"{name}: {len(applied)}"
+
+
+def falsify(name: str, log: Log) -> Log | None:
+    """The falsified log; None if this log has nothing of the kind."""
+    try:
+        return apply(name, log)
+    except NotHereError:
+        return None
+
+
+def is_noticed(log: Log, rules: Rules) -> bool:
+    try:
+        events = event_reading.read(map(json.dumps, log))
+    except EventError:
+        return True
+    return judge(History.of(events), rules).outcome != "pass"
