@@ -69,7 +69,9 @@ def test_every_falsified_log_is_noticed(embedded, tmp_path):
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
     for name in names:
         rules = outputs.make_rules(load(tmp_path / name / "resolved.yaml"))
-        log = [json.loads(line) for line in (tmp_path / name / "events.jsonl").open("rb")]
+        log = [
+            json.loads(line) for line in (tmp_path / name / "events.jsonl").read_text().splitlines()
+        ]
         verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
         assert (verdict.outcome, verdict.problems) == ("pass", ()), name
         applied = [each for each in FALSIFICATIONS if falsify(each, log) is not None]
