@@ -130,8 +130,6 @@ class Share:
             self.withdrawn.add(block)
         self.raise_floor(message.floor)
         self.blocks = message.blocks
-        if message.floor and not self.reported and self.result is not None:
-            self.missing = set(range(self.local.cut.count))
         if not self.reported:
             self.parts |= {part.block: part for part in parts}
             self.owed |= {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
@@ -141,10 +139,15 @@ class Share:
                 self._send_result(part)
 
     def raise_floor(self, floor: int) -> None:
-        """Withdraw all blocks below this number."""
+        """Withdraw all blocks below this number, and begin an incomplete result again.
+
+        So nothing that is still on its way from here can complete the result afterwards.
+        """
         if floor > self.floor:
             self.floor = floor
             self._withdraw(lambda number: number < floor)
+            if not self.reported and self.result is not None:
+                self.missing = set(range(self.local.cut.count))
 
     def process(self, header: ChunkHeader, data: Vector) -> None:
         """Process a chunk of an announced block that is not withdrawn.

@@ -128,6 +128,19 @@ def test_what_is_queued_for_a_withdrawn_block_is_not_sent():
     assert all(not fabric.links[site, "d"].queue for site in "abc")
 
 
+def test_a_site_that_has_answered_a_halt_does_not_finish_when_its_last_chunk_is_sent():
+    """It has the whole result. The chunk is partly sent by then, and so is sent to its end."""
+    fabric = Fabric({("a", "b"): 1.0, ("b", "a"): 1.0}, 4)
+    sending = []
+    fabric.links["a", "b"].put = sending.append
+    plan = registry.plans()["a2a"].build(request(fabric, ("a", "b")))
+    fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 0.5, integers("ab", 4, 0))
+    fabric.deliver()
+    assert not fabric.executors["a"].halt(0)
+    sending[0].sent(0, 0)
+    assert fabric.results == {}
+
+
 def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before_it_finishes():
     """Its model may change as soon as it has finished."""
     fabric = Fabric(MESH, 2 * CHUNK_BYTES // 4)
