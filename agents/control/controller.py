@@ -391,7 +391,9 @@ class Controller:
             forest=new.plan.to_json(),
             version=self._planner.rates.version,
         )
-        offers = {site: self._offers[site] for site in start.group if site in self._offers}
+        # A member that is not ready yet has used its last offer already.
+        ready = [site for site in start.group if site not in new.unready]
+        offers = {site: self._offers[site] for site in ready if site in self._offers}
         hears = self._default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
         self._stranded.difference_update(start.group)

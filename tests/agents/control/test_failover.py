@@ -298,6 +298,20 @@ def test_what_is_sent_early_over_relays_is_all_counted():
     assert {event["phase"] for event in wan.of("sent")} >= {"early", "relay"}
 
 
+def test_a_member_that_joins_a_running_task_offers_nothing_to_the_next_one():
+    """Without a barrier s0 joins the task that s1 began; so its offer is not used."""
+    wan = Wan(
+        mesh(FOUR[:2]),
+        "crew",
+        registry.policies()["bsp"].create(FOUR[:2], barrier=False),
+        rounds=3,
+        early=True,
+    )
+    wan.compute_s = {"s0": 1.0}
+    run(wan)
+    assert len(wan.of("task_completed")) == 3
+
+
 def test_a_block_is_moved_whole_with_what_it_promises_to_its_receivers():
     plan = Plan(("a", "b"), ("a", "b"), 4, (Block(((0, 4),), "a", (("b", "a"),), (("a", "b"),)),))
     assert move_block(plan, plan.blocks[0], "c") == Block(
