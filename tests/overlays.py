@@ -15,6 +15,12 @@ def mesh(sites=MESH, rate=100.0):
     return {(a, b): rate for a in sites for b in sites if a != b}
 
 
+def ladder(sites, rate_mbps=1.0):
+    """An overlay with two ways between any two sites: a ring with a chord."""
+    pairs = [*zip(sites, sites[1:] + sites[:1], strict=True), (sites[0], sites[len(sites) // 2])]
+    return {link: rate_mbps for a, b in pairs for link in ((a, b), (b, a))}
+
+
 def request(rates, group, chunk_count=100, seed=1, first=None):
     sites = tuple(sorted({site for link in rates for site in link}))
     delays = dict.fromkeys(rates, 10.0)

@@ -491,12 +491,6 @@ def mesh(sites, rate_mbps=1.0):
     return {(a, b): rate_mbps for a in sites for b in sites if a != b}
 
 
-def ladder(sites, rate_mbps=1.0):
-    """An overlay with two ways between any two sites: a ring with a chord."""
-    pairs = [*zip(sites, sites[1:] + sites[:1], strict=True), (sites[0], sites[len(sites) // 2])]
-    return {link: rate_mbps for a, b in pairs for link in ((a, b), (b, a))}
-
-
 def schedule(seed, wan, faults=6, until_s=20.0):
     """A scenario of random faults: links, controller paths and processes, each mended again."""
     rng = random.Random(seed)

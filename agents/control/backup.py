@@ -126,6 +126,8 @@ class Backup:
             case Begin():
                 pass
             case Bye():
+                if self._first is not None:
+                    self._first.tell(frame)
                 self._over.set()
                 self._lost.set()
             case tuple():

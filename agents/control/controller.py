@@ -109,7 +109,8 @@ class Controller:
         self._unsettled: list[decisions.Event] | None = []
         self._absent: set[str] = set()
         self._helps: dict[str, tuple[int, ...]] = {}
-        self._all_closed = asyncio.Event()
+        self._awaited: set[str] = set()
+        self._alone = asyncio.Event()
         self._iterations: dict[str, int] = {}
         self._stranded: set[str] = set()
         self._timers: list[asyncio.TimerHandle] = []
@@ -135,10 +136,7 @@ class Controller:
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
             await self._termination.wait()
-            for link in self._connections():
-                link.tell(Bye())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), settings.failover.timeout_s)
+            await self._say_goodbye()
         finally:
             updating.cancel()
             pulse.cancel()
@@ -155,7 +153,7 @@ class Controller:
 
     def accept(self, site: str, sock: socket.socket) -> None:
         """Take over a connection from a worker, or from the backup controller, after its hello."""
-        if not self._termination.is_open:
+        if not self._termination.has_begun:
             sock.close()
             return
         if site in self._links:
@@ -163,7 +161,26 @@ class Controller:
         self._links[site] = Connection(
             sock, site, self._on_frame, self._on_lost, no_chunks, self._now_ns
         )
-        self._links[site].tell(Begin(parts_of(self._default, site) if self._default else ()))
+        if self._termination.is_open:
+            self._links[site].tell(Begin(parts_of(self._default, site) if self._default else ()))
+        else:
+            self._links[site].tell(Bye())
+
+    async def _say_goodbye(self) -> None:
+        """Tell all agents that the run is over, until the last one has answered or time is up.
+
+        An agent whose connection is lost before that calls again, and is told then.
+        """
+        self._awaited = self._overlay.present | self._links.keys()
+        for link in self._connections():
+            link.tell(Bye())
+        self._leave_if_alone()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._alone.wait(), self.settings.failover.patience_s)
+
+    def _leave_if_alone(self) -> None:
+        if not self._links and not self._awaited:
+            self._alone.set()
 
     def _close(self) -> None:
         self._termination.close()
@@ -179,6 +196,10 @@ class Controller:
     # -- messages from workers ----------------------------------------------------------------
 
     def _on_frame(self, site: str, frame: Frame) -> None:
+        if not self._termination.is_open:
+            if isinstance(frame, Bye):
+                self._awaited.discard(site)
+            return
         if site not in self._overlay.present and not isinstance(frame, Report):
             raise ProtocolError("a worker begins with its report")
         try:
@@ -312,9 +333,8 @@ class Controller:
 
     def _on_lost(self, site: str, error: Exception) -> None:
         del self._links[site]
-        if not self._links:
-            self._all_closed.set()
         if not self._termination.is_open:
+            self._leave_if_alone()
             return
         if site not in self._overlay.present and self._unsettled is None:
             return

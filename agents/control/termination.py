@@ -48,6 +48,11 @@ class Termination:
         await self._over
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the run has begun."""
+        return self._over is not None
+
+    @property
     def is_open(self) -> bool:
         """Whether the run has begun and has not ended."""
         return self._over is not None and not self._over.done()

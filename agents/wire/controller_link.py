@@ -2,7 +2,8 @@
 
 A controller in charge sends `Begin` first; a backup that stands by closes the connection. Before
 `Begin` the worker has no controller, and messages to it are dropped. The report with which the
-worker answers `Begin` contains everything that such messages would have said.
+worker answers `Begin` contains everything that such messages would have said. A controller whose
+run is over sends `Bye` instead, and waits for the same answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
 from trunkline.agents.wire.liveness import Failover
-from trunkline.agents.wire.messages import Begin, Control, ProtocolError
+from trunkline.agents.wire.messages import Begin, Bye, Control, ProtocolError
 from trunkline.agents.wire.neighbours import Reach
 
 
@@ -65,7 +66,10 @@ class ControllerLink:
         self.link = Connection(sock, name, self._on_frame, self._on_lost, no_chunks, self.now_ns)
 
     def _on_frame(self, name: str, frame: Frame) -> None:
-        if self.connected:
+        if isinstance(frame, Bye) and self.link is not None:
+            self.link.tell(frame)
+            self.on_frame(frame)
+        elif self.connected:
             self.on_frame(frame)
         elif isinstance(frame, Begin):
             self.connected = True

@@ -340,7 +340,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """Controller to worker: the run is over, exit. Worker to worker: the sender exits."""
+    """Controller to worker: the run is over, exit; the worker answers with the same message.
+
+    Worker to worker: the sender exits.
+    """
 
     type: Literal["bye"] = "bye"
 

@@ -7,7 +7,8 @@ import json
 import random
 
 import pytest
-from wan import Wan, ladder, mesh, schedule
+from overlays import ladder
+from wan import Wan, mesh, schedule
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.planning.auxiliary_paths import Bounds

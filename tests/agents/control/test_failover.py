@@ -10,7 +10,8 @@ import asyncio
 import random
 
 import pytest
-from wan import FAILOVER, Wan, ladder, mesh, schedule
+from overlays import ladder
+from wan import FAILOVER, Wan, mesh, schedule
 
 from trunkline.agents import registry
 from trunkline.agents.planning.plan import Block, Plan
@@ -88,6 +89,22 @@ def test_a_worker_that_has_done_its_rounds_and_is_cut_off_is_told_of_the_end():
     exited = {e["who"]: e["t_ns"] / 1e9 for e in wan.of("agent_exited")}
     assert stopping > 15.0
     assert stopping < exited["s3"] < stopping + FAILOVER.patience_s
+
+
+def test_a_worker_that_is_killed_as_the_run_ends_is_told_of_the_end_when_it_is_back():
+    """It had done its rounds, and the controller had not heard yet that it was lost."""
+
+    def slow(*todo):
+        wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), rounds=5)
+        wan.compute_s = {"s1": 3.0}
+        return run(wan, *todo)
+
+    stopping = times(slow().of("stopping"))[0]
+    wan = slow((stopping - 0.005, kill("s3")))
+    assert times(wan.of("stopping")) == [stopping]
+    exits = {e["who"]: e["t_ns"] / 1e9 for e in wan.of("agent_exited") if not e["signal"]}
+    assert stopping < exits["s3"] < stopping + FAILOVER.timeout_s
+    assert exits["controller"] < stopping + FAILOVER.timeout_s
 
 
 def test_a_run_ends_when_nobody_comes_back_within_a_tasks_budget():
