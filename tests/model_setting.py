@@ -1,0 +1,161 @@
+"""What a run of the protocol's model is about, drawn at random, and the agents of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from overlays import ladder, mesh
+
+from trunkline.agents import registry
+from trunkline.agents.control.controller import Controller
+from trunkline.agents.planning.plan import PlanRequest
+from trunkline.agents.planning.rearrange import keep_split_of
+from trunkline.agents.plans import crew
+from trunkline.agents.site.worker import Worker
+from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
+from trunkline.agents.wire.liveness import Failover
+
+CHUNK_BYTES = 1024
+FAILOVER = Failover(beat_s=1.0, timeout_s=2.0, replans=1)
+CONTROLLERS = ("controller", "backup")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one run of the model is about; drawn from the seed unless a test gives it."""
+
+    sites: tuple[str, ...]
+    rates: dict[tuple[str, str], float]
+    plan: str
+    policy: Any
+    elements: int
+    whole: bool
+    early: bool
+    backup: bool
+    rounds: int | None
+    task_s: float
+    faults: int
+    steps: int
+
+    @staticmethod
+    def draw(rng: random.Random) -> Setting:
+        sites = tuple(f"s{rank}" for rank in range(rng.choice((2, 3, 3, 3, 4))))
+        policies = registry.policies()
+        everyone = policies["bsp"].create(sites, barrier=rng.random() < 0.7)
+        weights = rng.choice(("constant", "dynamic"))
+        some = policies["preduce"].create(sites, p=rng.randint(2, len(sites)), weights=weights)
+        plan = rng.choice(("crew", "crew", "ring", "fapt", "a2a", "ps"))
+        chunks = rng.randint(1, 4)
+        return Setting(
+            sites=sites,
+            rates=ladder(sites) if len(sites) == 4 and rng.random() < 0.5 else mesh(sites, 1.0),
+            plan=plan,
+            policy=rng.choice((everyone, some)),
+            elements=256 * chunks - rng.choice((0, 100)),
+            whole=rng.random() < 0.5,
+            early=plan == "crew" and rng.random() < 0.4,
+            backup=rng.random() < 0.5,
+            rounds=rng.choice((1, 2, 3, 4, None)),
+            task_s=rng.choice((6.0, 20.0, 60.0)),
+            faults=rng.randint(0, 6),
+            steps=rng.choice((150, 300, 600)),
+        )
+
+
+@dataclass
+class Numbers:
+    """A workload of small whole numbers, whose sums are exact, or of random floats."""
+
+    rank: int
+    elements: int
+    whole: bool
+    durations: Callable[[], float]
+
+    def __post_init__(self):
+        self.model = np.zeros(self.elements, np.float32)
+
+    def compute(self, iteration):
+        self.model[:] = contribution(self.rank, iteration, self.elements, self.whole)
+        return self.durations()
+
+    def contribution(self):
+        return self.model
+
+    def install(self, result):
+        self.model[:] = result
+
+    def evaluate(self):
+        return None
+
+
+@functools.cache
+def contribution(rank: int, iteration: int, elements: int, whole: bool) -> np.ndarray:
+    rng = np.random.default_rng([rank, iteration])
+    drawn = rng.integers(1, 255, elements) if whole else rng.random(elements)
+    return drawn.astype(np.float32)
+
+
+class Now:
+    def now_ns(self):
+        return round(asyncio.get_running_loop().time() * 1e9)
+
+    async def compute(self, work):
+        await asyncio.sleep(work())
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a worker that is started again knows of the one before."""
+
+    lives: int
+    first_iteration: int
+    last_tasks: tuple[int, ...]
+
+
+def make_worker(setting, site, controllers, past, durations, log, reach) -> Worker:
+    settings = WorkerSettings(
+        site,
+        setting.sites,
+        CHUNK_BYTES,
+        setting.rounds,
+        tuple(b for a, b in setting.rates if a == site),
+        controllers,
+        FAILOVER,
+        past.first_iteration,
+        past.lives,
+        last_tasks=past.last_tasks,
+    )
+    rank = setting.sites.index(site)
+    numbers = Numbers(rank, setting.elements, setting.whole, durations)
+    return Worker(settings, numbers, Now(), log, reach)
+
+
+def make_controller(setting, name, log, last_tasks) -> Controller:
+    settings = ControllerSettings(
+        setting.sites,
+        setting.rates,
+        dict.fromkeys(setting.rates, 10.0),
+        setting.elements * 4,
+        CHUNK_BYTES,
+        7,
+        "policy",
+        setting.plan,
+        setting.task_s,
+        failover=FAILOVER,
+        rank=CONTROLLERS.index(name),
+        last_tasks=last_tasks,
+    )
+    build, default = registry.plans()[setting.plan].build, None
+    if setting.early:
+        sites, chunks = setting.sites, settings.cut.count
+        default = crew.default(
+            PlanRequest(sites, sites, setting.rates, settings.delays_ms, chunks, random.Random(0))
+        )
+        build = keep_split_of(default, build)
+    return Controller(settings, setting.policy, build, Now().now_ns, log, default)
