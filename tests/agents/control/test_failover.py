@@ -295,6 +295,18 @@ def test_a_member_that_has_finished_gives_its_result_to_those_that_wait():
     assert sorted(e["site"] for e in wan.of("task_finished") if e["task"] == 0) == list(three)
 
 
+def test_a_result_that_cannot_be_given_is_waited_for_within_one_more_budget():
+    """s1 has the result; the controller reaches s0, but no member does."""
+    three = FOUR[:3]
+    wan = Wan(mesh(three), "a2a", bsp(three), elements=20_000, tasks=1, task_s=4.0)
+    wan.path("s0", "s2").rate_mbps = 0.25
+    cuts = [(1.5, cut("s0", other)) for other in ("s1", "s2")]
+    wan.run(steps(*cuts, (30.0, Wan.heal)))
+    started, ended = wan.of("task_started")[0], wan.of("task_completed")[0]
+    assert ended["without"] == ["s0", "s2"]
+    assert times([ended])[0] == pytest.approx(times([started])[0] + 2 * 4.0, abs=0.1)
+
+
 def test_a_run_without_faults_needs_no_repair_and_says_nothing_of_losses():
     wan = run(Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, rounds=5))
     said = {event["event"] for event in wan.events}

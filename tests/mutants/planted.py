@@ -1,0 +1,642 @@
+"""Planted bugs: each is one small change of the agents' protocol that some fast test must notice.
+
+`make mutants` plants one after the other in a copy of the tree (`run.py`) and counts those that the
+tests of `tests/agents` notice. `test_planted.py` checks that every change can still be made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """A planted bug: in `file` (below `agents/`), `old` occurs once and becomes `new`."""
+
+    breaks: str
+    file: str
+    old: str
+    new: str
+
+
+def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
+    return tuple(Mutant(breaks, file, old, new) for breaks, old, new in changes)
+
+
+MUTANTS = (
+    *_in(
+        "control/tasks.py",
+        (
+            "a halt is concluded while one answer is missing",
+            "        if running.awaited:\n            return\n",
+            "        if running.awaited and len(running.awaited) > 1:\n            return\n",
+        ),
+        (
+            "a budget is extended for ever",
+            "        if running.extended and running.awaited is None:\n",
+            "        if running.extended and running.reason == '':\n",
+        ),
+        (
+            "a member that has finished is not asked for its result",
+            "        running.finished.add(site)\n        running.holders.add(site)\n        running.gone",
+            "        running.finished.add(site)\n        running.gone",
+        ),
+        (
+            "the answer of a lost member is awaited for ever",
+            "                running.awaited.discard(site)\n"
+            "                self._conclude_if_answered(task)\n",
+            "                self._conclude_if_answered(task)\n",
+        ),
+        (
+            "a member may finish without the newest blocks, which wait for its contribution",
+            "        if running.plan is not None and blocks < running.used and running.unfinished:\n",
+            "        if running.plan is not None and blocks < running.used - 1:\n",
+        ),
+        (
+            "a task is planned anew without end",
+            "        running.replans -= 1\n",
+            "        running.replans -= 0\n",
+        ),
+        (
+            "a task is planned anew although a member of it is lost",
+            "        if running.gone or running.extended or not running.replans:\n",
+            "        if running.extended or not running.replans:\n",
+        ),
+        (
+            "a task whose budget is spent is planned anew",
+            "        if running.gone or running.extended or not running.replans:\n",
+            "        if running.gone or not running.replans:\n",
+        ),
+        (
+            "a member that holds no result is to give it",
+            "        for holder in sorted(running.holders):\n",
+            "        for holder in sorted(running.start.group):\n",
+        ),
+        (
+            "old blocks stay valid beside those of a new plan",
+            "        self._announce(task, plan, first, first, holder=holder)\n",
+            "        self._announce(task, plan, first, 0, holder=holder)\n",
+        ),
+        (
+            "a member that gives its result is to contribute once more",
+            "            if site == holder:  # its result",
+            "            if site == holder and not parts:  # its result",
+        ),
+        (
+            "helpers are not told that a task is over",
+            "        told = running.informed | running.former | set(running.start.group)\n",
+            "        told = set(running.start.group)\n",
+        ),
+        (
+            "a new controller uses block numbers again",
+            "        running.used = max(running.used, state.blocks + LATE_BLOCKS)\n",
+            "        running.used = max(running.used, state.blocks - 1)\n",
+        ),
+        (
+            "a new controller takes members that report for lost",
+            "        running.gone.discard(site)\n        if state.finished:\n",
+            "        if state.finished:\n            running.gone.discard(site)\n",
+        ),
+        (
+            "a new controller lets a task go on without members that gave it up",
+            "            if running.hit or running.gone or not self.overlay.whole:\n",
+            "            if running.hit or not self.overlay.whole:\n",
+        ),
+        (
+            "a new controller lets a task go on over links that are lost",
+            "            if running.hit or running.gone or not self.overlay.whole:\n",
+            "            if running.hit or running.gone:\n",
+        ),
+        (
+            "a member that was given up may go on with the task",
+            "        return site not in running.gone\n",
+            "        return True\n",
+        ),
+        (
+            "a lost member is to give its result",
+            "        running.holders.discard(site)\n",
+            "        running.holders.discard('')\n",
+        ),
+        (
+            "a block moves although a member has finished and contributes no more",
+            "        if running.plan is None or running.finished or running.unasked or not stars:\n",
+            "        if running.plan is None or running.unasked or not stars:\n",
+        ),
+        (
+            "a block moves although a member has not been asked yet",
+            "        if running.plan is None or running.finished or running.unasked or not stars:\n",
+            "        if running.plan is None or running.finished or not stars:\n",
+        ),
+        (
+            "a result that could not be given is not given when a link is back",
+            "            if running.stuck:\n                self._halt(task, running.reason)\n",
+            "            if running.stuck and running.hit:\n"
+            "                self._halt(task, running.reason)\n",
+        ),
+        (
+            "a member that was unreachable when its task was halted is not halted when it is back",
+            "            self.tell(site, Halt(state.task))\n            return True\n",
+            "            return True\n",
+        ),
+        (
+            "a task does not hear that a site refuses it",
+            "        if running is not None and site not in running.finished:\n",
+            "        if running is not None and site in running.gone:\n",
+        ),
+        (
+            "a halted task is not repaired, but chunks lost on a link are not missed",
+            "            if hit or running.plan is None:\n                self._mend(task, hit, f\"{a} and",
+            "            if len(hit) > 1 or running.plan is None:\n"
+            "                self._mend(task, hit, f\"{a} and",
+        ),
+    ),
+    *_in(
+        "control/controller.py",
+        (
+            "a task takes in an offer of an earlier round",
+            "        ready = [site for site in start.group if site not in new.unready]\n",
+            "        ready = list(start.group)\n",
+        ),
+        (
+            "a returning member waits for a task that was decided without it",
+            '                self._tell(site, TaskOver(state.task, False, "decided without this site"))\n',
+            "                pass\n",
+        ),
+        (
+            "a controller that acts takes reports of tasks for those of a new term",
+            "            if self._unsettled is not None:\n                self._tasks.adopt(state, site)\n",
+            "            if True:\n                self._tasks.adopt(state, site)\n",
+        ),
+        (
+            "a worker that calls while its old connection seems alive is not taken over",
+            '            self._links[site].lose(ConnectionLostError(f"{site} calls again"))\n',
+            "            sock.close()\n            return\n",
+        ),
+        (
+            "a controller exits before lost workers are told of the end",
+            "        self._awaited = self._overlay.present | self._links.keys()\n",
+            "        self._awaited = set()\n",
+        ),
+        (
+            "a caller is not told that the run is over",
+            "            self._links[site].tell(Bye())\n\n",
+            "            pass\n\n",
+        ),
+        (
+            "a new controller decides without waiting for reports",
+            "        if self._overlay.present | self._absent >= set(self.settings.sites):\n",
+            "        if self._overlay.present:\n",
+        ),
+        (
+            "a new controller uses task numbers again that workers have heard of",
+            "            self._driver.skip(report.last_tasks)\n",
+            "            self._driver.skip(())\n",
+        ),
+        (
+            "a task takes in offers although chunks of them were lost with a link",
+            "            case LinkLost():\n                self._offers.clear()\n",
+            "            case LinkLost():\n",
+        ),
+        (
+            "offers of a worker that was lost are taken in",
+            "        self._driver.ready.discard(site)\n        self._offers.clear()\n",
+            "        self._driver.ready.discard(site)\n",
+        ),
+        (
+            "a worker that was started again is taken to know its parts",
+            "        self._tasks.plan_caches.forget(site)\n",
+            "",
+        ),
+        (
+            "a worker that reports while the run stops is not told so",
+            "        if self._termination.stopping:\n            self._tell(site, Stop())\n",
+            "",
+        ),
+        (
+            "the policy does not hear that a lost site is back",
+            "            self._decide(decisions.Joined(site))\n",
+            "",
+        ),
+        (
+            "a lost site counts as ready",
+            "        self._stranded.discard(site)\n        self._driver.ready.discard(site)\n",
+            "        self._stranded.discard(site)\n",
+        ),
+    ),
+    *_in(
+        "control/driver.py",
+        (
+            "the latest task numbers of earlier terms are not kept",
+            "        driver.skip(settings.last_tasks)\n",
+            "",
+        ),
+        (
+            "numbers of tasks that nobody reports are used again",
+            "last + 1 + len(self.planner.settings.sites))",
+            "last)",
+        ),
+        (
+            "a backup's next term does not know the task numbers of its last one",
+            "        remember(self.last_tasks, number)\n        unready",
+            "        unready",
+        ),
+        (
+            "a member that is not ready counts as asked",
+            "        unready = frozenset(start.group) - self.ready\n",
+            "        unready = frozenset[str]()\n",
+        ),
+    ),
+    *_in(
+        "control/termination.py",
+        (
+            "the run ends while a lost site may still come back",
+            "        elif not self._working and not self._missing():\n",
+            "        elif not self._working:\n",
+        ),
+        (
+            "the run waits for ever for sites that do not come back",
+            "        self._working -= self._given_up\n",
+            "",
+        ),
+        (
+            "the run ends while tasks are running",
+            "        if self._busy() or self._working & self._present:\n",
+            "        if self._working & self._present:\n",
+        ),
+        (
+            "the run ends while sites are working",
+            "        if self._busy() or self._working & self._present:\n",
+            "        if self._busy():\n",
+        ),
+    ),
+    *_in(
+        "control/backup.py",
+        (
+            "a backup forgets the task numbers of its terms",
+            "            self._last_tasks = controller.last_tasks\n",
+            "",
+        ),
+        (
+            "a backup acts on although the first controller is back",
+            "            await asyncio.wait((acting, finding), return_when=asyncio.FIRST_COMPLETED)\n",
+            "            await asyncio.wait((acting,), return_when=asyncio.FIRST_COMPLETED)\n",
+        ),
+        (
+            "a backup waits for ever for a first controller that it never reached",
+            "                await asyncio.wait_for(self._connect_to_first(), self._failover.patience_s)\n",
+            "                await self._connect_to_first()\n",
+        ),
+        (
+            "a backup does not remember that the run is to stop",
+            "        self._asked_to_stop = True\n",
+            "",
+        ),
+    ),
+    *_in(
+        "site/task_execution.py",
+        (
+            "a result that is begun again keeps chunks of the old plan",
+            "                self.missing = set(range(self.local.cut.count))\n",
+            "                pass\n",
+        ),
+        (
+            "the last, shorter chunk does not go down the out-trees",
+            "        shared = _Shared(data, len(part.outs), free)\n        for edge in part.outs:\n",
+            "        shared = _Shared(data, len(part.outs), free)\n"
+            "        short = len(data) < self.local.cut.size(0)\n"
+            "        for edge in () if short else part.outs:\n",
+        ),
+        (
+            "the scale is lost where a block has one source",
+            "self._weighted(own), self.message.scale)",
+            "self._weighted(own), 1.0)",
+        ),
+        (
+            "the scale is lost where a block has many sources",
+            "sum_.total, self.message.scale)",
+            "sum_.total, 1.0)",
+        ),
+        (
+            "a contribution is added without its weight",
+            "        if header.original:\n            _scale(data, self.message.weights[source])\n",
+            "",
+        ),
+        (
+            "a site's own contribution is added without its weight",
+            "                lent = self.message.weights[source] == 1.0\n",
+            "                lent = True\n",
+        ),
+        (
+            "a sum is written into the contribution",
+            "        np.add(sum_.total, data, out=data if sum_.lent else sum_.total)\n",
+            "        np.add(sum_.total, data, out=sum_.total)\n",
+        ),
+        (
+            "a contribution counts twice",
+            "source not in part.sources or source in sum_.held or source",
+            "source not in part.sources or source",
+        ),
+        (
+            "a site finishes and leaves others without its contribution",
+            "        unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)\n",
+            "        unsent = self.unsent or (self.offer and self.offer.unsent)\n",
+        ),
+        (
+            "a site changes its model while the links still send it",
+            "        unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)\n",
+            "        unsent = self.owed or (self.offer and self.offer.unsent)\n",
+        ),
+        (
+            "a site changes its model while the links still send its offer",
+            "        unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)\n",
+            "        unsent = self.unsent or self.owed\n",
+        ),
+        (
+            "a task that is over may finish",
+            "        done = not self.missing and not unsent and not self.over\n",
+            "        done = not self.missing and not unsent\n",
+        ),
+        (
+            "late chunks of a block that has moved are added",
+            "            self.withdrawn.add(block)\n",
+            "",
+        ),
+        (
+            "a site that has finished does not give its result",
+            "            if self.reported and not part.sources and not part.receives:\n",
+            "            if self.reported and not part.sources and part.receives:\n",
+        ),
+        (
+            "a site that has finished takes chunks of new blocks for a breach of the protocol",
+            "        if part is None and self.reported:\n",
+            "        if part is None and self.over:\n",
+        ),
+        (
+            "memory is reused while another link still sends it",
+            "        if not self.users:\n",
+            "        if self.users >= 0:\n",
+        ),
+        (
+            "queued chunks of withdrawn blocks are sent",
+            "        self.local.drop(lambda frame: _is_of(frame, number, chosen))\n",
+            "",
+        ),
+    ),
+    *_in(
+        "site/executor.py",
+        (
+            "a halted site goes on",
+            "        known.raise_floor(known.blocks)\n",
+            "",
+        ),
+        (
+            "chunks of a task that is over are kept for ever",
+            "            return None if header.task in self._ended else header.task\n",
+            "            return header.task\n",
+        ),
+        (
+            "chunks of withdrawn blocks are added",
+            "        if task is not None and task.is_withdrawn(header.block):\n",
+            "        if task is not None and task.over:\n",
+        ),
+        (
+            "chunks that came before their task are lost",
+            "        early = self._early.pop(share.message.task, [])\n",
+            "        early = self._early.pop(share.message.task, [])[1:]\n",
+        ),
+        (
+            "an offer that a task has taken in is taken back",
+            "            if key not in self._offers.tasks:\n",
+            "            if key not in self._offers.held:\n",
+        ),
+        (
+            "a task may finish between its old and its new blocks",
+            "        share.unsent += 1  # keeps",
+            "        share.unsent -= 0  # keeps",
+        ),
+        (
+            "offers are kept although the controller is lost",
+            "        self._settle(self._offers.of(None))\n",
+            "",
+        ),
+    ),
+    *_in(
+        "site/worker.py",
+        (
+            "a halted member finishes its task although the controller is lost",
+            "        elif self._task is not None and self._halted:\n",
+            "        elif self._task is not None and self._stopping:\n",
+        ),
+        (
+            "a refusal does not reach the controller",
+            "            self._controller.tell(Refused(task, peer))\n",
+            "            pass\n",
+        ),
+        (
+            "a member without a controller waits for another one for ever",
+            "            self._give_up(task, f\"{peer} takes no part, and the controller is lost\")\n",
+            "            pass\n",
+        ),
+        (
+            "a worker does not report what it has finished",
+            "            message.task in self._installed,\n",
+            "            False,\n",
+        ),
+        (
+            "a worker that is started again uses its offers' numbers again",
+            "settings.lives * OFFERS_PER_LIFE",
+            "0 * OFFERS_PER_LIFE",
+        ),
+        (
+            "a worker does not report the task numbers that it knows",
+            "                last_tasks=tuple(self._last_tasks.values()),\n",
+            "                last_tasks=(),\n",
+        ),
+        (
+            "a worker reports no lost links",
+            "                lost=lost,\n",
+            "                lost=(),\n",
+        ),
+        (
+            "a worker does not report tasks that it only helps",
+            "                helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),\n",
+            "                helps=(),\n",
+        ),
+        (
+            "a member that gives up tells no other",
+            "            link.tell(Refuse(task))\n",
+            "            pass\n",
+        ),
+        (
+            "a task that goes on counts as halted",
+            "            case RearrangeTask():\n"
+            "                if self._task is not None and self._task.task == frame.task:\n",
+            "            case RearrangeTask():\n                if self._task is not None and frame.task < 0:\n",
+        ),
+        (
+            "a task that was dropped is contributed to no more, but not left",
+            "            self._settle(Outcome.DROPPED)\n",
+            "            self._settle(Outcome.FINISHED)\n",
+        ),
+        (
+            "a worker does not tell that it took part in a task that a lost link cut",
+            "            self._controller.tell(LinkLost(peer))\n            return\n",
+            "            return\n",
+        ),
+        (
+            "a worker that loses its controller and then a neighbour goes on",
+            '                self._give_up(task, f"lost {peer}, and the controller is lost")\n',
+            "                pass\n",
+        ),
+    ),
+    *_in(
+        "site/early_contributions.py",
+        (
+            "an older offer makes newer ones obsolete",
+            "            self.settled[key[0]] = max(key[1], self.settled.get(key[0], -1))\n",
+            "            self.settled[key[0]] = key[1] + 1\n",
+        ),
+        (
+            "an offer that was taken back is taken in",
+            "            if not self.is_settled(key):\n",
+            "            if key:\n",
+        ),
+        (
+            "an offer of a task is dropped when a newer one comes",
+            "        known = {*self.held, *self.flows} - self.tasks.keys()\n        return [other",
+            "        known = {*self.held, *self.flows, *self.tasks}\n        return [other",
+        ),
+    ),
+    *_in(
+        "site/plan_cache.py",
+        (
+            "a worker is taken to know parts that it was sent before it was started again",
+            " and self.versions.get(site) == self.rates.version\n",
+            "\n",
+        ),
+        (
+            "a worker keeps old parts",
+            "            self.version, self.parts = version, parts\n",
+            "            self.version, self.parts = version, self.parts or parts\n",
+        ),
+    ),
+    *_in(
+        "site/dispatch.py",
+        (
+            "a relay does not take itself off a chunk's route",
+            "            header = replace(header, route=header.route[1:])\n",
+            "            header = replace(header, route=header.route)\n",
+        ),
+        (
+            "a chunk for a lost link is waited for, for ever",
+            "        if hop not in self.links:\n            release()\n            return\n",
+            "        if hop not in self.links:\n            return\n",
+        ),
+        (
+            "a chunk on an auxiliary path is not confirmed",
+            "            self.links[peer].tell(Delivered(header.route, header.task, *key))\n",
+            "            pass\n",
+        ),
+    ),
+    *_in(
+        "planning/repair.py",
+        (
+            "a loss in the other direction of a link is not noticed",
+            "    return any(hop in ((a, b), (b, a)) for hop in itertools.pairwise(path))\n",
+            "    return any(hop == (a, b) for hop in itertools.pairwise(path))\n",
+        ),
+        (
+            "a link that one of its sites has lost counts as usable",
+            "        if b in self.lost.get(a, ()) or a in self.lost.get(b, ()):\n",
+            "        if b in self.lost.get(a, ()) and a in self.lost.get(b, ()):\n",
+        ),
+        (
+            "the old aggregator of a block that moved gets no result",
+            "    receivers = {block.aggregator, *(edge[1]",
+            "    receivers = {*(edge[1]",
+        ),
+        (
+            "a block with relays moves as if it were a star",
+            "    return all(len(edge) == 2 and edge[1] == hub for edge in block.in_edges) and all(\n",
+            "    return all(edge[-1] == hub for edge in block.in_edges) and all(\n",
+        ),
+        (
+            "a block moves to a site that does not reach the whole group",
+            "not all(overlay.usable(site, hub) for site in others)",
+            "not any(overlay.usable(site, hub) for site in others)",
+        ),
+        (
+            "a block does not count as using its relays",
+            "    return site == block.aggregator or any(site in path for path in paths)\n",
+            "    return site == block.aggregator or any(site in path[::2] for path in paths)\n",
+        ),
+    ),
+    *_in(
+        "wire/liveness.py",
+        (
+            "a silent peer is never lost",
+            "            link: 0 if link.poll_alive() else self._missed.get(link, 0) + 1 for link in now\n",
+            "            link: 0 if link.poll_alive() else 1 for link in now\n",
+        ),
+        (
+            "idle connections carry no heartbeats",
+            "        for link in now:\n            link.beat()\n",
+            "",
+        ),
+        (
+            "an agent calls once",
+            "        except (OSError, TimeoutError):\n            await asyncio.sleep(pause_s)\n",
+            "        except (OSError, TimeoutError):\n            await asyncio.sleep(1e9)\n",
+        ),
+    ),
+    *_in(
+        "wire/neighbours.py",
+        (
+            "a neighbour that calls again has two connections",
+            '            self.links[peer].lose(ConnectionLostError(f"{peer} calls again"))\n',
+            "            pass\n",
+        ),
+        (
+            "a lost neighbour is not called again",
+            "        if peer in self._callees and not self._closed and peer not in self._calls:\n",
+            "        if peer in self._callees and self._closed and peer not in self._calls:\n",
+        ),
+        (
+            "a neighbour is called again once only",
+            "        del self._calls[peer]\n",
+            "",
+        ),
+        (
+            "a neighbour that exits counts as lost",
+            "        if peer in self._departed:\n            return\n",
+            "",
+        ),
+        (
+            "the controller does not hear that a link is back at the site that calls",
+            "        del self._calls[peer]\n        self._connect(peer, sock)\n        self._on_found(peer)\n",
+            "        del self._calls[peer]\n        self._connect(peer, sock)\n",
+        ),
+    ),
+    *_in(
+        "wire/controller_link.py",
+        (
+            "workers do not look for the backup",
+            "            for name in self.controllers:\n",
+            "            for name in self.controllers[:1]:\n",
+        ),
+        (
+            "a worker does not answer the end of the run",
+            "            self.link.tell(frame)\n            self.on_frame(frame)\n",
+            "            self.on_frame(frame)\n",
+        ),
+        (
+            "a worker waits for ever for a controller that does not answer",
+            "            self.link.lose(ConnectionLostError(f\"{name} does not answer\"))\n",
+            "            await asyncio.sleep(1e9)\n",
+        ),
+        (
+            "messages to a controller that does not act yet are sent",
+            "        if self.connected and self.link is not None:\n            self.link.tell(message)\n",
+            "        if self.link is not None:\n            self.link.tell(message)\n",
+        ),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Plants every bug of `planted.py` in a copy of the tree, and counts those that the tests notice.
+
+    python tests/mutants/run.py --jobs 2            # `make mutants`
+    python tests/mutants/run.py --only budget       # the bugs whose description contains this
+    python tests/mutants/run.py --soak 20           # then a soak of 20 runs against each survivor
+
+The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed if
+a test fails, or the tests take longer than `LIMIT_S`: many bugs let somebody wait for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from planted import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("agents", "harness", "scenarios", "src", "tests", "topologies", "workloads")
+TESTS = (
+    "tests/agents/control/test_protocol_model.py",
+    "tests/agents/site",
+    "tests/agents/control",
+    "tests/agents",
+)
+"""What is run until the first failure: the tests that kill most come first."""
+
+LIMIT_S = 900.0
+SOAK = ("-m", "trunkline.harness.commands.main", "soak", "scenarios/soak/mesh.yaml")
+
+
+class Copy:
+    """A copy of the tree, in which one bug at a time is planted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in FOLDERS:
+            shutil.copytree(
+                ROOT / name,
+                folder / name,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        found = self.call("-c", "import trunkline.agents; print(trunkline.agents.__path__[0])")
+        if not found.stdout.startswith(str(folder)):
+            raise SystemExit(f"the tests would import {found.stdout.strip()}, not the copy: {found}")
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Python in the copy."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder / "src"),
+        }
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    def is_killed(self, mutant: Mutant, *arguments: str) -> tuple[bool, str]:
+        """Plant a bug and run Python: whether it fails, and how."""
+        path = self.folder / "agents" / mutant.file
+        text = path.read_text()
+        _write(path, text.replace(mutant.old, mutant.new))
+        try:
+            done = self.call(*arguments)
+        except subprocess.TimeoutExpired:
+            return True, "no end"
+        finally:
+            _write(path, text)
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return done.returncode != 0, failed[0][:150] if failed else done.stdout[-200:]
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a module, and drop its bytecode, whose age and size may be the same as before."""
+    path.write_text(text)
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+
+def main() -> int:
+    """Run, print a line for each bug and the score; the exit code is 1 if one survives."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="the bugs whose description contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="how many copies to use at once")
+    parser.add_argument("--soak", type=int, default=0, help="soak runs against each survivor")
+    arguments = parser.parse_args()
+    tests = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS)
+    chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
+    survivors = play(chosen, tests, arguments.jobs)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
+    if arguments.soak and survivors:
+        survivors = play(survivors, (*SOAK, "--runs", str(arguments.soak)), arguments.jobs)
+        print(f"{len(survivors)} survive {arguments.soak} runs of the soak as well")
+    return int(bool(survivors))
+
+
+def play(mutants: list[Mutant], command: tuple[str, ...], jobs: int) -> list[Mutant]:
+    """Run a command against each bug; returns those that survive."""
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for mutant in mutants:
+        waiting.put(mutant)
+    survivors: list[Mutant] = []
+
+    def work(folder: Path) -> None:
+        copy = Copy(folder)
+        while True:
+            try:
+                mutant = waiting.get_nowait()
+            except queue.Empty:
+                return
+            start_s = time.monotonic()
+            killed, how = copy.is_killed(mutant, *command)
+            if not killed:
+                survivors.append(mutant)
+            verdict = "killed" if killed else "SURVIVES"
+            took_s = time.monotonic() - start_s
+            print(f"{verdict:9}{took_s:5.0f} s  {mutant.file}: {mutant.breaks}  [{how}]", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
+        workers = [
+            threading.Thread(target=work, args=(Path(temporary) / str(number),))
+            for number in range(jobs)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(main())
