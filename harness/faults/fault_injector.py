@@ -1,13 +1,15 @@
 """Carries out the faults of a run, scripted and typed, on network and agents, and logs each step.
 
 `harness.faults.timeline` makes all decisions. Here its steps become calls and events, in order. The
-timeline starts with the first task, and an alarm goes off when a step is due.
+timeline starts with the first task, and an alarm goes off when a step is due. All faults end when
+the run stops, at the latest at its `stop.time`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from trunkline.agents.events import fault_events
@@ -48,6 +50,7 @@ class FaultInjector:
     Attributes:
         fd: a descriptor that becomes readable when `perform_due` is to be called.
         start_ns: the start of the first task, by `time.monotonic_ns`; 0 before.
+        stop_ns: when all faults end, by the same clock; infinite if nothing but `finish` ends them.
     """
 
     def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
@@ -58,18 +61,22 @@ class FaultInjector:
         self._alarm = Alarm()
         self.fd = self._alarm.fd
         self.start_ns = 0
+        self.stop_ns = math.inf
 
     def close(self) -> None:
         """Free the alarm."""
         self._alarm.close()
 
-    def start(self, at_ns: int) -> None:
+    def start(self, at_ns: int, stop_ns: float = math.inf) -> None:
         """Start the timeline: the first task started at this time, by `time.monotonic_ns`."""
-        self.start_ns = at_ns
+        self.start_ns, self.stop_ns = at_ns, stop_ns
         self._set_alarm()
 
     def perform_due(self) -> None:
-        """Carry out the steps that are due."""
+        """Carry out the steps that are due; at `stop_ns`, end all faults."""
+        if time.monotonic_ns() >= self.stop_ns:
+            self.finish()
+            return
         self._perform(self.timeline.advance(self._now_ns()))
         self._set_alarm()
 
@@ -82,20 +89,20 @@ class FaultInjector:
         """Log that a command was typed, which may do anything to network and sites."""
         self._log(fault_events.CommandTyped, line=line)
 
-    def finish(self) -> None:
-        """Undo all active faults, and drop those that have not begun."""
-        self._perform(self.timeline.finish())
+    def finish(self, done: Collection[str] = ()) -> None:
+        """Undo all active faults except kills of agents that are `done`; drop the later ones."""
+        self._perform(self.timeline.finish(done))
         self._set_alarm()
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self.start_ns if self.start_ns else 0
 
     def _set_alarm(self) -> None:
-        due_ns = self.timeline.next_ns
-        if not self.start_ns or due_ns is None:
-            self._alarm.set(None)
-        else:
-            self._alarm.set(self.start_ns + due_ns)
+        next_ns = self.timeline.next_ns
+        due_ns = math.inf if next_ns is None else self.start_ns + next_ns
+        if self.timeline.active:
+            due_ns = min(due_ns, self.stop_ns)
+        self._alarm.set(int(due_ns) if self.start_ns and due_ns < math.inf else None)
 
     def _perform(self, steps: Iterable[Step], asked: bool = False) -> None:
         for step in steps:

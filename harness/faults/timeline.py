@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -135,7 +135,7 @@ class Timeline:
         self._count = 0
         self._order = 0
         for entry in entries:
-            self.schedule(entry)
+            self._schedule(round(entry.at_s * 1e9), _Due(fault=entry.fault))
 
     @property
     def next_ns(self) -> int | None:
@@ -156,10 +156,6 @@ class Timeline:
             for given, link in both
             if link != given or self._cuts[link.src, link.dst]
         )
-
-    def schedule(self, entry: Entry) -> None:
-        """Let a fault begin at its time."""
-        self._schedule(round(entry.at_s * 1e9), _Due(fault=entry.fault))
 
     def advance(self, now_ns: int) -> list[Step]:
         """Carry out everything that is due by now, in the order of time; returns the steps."""
@@ -196,13 +192,17 @@ class Timeline:
             self._schedule(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
         return [*steps, *self._start_ticking(active), *self._find_differences(active)]
 
-    def finish(self) -> list[Step]:
-        """Drop all changes that are due later, and end all active faults except kills.
+    def finish(self, done: Collection[str] = ()) -> list[Step]:
+        """Drop all changes that are due later, and end all active faults.
 
-        A run ends here, so a killed agent need not start again.
+        Kills of agents that are `done` stay: the run ends without these agents.
         """
         self._queue.clear()
-        return self._end(n for n, each in self._active.items() if not isinstance(each.fault, Kill))
+        return self._end(
+            number
+            for number, each in self._active.items()
+            if not (isinstance(each.fault, Kill) and each.fault.who in done)
+        )
 
     # -- the effects of a fault ----------------------------------------------------------------
 

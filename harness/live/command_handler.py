@@ -227,10 +227,6 @@ class CommandHandler:
         if refusal:
             raise RefusedError(f"{fault.VERB}: {refusal}")
         require_blackholes(self.network, self.scenario.topology, [fault])
-        stop_s = self.scenario.stop.time_s
-        if not self.used and not self.scenario.timeline and stop_s is not None:
-            # A scenario with a timeline has this heal, too: all agents can end then.
-            self.injector.timeline.schedule(Entry(stop_s, Heal()))
         self.used = True
         self.injector.inject(fault)
         self._typed.append(Entry(at_s, fault))

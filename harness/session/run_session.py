@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import signal
 import sys
@@ -19,11 +20,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from trunkline.agents.events import run_events
-from trunkline.agents.events.event import RUNNER, Event, Kind, P
+from trunkline.agents.events.event import CONTROLLER, RUNNER, Event, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
+from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
-from trunkline.harness.faults.fault_types import Heal
-from trunkline.harness.faults.timeline import Entry, Timeline
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
@@ -86,7 +87,8 @@ def _run_agents(
     scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
 ) -> tuple[str, bool]:
     reason, failures = "", []
-    timeline = Timeline(scenario.topology, _until_the_end(scenario), scenario.seed)
+    done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
+    timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
     try:
         kind = ProgramChildren if scenario.runs_programs else AgentChildren
         children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
@@ -117,16 +119,20 @@ def _run_agents(
                 log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
                 if state.start_ns is not None and not injector.start_ns:
-                    injector.start(supervisor.epoch_ns + state.start_ns)
+                    stop_s = math.inf if scenario.stop.time_s is None else scenario.stop.time_s
+                    epoch_ns = supervisor.epoch_ns
+                    injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
                     handler.accept_requests()
                 match event := logged.event:
                     case run_events.Stopping():
                         reason = event.reason
                         handler.announce_end(reason)
-                        injector.finish()
+                        injector.finish(done)
                         if scenario.timeline or handler.used:
                             recovery_s = scenario.limits.recovery_s
                             supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
+                    case WorkerFinished():
+                        done.add(event.site)
                     case run_events.AgentFailed():
                         failures.append(f"{event.site}: {event.reason}")
                     case run_events.AgentExited() if _is_unexpected(event):
@@ -194,14 +200,6 @@ def _carried(network: MininetNetwork) -> tuple[run_events.LinkTotals, ...]:
 def _run_id(run_dir: Path) -> str:
     """The run's id in hellos, of fixed length so that links carry the same bytes in any run."""
     return hashlib.blake2b(os.fsencode(run_dir), digest_size=8).hexdigest()
-
-
-def _until_the_end(scenario: Scenario) -> list[Entry]:
-    """The timeline, with a `heal` at the end of the run's time, so that all agents can end."""
-    entries = list(scenario.timeline)
-    if entries and scenario.stop.time_s is not None:
-        entries.append(Entry(scenario.stop.time_s, Heal()))
-    return entries
 
 
 def _is_unexpected(event: run_events.AgentExited) -> bool:

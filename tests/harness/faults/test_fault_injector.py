@@ -1,5 +1,6 @@
 """A timeline carried out on the in-memory network, and what links were set to, read from a log."""
 
+import math
 import select
 import time
 from dataclasses import replace
@@ -32,8 +33,11 @@ class Agents:
         return do != "pause"  # it has ended by itself
 
 
-def performed(*lines):
-    """Each line is `seconds: fault`; the network, the agents and the log until nothing is due."""
+def performed(*lines, stop_s=math.inf):
+    """Each line is `seconds: fault`; the network, the agents and the log until nothing is due.
+
+    `stop_s` is the time of the run's stop, in seconds from the first task.
+    """
     entries = [
         Entry(float(at_s), parse(text, TOPOLOGY))
         for at_s, _, text in (line.partition(": ") for line in lines)
@@ -45,8 +49,9 @@ def performed(*lines):
     )
     try:
         assert not select.select([injector.fd], [], [], 0)[0]
-        injector.start(time.monotonic_ns())
-        while timeline.next_ns is not None:
+        now_ns = time.monotonic_ns()
+        injector.start(now_ns, now_ns + stop_s * 1e9)
+        while timeline.next_ns is not None or (stop_s < math.inf and timeline.active):
             assert select.select([injector.fd], [], [], 5)[0]
             injector.perform_due()
         states = [(network.topology, set(network.cuts))]
@@ -74,6 +79,19 @@ def test_agents_are_told_and_what_had_no_effect_is_not_logged():
     assert told == [("kill", "a", 0), ("pause", "b", 1), ("restart", "a", 0), ("resume", "b", 1)]
     changes = [event.do for event in log if isinstance(event, AgentChanged)]
     assert changes == ["kill", "restart", "resume"]
+
+
+def test_at_the_stop_everything_is_undone_and_what_would_come_later_does_not_begin():
+    lines = ("0: kill a", "0: kill controller", "0: outage a b", "0: flap a b every 5 ms")
+    (during, after), told, log = performed(*lines, "60: kill b", stop_s=0.05)
+    assert during == after == (TOPOLOGY, set())
+    assert told == [
+        ("kill", "a", 0),
+        ("kill", "controller", 1),
+        ("restart", "a", 0),
+        ("restart", "controller", 1),
+    ]
+    assert [event.fault for event in log if isinstance(event, FaultEnded)] == [0, 1, 2, 3]
 
 
 def changed(t_s, rate_mbps, delay_ms=10.0):

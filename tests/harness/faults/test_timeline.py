@@ -189,17 +189,19 @@ def test_mend_undoes_a_links_faults_and_heal_undoes_all():
     ]
 
 
-def test_the_end_of_a_run_undoes_what_goes_on_but_starts_nobody():
-    line = timeline("0: outage a b", "0: kill b", "0: pause c", "9: outage a c")
-    line.advance(0)
-    assert said(line.finish()) == [
-        "mend a->b blackhole",
-        "mend b->a blackhole",
-        "-0",
-        "resume c",
-        "-2",
-    ]
-    assert line.next_ns is None
+def test_the_end_of_a_run_undoes_what_goes_on_and_starts_all_agents_that_are_not_done():
+    for done, restarted in (((), ["restart b", "-1"]), (("b", "controller"), [])):
+        line = timeline("0: outage a b", "0: kill b", "0: pause c", "9: outage a c")
+        line.advance(0)
+        assert said(line.finish(done)) == [
+            "mend a->b blackhole",
+            "mend b->a blackhole",
+            "-0",
+            *restarted,
+            "resume c",
+            "-2",
+        ]
+        assert line.next_ns is None
 
 
 def test_churn_keeps_its_budget_and_depends_on_its_seed_alone():
@@ -259,7 +261,7 @@ def test_whatever_went_on_the_end_leaves_the_network_as_it_was_built(lines):
         elif isinstance(step, AgentStep):
             states[step.who] = step.do
     assert links == was
-    assert "pause" not in states.values()
+    assert not {"pause", "kill"} & {*states.values()}
 
 
 @pytest.mark.parametrize("seed", range(3))

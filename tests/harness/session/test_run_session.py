@@ -259,6 +259,48 @@ def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller
     }
 
 
+UNTIL_THE_STOP = """
+timeline:
+- {at: 1 s, do: kill n3}
+- {at: 1.2 s, do: outage n1 n2}
+- {at: 90 s, do: outage n1 n4}
+failover: {timeout: 1 s}
+"""
+
+
+def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(embedded, tmp_path):
+    """By `stop.time` or by the number of tasks, with n3 and also with the only controller dead."""
+    text = SMALL % (MESH, "preduce, p: 2", "crew") + UNTIL_THE_STOP
+    timed = text.replace("tasks: 3", "time: 5 s")
+    folder(tmp_path, "tasks", text.replace("tasks: 3", "tasks: 20"))
+    folder(tmp_path, "time", timed)
+    folder(tmp_path, "controller", timed.replace("kill n3", "kill controller"))
+    killed = {"tasks": "n3", "time": "n3", "controller": "controller"}
+    done = embedded.call(run_all, str(tmp_path), list(killed), visible=[tmp_path])
+    assert done == {"codes": dict.fromkeys(killed, 0), "left": []}
+    for name, who in killed.items():
+        verdict = outputs.build(tmp_path / name)
+        assert (verdict.outcome, verdict.problems) == ("pass", ())
+        lines = (tmp_path / name / "events.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        by_kind = {kind: [e for e in events if e["event"] == kind] for kind in KINDS}
+        assert [(e["who"], e["do"]) for e in by_kind["agent_changed"]] == [
+            (who, "kill"),
+            (who, "restart"),
+        ]
+        assert [e["fault"] for e in by_kind["fault_ended"]] == [0, 1]
+        ended = [(e["who"], e["code"]) for e in by_kind["agent_exited"] if e["fault"] is None]
+        assert sorted(ended) == [(each, 0) for each in ("controller", "n1", "n2", "n3", "n4")]
+        restarted_s = by_kind["agent_changed"][1]["t_ns"] / 1e9
+        if name == "tasks":
+            assert restarted_s == pytest.approx(by_kind["stopping"][0]["t_ns"] / 1e9, abs=1e-3)
+        else:
+            assert restarted_s == pytest.approx(5, abs=1e-3)
+
+
+KINDS = ("agent_changed", "agent_exited", "fault_ended", "stopping")
+
+
 def call_in_vain(home: str, quiet: str, loud: str) -> dict:
     """Inside: one run as it is; then one whose site n3 is full of strangers, who call everybody."""
     done = run_all(home, [quiet])
