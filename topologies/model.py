@@ -37,6 +37,9 @@ RESERVED_NAMES = ("controller", "backup", "runner")
 """The names by which events call processes that are not sites."""
 
 _SITE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_READ_AS_VALUE = re.compile(r"[0-9]+(e-?[0-9]+)?|nan|null|none|inf|infinity|true|false")
+"""Names that a program which reads a table takes for a number, a truth value or a missing one."""
+
 _LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
 
 
@@ -256,6 +259,9 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
     for site in sites:
         if not _SITE_NAME.fullmatch(site.name):
             allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-'"
+            raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
+        if _READ_AS_VALUE.fullmatch(site.name):
+            allowed = "a name that tables can hold: no number, nan, null, none, inf, true or false"
             raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
         if site.name in RESERVED_NAMES:
             *others, last = RESERVED_NAMES

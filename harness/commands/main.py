@@ -41,6 +41,10 @@ scenario, 70 not carried out, 130 Ctrl-C, 143 SIGTERM.
 """
 
 
+MAX_ERROR = 2000
+"""The most characters of an error about the command line: it may show a user's value."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP (its argument): end as for Ctrl-C, but with another exit code."""
 
@@ -80,7 +84,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        print_error(f"{message} (see: {self.prog} --help)")
+        from trunkline.harness.config.document import shorten_words
+
+        print_error(f"{shorten_words(message)[:MAX_ERROR]} (see: {self.prog} --help)")
         self.exit(BAD_USAGE)
 
 

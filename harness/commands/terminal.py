@@ -78,9 +78,15 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
 
 
 def make_host(address: str, arguments: argparse.Namespace) -> Host:
-    """The machine at this address, with the options of `add_remote`."""
+    """The machine at this address, with the options of `add_remote`. Raises UsageError."""
+    from trunkline.harness.runs.remote import RemoteError
     from trunkline.harness.runs.remote.client import Host
+    from trunkline.harness.runs.remote.ssh import Address
 
+    try:
+        Address.parse(address)
+    except RemoteError as error:
+        raise UsageError(str(error)) from None
     return Host(address, arguments.remote_command, arguments.ssh_config)
 
 
@@ -144,6 +150,8 @@ def show_result(result: RunResult, quiet: bool) -> int:
 
 
 def print_error(text: str) -> None:
-    """Print to standard error, unless it is closed."""
+    """Print to standard error, unless it is closed; words longer than usual paths are cut."""
+    from trunkline.harness.config.document import shorten_words
+
     with contextlib.suppress(OSError):
-        print(f"trunkline: {text}", file=sys.stderr)
+        print(f"trunkline: {shorten_words(text, 1000)}", file=sys.stderr)

@@ -43,7 +43,8 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        file = shorten_words(self.file, 1000)
+        place = file if self.line is None else f"{file}:{self.line}"
         return ": ".join(part for part in (place, self.key_path, self.value, self.allowed) if part)
 
 
@@ -91,7 +92,8 @@ class Document:
             (self.places[known] for known in ancestors if known in self.places), (self.file, None)
         )
         shown = show(self.get(path)) if value is None else value
-        self.problems.append(Problem(file, line, show_path(path), shown, allowed))
+        where = show_path(tuple(shorten(key) if isinstance(key, str) else key for key in path))
+        self.problems.append(Problem(file, line, where, shown, shorten_words(allowed)))
 
     def is_sound(self, *sections: str) -> bool:
         """Whether none of these top-level sections has a problem so far."""
@@ -99,7 +101,7 @@ class Document:
 
     def set(self, assignment: str) -> None:
         """Apply one `key.path=value`, whose value is YAML; problems are added to the document."""
-        option = f"--set {assignment}"
+        option = f"--set {shorten(assignment)}"
         keys, equals, text = assignment.partition("=")
         path = parse_path(keys.strip())
         if not equals or path is None:
@@ -109,11 +111,11 @@ class Document:
         value = read(text, option)
         if value.problems:
             self.problems.extend(
-                Problem(option, None, "", p.value, p.allowed) for p in value.problems
+                Problem(option, None, "", p.value, shorten_words(p.allowed)) for p in value.problems
             )
         elif not _put(self.data, path, value.data):
             form = "allowed is a path through the mappings and lists of the file"
-            self.problems.append(Problem(option, None, show_path(path), "", form))
+            self.problems.append(Problem(option, None, shorten(show_path(path)), "", form))
         else:
             for known in [known for known in self.places if known[: len(path)] == path]:
                 del self.places[known]
@@ -171,7 +173,17 @@ def show(value: Any) -> str:
     else:
         text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
         line = text.removesuffix("...\n").strip()
-    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 3]}..."
+    return shorten(line)
+
+
+def shorten(text: str) -> str:
+    """Cut a text of a user to the length that an error message may show."""
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def shorten_words(text: str, longest: int = 200) -> str:
+    """Cut every word of a message that is longer than this: a user's value may be in it."""
+    return re.sub(rf"\S{{{longest},}}?(?=:?(\s|$))", lambda word: shorten(word[0]), text)
 
 
 def list_choices(names: Iterable[str], value: Any = None) -> str:
@@ -281,9 +293,8 @@ def _build_mapping(node: yaml.MappingNode, path: KeyPath, document: Document) ->
         inner = (*path, key_node.value)
         if key_node.value in mapping:
             allowed = f"allowed is once (first in line {document.places[inner][1]})"
-            document.problems.append(
-                Problem(document.file, line, show_path(inner), "given again", allowed)
-            )
+            where = show_path((*path, shorten(key_node.value)))
+            document.problems.append(Problem(document.file, line, where, "given again", allowed))
             continue
         document.places[inner] = (document.file, line)
         mapping[key_node.value] = _build(value_node, inner, document)

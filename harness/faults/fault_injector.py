@@ -74,10 +74,10 @@ class FaultInjector:
 
     def perform_due(self) -> None:
         """Carry out the steps that are due; at `stop_ns`, end all faults."""
-        if time.monotonic_ns() >= self.stop_ns:
+        now_ns = time.monotonic_ns()
+        self._perform(self.timeline.advance(int(min(now_ns, self.stop_ns)) - self.start_ns))
+        if now_ns >= self.stop_ns:
             self.finish()
-            return
-        self._perform(self.timeline.advance(self._now_ns()))
         self._set_alarm()
 
     def inject(self, fault: Fault) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
+from trunkline.harness.config.document import shorten_words
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
 from trunkline.harness.network.interface import Cut
 
@@ -26,7 +27,7 @@ class FaultError(ValueError):
     """A text that is not a fault. If it ends too early, `candidates` are words that may follow."""
 
     def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
+        super().__init__(shorten_words(message))
         self.candidates = candidates
 
 

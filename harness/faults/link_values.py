@@ -1,8 +1,8 @@
-"""The links that a fault affects, and a check of the values that it gives them (pure)."""
+"""The links that a fault affects, and a check of what it does to them (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from trunkline.harness.faults.fault_types import (
     Direction,
     Fault,
     FaultError,
+    Partition,
     Range,
     Redraw,
     SetLink,
@@ -24,16 +25,32 @@ def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]
     return ((a, b), (b, a)) if direction == "both" else ((a, b),)
 
 
+def links_between(groups: Sequence[Sequence[str]], links: Iterable[Directed]) -> list[Directed]:
+    """The links between the groups of a partition; a single group is cut off from all others."""
+    sides = {site: number for number, group in enumerate(groups) for site in group}
+    others = -1 if len(groups) == 1 else None
+    pairs = {(a, b): (sides.get(a, others), sides.get(b, others)) for a, b in links}
+    return [ends for ends, (a, b) in pairs.items() if a != b and None not in (a, b)]
+
+
 def check(fault: Fault, topology: Topology) -> None:
-    """Check the lowest and the highest values of a fault on every link that it changes.
+    """Check that a partition cuts links, and the values of a fault on every link that it changes.
 
     If only the delay changes, a longer jitter shrinks with it, as in `harness.faults.timeline`.
 
     Raises:
-        FaultError: a link cannot have a value; the message is that of a topology with this value.
+        FaultError: no link is cut, or a link cannot have a value; the message is then that of a
+            topology with this value.
     """
     ranges: Mapping[str, Range]
     match fault:
+        case Partition(groups=groups):
+            if not links_between(groups, topology.rates_mbps()):
+                raise FaultError(
+                    "this cuts no link: allowed are groups with links between them, or one group "
+                    "with links to other sites"
+                )
+            return
         case SetLink(a=a, b=b, direction=direction):
             pairs = directed_links(a, b, direction)
             ranges = {name: (value, value) for name, value in fault.values().items()}

@@ -33,7 +33,7 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.harness.faults.link_values import directed_links
+from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut, Directed
 from trunkline.topologies.model import Link, Topology
 
@@ -217,12 +217,7 @@ class Timeline:
             case Isolate(site=site, how=how):
                 active.cuts = {ends: how for ends in self._links if site in ends}
             case Partition(groups=groups, how=how):
-                side = {site: number for number, group in enumerate(groups) for site in group}
-                others = -1 if len(groups) == 1 else None
-                sides = {ends: [side.get(site, others) for site in ends] for ends in self._links}
-                active.cuts = {
-                    ends: how for ends, (a, b) in sides.items() if a != b and None not in (a, b)
-                }
+                active.cuts = dict.fromkeys(links_between(groups, self._links), how)
             case SetLink(a=a, b=b, direction=direction) as fault:
                 active.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
             case Trace(a=a, b=b, direction=direction):

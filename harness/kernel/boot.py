@@ -105,8 +105,9 @@ def run(
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
     kernel = build.path()
-    if not kernel.exists():
-        raise KernelError("the embedded kernel is not built; remedy: trunkline kernel build")
+    if not build.read_version(kernel):
+        what = "is damaged" if kernel.exists() else "is not built"
+        raise KernelError(f"{kernel}: the embedded kernel {what}; remedy: trunkline kernel build")
     memory_folder = _memory_folder(memory_mb)
     where = (cwd or Path.cwd()).absolute()
     for needed in (where, *visible):

@@ -81,7 +81,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The path of the cached kernel, its version if it is built, and packages that are missing."""
+    """The path of the cached kernel, its version if it is built, and packages that are missing.
+
+    A damaged kernel has no version either.
+    """
 
     path: Path
     version: str | None
@@ -100,11 +103,16 @@ def path() -> Path:
 def status() -> Status:
     """Finds out whether the kernel is built, and which packages a build would need."""
     kernel = path()
-    version = None
-    if kernel.exists():
+    return Status(kernel, read_version(kernel), missing_packages())
+
+
+def read_version(kernel: Path) -> str | None:
+    """The version of a kernel; None if the file does not exist or is damaged."""
+    try:
         asked = subprocess.run([kernel, "--version"], capture_output=True, text=True, check=False)
-        version = asked.stdout.strip() or None
-    return Status(kernel, version, missing_packages())
+    except OSError:
+        return None
+    return asked.stdout.strip() or None
 
 
 def missing_packages() -> tuple[str, ...]:
@@ -119,19 +127,19 @@ def missing_packages() -> tuple[str, ...]:
 def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
     """Returns the kernel's path; builds the kernel first if it is not cached (about 3 minutes).
 
-    `progress` is called a few times a second during a build.
+    A damaged kernel is built again. `progress` is called a few times a second during a build.
 
     Raises:
         KernelError: the source or tools are missing, or the build failed.
     """
     kernel = path()
-    if kernel.exists():
+    if read_version(kernel):
         return kernel
     report = progress or (lambda _: None)
     try:
         kernel.parent.mkdir(parents=True, exist_ok=True)
         with _lock(kernel.parent / "lock", report):
-            if not kernel.exists():
+            if not read_version(kernel):
                 _build(kernel, report)
     except OSError as error:
         raise KernelError(f"cannot build the embedded kernel: {error}") from error

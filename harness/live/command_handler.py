@@ -44,6 +44,10 @@ Each look makes the kernel work a little, which lets virtual time pass.
 
 ENDING = "the run is ending"
 
+SAVED_AFTER_S = 0.001
+"""A saved scenario stops this long after the moment of saving, so that it repeats the last fault,
+whose time differs by microseconds."""
+
 
 class RunSupervisor(Protocol):
     """The part of `session.supervisor.Supervisor` that commands need."""
@@ -282,7 +286,7 @@ class CommandHandler:
         entries = sorted((*self.scenario.timeline, *self._typed), key=lambda entry: entry.at_s)
         saved = {
             "timeline": timeline_section.write_entries(tuple(entries)),
-            "end_s": end_s,
+            "end_s": end_s + SAVED_AFTER_S,
             "notes": self._notes,
         }
         self._answer(number, True, "", saved=saved)

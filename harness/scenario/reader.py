@@ -388,6 +388,11 @@ class Reader:
                     f"allowed with workload {', '.join(able)}; {workload.kind} has no accuracy"
                 )
                 refuse(("stop", "accuracy"), allowed)
+        if topology:
+            site = basics["controller"].site or topology.site_names[0]
+            if basics["failover"].backup == site:
+                allowed = f"allowed is a site other than the controller's, {site}"
+                refuse(("failover", "backup"), allowed)
         self._check_network(basics["network"], topology)
         if basics["backend"] == "host" and not basics["network"].hystart:
             allowed = "allowed with backend host is true; false needs embedded"

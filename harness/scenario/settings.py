@@ -190,7 +190,8 @@ class Failover:
     Options:
         heartbeat_s: the interval of heartbeats on every connection.
         timeout_s: a connection that is silent for this time is lost.
-        backup: the site of a second controller, which acts while the first one is silent.
+        backup: the site of a second controller, which acts while the first one is silent; not the
+            first one's site.
         replans: how many times a task may be planned anew.
     """
 

@@ -127,6 +127,7 @@ def test_a_topology_survives_pickling_and_hashing():
 
 PAIR = both(A, B)
 NAMES = "allowed is 1 to 32 of a-z, 0-9 and '-', the first not '-'"
+VALUES = "allowed is a name that tables can hold: no number, nan, null, none, inf, true or false"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,10 @@ NAMES = "allowed is 1 to 32 of a-z, 0-9 and '-', the first not '-'"
             [],
             "site 'runner': allowed is any but controller, backup and runner, which events name",
         ),
+        (["a", "01"], [], f"site '01': {VALUES}"),
+        (["1e5", "b"], [], f"site '1e5': {VALUES}"),
+        (["nan", "b"], [], f"site 'nan': {VALUES}"),
+        (["null", "b"], [], f"site 'null': {VALUES}"),
         (["a", "b\n"], [], f"site 'b\\n': {NAMES}"),
         (["a", "b"], both(A, C), "link a -> c: site 'c': allowed are a, b"),
         (["a", "b"], [*PAIR, Link(A, A, 1)], "link a -> a: a site has no link to itself"),

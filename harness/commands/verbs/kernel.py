@@ -8,7 +8,7 @@ from trunkline.harness.commands import terminal
 
 EPILOG = """\
 examples:
-  trunkline kernel build       once per user, some minutes; does nothing if it is built
+  trunkline kernel build       once per user, some minutes; does nothing if it is built and whole
   trunkline kernel status
 """
 
@@ -31,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(path)
     else:
         status = build.status()
-        print(f"{status.version or 'not built'}  {status.path}")
+        missing = "damaged" if status.path.exists() else "not built"
+        print(f"{status.version or missing}  {status.path}")
         if status.missing_packages:
             print(f"a build needs: apt-get install {' '.join(status.missing_packages)}")
         return 0 if status.version else 1

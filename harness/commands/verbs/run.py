@@ -45,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a scenario and print its verdict."""
     from trunkline.harness.scenario.loading import load
 
-    if arguments.on and arguments.watch:
+    if arguments.on is not None and arguments.watch:
         raise terminal.UsageError("--watch: not allowed with --on, whose event log is elsewhere")
     scenario = load(arguments.file, arguments.set, arguments.seed)
-    carry_out = _run_there if arguments.on else _run_watched if arguments.watch else _run_here
+    remote = arguments.on is not None
+    carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
 

@@ -24,6 +24,7 @@ import paramiko
 from paramiko.auth_strategy import AuthSource, AuthStrategy, InMemoryPrivateKey
 from paramiko.pkey import UnknownKeyType
 
+from trunkline.harness.config.document import shorten
 from trunkline.harness.runs.remote import RemoteError
 from trunkline.harness.runs.remote.protocol import Wire
 
@@ -46,7 +47,7 @@ MAX_JUMPS = 8
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 _ADDRESS = re.compile(
-    r"(?:([^@\s]+)@)?(?:\[([\w:.%]+)\]|([^:@\[\]\s-][^:@\[\]\s]*))(?::([0-9]{1,5}))?"
+    r"(?:([^@\s-][^@\s]*)@)?(?:\[([\w:.%]+)\]|([^:@\[\]\s-][^:@\[\]\s]*))(?::([0-9]{1,5}))?"
 )
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
@@ -66,7 +67,10 @@ class Address:
         """Read an address; an IPv6 address is in brackets. Raises RemoteError."""
         found = _ADDRESS.fullmatch(text)
         if found is None or not 0 < int(found[4] or PORT) < 1 << 16:
-            raise RemoteError(f"{text!r} is not an address: allowed is [USER@]HOST[:PORT]")
+            raise RemoteError(
+                f"{shorten(text)!r} is not an address: allowed is [USER@]HOST[:PORT] with a port "
+                "of 1 to 65535; no part begins with a dash"
+            )
         return cls(found[2] or found[3], found[1], int(found[4]) if found[4] else None)
 
 

@@ -29,8 +29,8 @@ from trunkline.harness.faults.fault_types import (
 )
 from trunkline.topologies.model import Link, Site, Topology
 
-SITES = ("oslo", "rome", "kyiv", "5")
-LINKS = [(a, b) for a in SITES for b in SITES if a != b and {a, b} != {"oslo", "5"}]
+SITES = ("oslo", "rome", "kyiv", "5s")
+LINKS = [(a, b) for a in SITES for b in SITES if a != b and {a, b} != {"oslo", "5s"}]
 TOPOLOGY = Topology("t", tuple(map(Site, SITES)), tuple(Link(a, b, 8.0, 10.0) for a, b in LINKS))
 FILES = {
     "up.csv": "time,rate,delay,loss\n0,20\n1.5,30 Mbit/s,40,0.1\n",
@@ -42,7 +42,10 @@ SAME = [
     ("outage oslo rome one-way blackhole", Outage("oslo", "rome", "one-way")),
     ("isolate rome carrier for 500 ms", Isolate("rome", "carrier", 0.5)),
     ("partition oslo,rome | kyiv blackhole", Partition((("oslo", "rome"), ("kyiv",)))),
-    ("flap rome 5 both carrier every 1 s for 60 s", Flap("rome", "5", 1.0, "both", "carrier", 60)),
+    (
+        "flap rome 5s both carrier every 1 s for 60 s",
+        Flap("rome", "5s", 1.0, "both", "carrier", 60),
+    ),
     (
         "setlink oslo rome both rate=20Mbit/s delay=30ms loss=0.02%",
         SetLink("oslo", "rome", rate_mbps=20.0, delay_ms=30.0, loss_percent=0.02),
@@ -55,7 +58,7 @@ SAME = [
     ("kill controller for 2 s", Kill("controller", 2.0)),
     ("pause kyiv", Pause("kyiv")),
     ("resume kyiv", Resume("kyiv")),
-    ("restart 5", Restart("5")),
+    ("restart 5s", Restart("5s")),
     ("mend oslo rome", Mend("oslo", "rome")),
     ("heal", Heal()),
     (
@@ -63,8 +66,8 @@ SAME = [
         Churn(30.0, None, 120.0, lasting_s=(0.5, 2.0), links=2, total=20, seed=7, for_s=3600.0),
     ),
     (
-        "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5",
-        Churn(pauses_s=30.0, among=("rome", "5")),
+        "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5s",
+        Churn(pauses_s=30.0, among=("rome", "5s")),
     ),
 ]
 
@@ -114,7 +117,7 @@ def test_other_spellings_mean_the_same(text, same):
         ("outgae oslo rome", "outgae: did you mean outage? allowed is one of outage,"),
         ("outage", "a site is missing: allowed is outage SITE SITE [both|one-way]"),
         ("outage oslo paris", "paris: allowed is one of rome, kyiv"),
-        ("outage oslo 5", "5: allowed is one of rome, kyiv"),
+        ("outage oslo 5s", "5s: allowed is one of rome, kyiv"),
         (
             "outage oslo rome twice",
             "twice: allowed is one of both, one-way, blackhole, carrier, for",
@@ -126,14 +129,17 @@ def test_other_spellings_mean_the_same(text, same):
         ("flap oslo rome", "every TIME is missing: allowed is flap SITE SITE"),
         ("flap oslo rome every 1 us", "1e-06 s: allowed is 1 ms or more"),
         ("partition oslo | oslo", "site oslo is named twice: allowed is once"),
+        ("partition oslo,rome,kyiv,5s", "this cuts no link: allowed are groups with links between"),
+        ("partition oslo | 5s", "this cuts no link: allowed are groups with links between them,"),
+        (f"kill {'n' * 10**5}", f"{'n' * 57}...: allowed is one of oslo, rome, kyiv, 5s, contr"),
         ("setlink oslo rome", "nothing to do: allowed is at least one of rate=, delay=, jitter="),
         ("setlink oslo rome rate=fast", "rate: fast: allowed is a rate such as 50 Mbit/s"),
         ("redraw rate=155..20 Mbit/s", "rate: 155..20Mbit/s: allowed is the smaller value first"),
-        ("kill paris", "paris: allowed is one of oslo, rome, kyiv, 5, controller"),
+        ("kill paris", "paris: allowed is one of oslo, rome, kyiv, 5s, controller"),
         ("heal everything", "everything: allowed is nothing more"),
         ("churn total=7", "nothing to do: allowed is at least one of outages=, pauses=, kills="),
         ("churn kills=1 s among=oslo,oslo", "site oslo is named twice: allowed is once"),
-        ("churn kills=1 s among=oslo,paris", "paris: allowed is one of oslo, rome, kyiv, 5"),
+        ("churn kills=1 s among=oslo,paris", "paris: allowed is one of oslo, rome, kyiv, 5s"),
         ("churn kills=1 s links=few", "links: few: allowed is a whole number of 0 or more"),
         (
             "trace oslo rome up.csv",
@@ -266,7 +272,7 @@ words = st.sampled_from(
         "carrier",
         "for",
         "every",
-        "5",
+        "5s",
         "s",
         "rate=2..3Mbit/s",
         ",",

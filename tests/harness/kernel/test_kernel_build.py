@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from trunkline.harness.kernel import KernelError, build
+from trunkline.harness.kernel import KernelError, boot, build
 
 TOOLS = {
     "tar": "cp $0 source",
@@ -65,6 +65,20 @@ def test_a_build_lands_in_the_cache_and_the_next_one_has_nothing_to_do(machine):
     assert cached_files() == ["linux", "lock"]
     machine("make", "exit 1")
     assert build.ensure() == kernel
+
+
+def test_a_damaged_kernel_is_named_with_its_remedy_and_built_again(machine, monkeypatch):
+    kernel = build.ensure()
+    whole = kernel.read_text()
+    for damaged in ("", "#!/bin/sh\nkill -SEGV $$\n"):
+        kernel.write_text(damaged)
+        assert build.status().version is None
+        with pytest.raises(
+            KernelError, match=f"{kernel}: the .* is damaged; remedy: trunkline ker"
+        ):
+            boot.run(["true"])
+        assert build.ensure() == kernel
+        assert kernel.read_text() == whole
 
 
 def test_progress_goes_from_0_to_100_percent_and_says_what_is_done(machine):

@@ -115,6 +115,7 @@ def refusal(address: str, config: Path | None = None) -> str:
         ("ada@corp@host", None),
         ("host:0", None),
         ("-oProxyCommand=x", None),
+        ("-oProxyCommand=x@host", None),
         ("", None),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.config.document import ScenarioErrors, read, show_path, write
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.loading import load, parse
 
@@ -151,3 +151,37 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, make, message):
         load(path)
     assert str(refused.value).startswith(str(path))
     assert str(refused.value).endswith(message)
+
+
+LONG = ("x" * 10**5, "y z " * 10**4, "5 " + "s" * 10**5, "kill n1 " + "n" * 10**5)
+
+
+@pytest.mark.parametrize("long", LONG, ids=lambda text: text[:6])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("seed",),
+        ("topology",),
+        ("topology", "builder"),
+        ("topology", "rates"),
+        ("workload", "model"),
+        ("scheme", "plan"),
+        ("stop", "time"),
+        ("controller", "site"),
+        ("timeline", 0, "at"),
+        ("timeline", 0, "do"),
+    ],
+    ids=show_path,
+)
+def test_no_error_is_long_because_a_value_or_a_key_is(path, long, known):
+    *above, last = path
+    for key, value in ((last, long), (long, 1)):
+        data = read(GOOD + "controller: {}\ntimeline: [{at: 0 s, do: heal}]\n", "x.yaml").data
+        inner = data
+        for step in above:
+            inner = inner[step]
+        inner[key] = value
+        for line in messages(known, write(data)):
+            assert len(line) < 500
+    [line] = messages(known, GOOD, [f"{show_path(path)}.none={long}", "scheme.p=9"])[:1]
+    assert len(line) < 500
