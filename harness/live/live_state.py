@@ -128,6 +128,7 @@ class RunState:
                 self.rates_mbps[event.src, event.dst] = rate_mbps
             case run_events.ProgramsStarted() if self.start_ns is None:
                 self.start_ns = event.t_ns
+                return True
             case _:
                 self._update_task(event)
         return isinstance(event, MILESTONES)

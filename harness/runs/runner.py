@@ -12,8 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
-from trunkline.harness.kernel.process import Companion
+from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
@@ -82,9 +83,14 @@ def run(
         str(folder.path),
         *([HOLD] * holds),
     ]
-    with ControlSocket(folder.path, front) as control:
-        session = _Session(folder, on_progress, control.relay)
-        code = run_command(scenario, command, folder, session.read_output, control)
+    try:
+        with ControlSocket(folder.path, front) as control:
+            session = _Session(folder, on_progress, control.relay)
+            code = run_command(
+                scenario, command, folder, session.read_output, control, session.note_time
+            )
+    finally:
+        folder.be_latest()  # also a run that could not be carried out: its folder says why
     if session.refused:
         raise CannotRunError(session.refused)
     error = session.error
@@ -93,7 +99,6 @@ def run(
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
     verdict = outputs.build(folder.path)
-    folder.be_latest()
     return RunResult(verdict, folder.path, error)
 
 
@@ -103,14 +108,16 @@ def run_command(
     folder: RunFolder,
     on_output: Callable[[bytes], None],
     companion: Companion | None = None,
+    on_time: Callable[[int], None] = lambda clock_ns: None,
 ) -> int:
     """Run a command on the scenario's backend, and return its exit code.
 
     `on_output` gets the command's output. The `companion` exchanges messages with the command while
-    it runs. Raises KernelError.
+    it runs. `on_time` gets the command's monotonic clock several times a second. Raises
+    KernelError.
     """
     if scenario.backend != "embedded":
-        return _run_on_host(command, on_output, companion)
+        return _run_on_host(command, on_output, companion, on_time)
     return boot.run(
         command,
         clock=scenario.clock,
@@ -120,12 +127,16 @@ def run_command(
         visible=[folder.path],
         on_output=on_output,
         companion=companion,
+        on_time=on_time,
     )
 
 
 @dataclass(slots=True)
 class _Session:
-    """Reads what a session prints: one JSON object per line; anything else goes to its log."""
+    """Reads what a session prints: one JSON object per line; anything else goes to its log.
+
+    Between two reports of progress, `note_time` shows that the run's clock goes on.
+    """
 
     folder: RunFolder
     on_progress: Callable[[Progress], None]
@@ -133,7 +144,17 @@ class _Session:
     error: str | None = None
     refused: str | None = None
     lines: Lines = field(default_factory=Lines)
-    last: Progress = field(default_factory=Progress)
+    last: Progress | None = None
+    last_ns: int | None = None
+
+    def note_time(self, clock_ns: int) -> None:
+        """Take the present time of the session's clock."""
+        if self.last is None:
+            return
+        if self.last_ns is None:
+            self.last_ns = clock_ns
+        since_s = 0.0 if self.last.message else (clock_ns - self.last_ns) / 1e9
+        self.on_progress(replace(self.last, virtual_s=self.last.virtual_s + since_s))
 
     def read_output(self, data: bytes) -> None:
         for line in self.lines.split(data):
@@ -145,16 +166,19 @@ class _Session:
             with (self.folder.log / "session.log").open("ab") as log:
                 log.write(line + b"\n")
         elif "progress" in said:
-            self.last = Progress(**said["progress"])
-            self.on_progress(self.last)
+            self._show(Progress(**said["progress"]))
         elif "message" in said:
-            self.on_progress(Progress(message=said["message"]))
+            self._show(Progress(message=said["message"]))
         elif "error" in said:
             self.error = said["error"]
         elif "refused" in said:
             self.refused = said["refused"]
         else:
             self.on_answer(said)
+
+    def _show(self, now: Progress) -> None:
+        self.last, self.last_ns = now, None
+        self.on_progress(now)
 
 
 def describe_environment(scenario: Scenario) -> dict[str, object]:
@@ -185,7 +209,10 @@ class _OnHost:
 
 
 def _run_on_host(
-    command: Sequence[str], on_output: Callable[[bytes], None], companion: Companion | None
+    command: Sequence[str],
+    on_output: Callable[[bytes], None],
+    companion: Companion | None,
+    on_time: Callable[[int], None],
 ) -> int:
     """Run a session as a child process, which dies with this process; return its exit code."""
     # As in the embedded kernel: the order of sets and of floating-point sums must not vary.
@@ -209,7 +236,8 @@ def _run_on_host(
             with selectors.DefaultSelector() as selector:
                 for handle in (output, *beside):
                     selector.register(handle, selectors.EVENT_READ)
-                ready = {key.fd for key, _ in selector.select()}
+                ready = {key.fd for key, _ in selector.select(POLL_S)}
+            on_time(time.monotonic_ns())
             if output in ready:
                 data = os.read(output, 1 << 16)
                 if not data:

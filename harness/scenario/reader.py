@@ -120,7 +120,7 @@ class Reader:
         sites = topology.site_names if topology else ()
         workload = self._workload(sites)
         programs = self._runs_programs()
-        scheme = None if programs else self._scheme(sites)
+        scheme = None if programs else self._scheme(sites, self._model_bytes(workload))
         basics["limits"] = self._fit_task_budget(basics["limits"])
         timeline = timeline_section.read(
             self._source, topology, basics["limits"].run_s, self._files, programs
@@ -256,8 +256,18 @@ class Reader:
                 first = known[key][0]
                 self._read((section, key), make_type(first.annotation, first.dimension), value)
 
-    def _scheme(self, sites: tuple[str, ...]) -> Scheme | None:
-        """Read policy and plan, which share a mapping: a key may be an option of one or of both."""
+    def _model_bytes(self, workload: Component | None) -> int | None:
+        """The size of the model; None if it is not known."""
+        if workload is None or not self._source.is_sound("workload"):
+            return None
+        size: int = self._extensions.workloads[workload.kind].model_bytes(**workload.options)
+        return size
+
+    def _scheme(self, sites: tuple[str, ...], model_bytes: int | None) -> Scheme | None:
+        """Read policy and plan, which share a mapping: a key may be an option of one or of both.
+
+        The default chunk is no larger than the model, if its size is known.
+        """
         given = self._data.get("scheme", {})
         if not isinstance(given, dict):
             allowed = (
@@ -287,6 +297,8 @@ class Reader:
         if model is None:
             return None
         values = read_values(model, options)
+        if model_bytes is not None and "chunk" not in given:
+            values["chunk_bytes"] = min(values["chunk_bytes"], model_bytes)
         scheme = Scheme(
             Component(names["policy"], pick(values, policy_options), policy),
             Component(names["plan"], pick(values, plan_options), plan),
@@ -398,7 +410,7 @@ class Reader:
             allowed = "allowed with backend host is true; false needs embedded"
             refuse(("network", "hystart"), allowed)
         if scheme:
-            self._check_chunk(scheme.chunk_bytes, workload)
+            self._check_chunk(scheme.chunk_bytes, self._model_bytes(workload))
 
     def _check_plan(self, scenario: Scenario) -> None:
         if error := plan_dry_run.find_refusal(scenario):
@@ -424,20 +436,17 @@ class Reader:
                 where = f"the queue of {tightest.src} -> {tightest.dst}"
                 self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
 
-    def _check_chunk(self, chunk_bytes: int, workload: Component | None) -> None:
+    def _check_chunk(self, chunk_bytes: int, model_bytes: int | None) -> None:
         path = ("scheme", "chunk")
+        if chunk_bytes == model_bytes:
+            return
         low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
         if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
             allowed = f"allowed is {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
             self._source.refuse(path, allowed)
-        elif workload and self._source.is_sound("workload"):
-            module = self._extensions.workloads[workload.kind]
-            size = module.model_bytes(**workload.options)
-            if chunk_bytes > size:
-                whole, chosen = (units.render(n, units.SIZE_BYTES) for n in (size, chunk_bytes))
-                is_given = self._source.get(path) is not MISSING
-                value = None if is_given else f"{chosen}, the default"
-                self._source.refuse(path, f"allowed is up to the whole model, {whole}", value)
+        elif model_bytes is not None and chunk_bytes > model_bytes:
+            whole = units.render(model_bytes, units.SIZE_BYTES)
+            self._source.refuse(path, f"allowed is up to the whole model, {whole}")
 
     def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
         """Read a value as a type; None if it is refused, and then note each refusal."""

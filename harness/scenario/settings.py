@@ -104,7 +104,7 @@ class Scheme:
     Options:
         policy: who synchronizes with whom, and when.
         plan: how the bytes of one synchronization move.
-        chunk_bytes: the unit of transfer and of addition.
+        chunk_bytes: the unit of transfer and of addition; by default no more than the model.
         discipline: the order in which a link serves its flows.
         scatter: with `non-blocking`, a ready site sends by the plan's default split before its
             group is known.

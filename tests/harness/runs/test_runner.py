@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from trunkline.harness.kernel import KernelError
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
@@ -17,10 +19,14 @@ SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
 def run(monkeypatch, tmp_path):
     """Runs a scenario whose session says these bytes and exits with this code."""
 
-    def run(said, code):
-        def boot(command, *, on_output, **options):
+    def run(said, code, times_s=()):
+        def boot(command, *, on_output, on_time, **options):
             for byte in said:
                 on_output(bytes([byte]))
+            for clock_s in times_s:
+                on_time(clock_s * 10**9)
+            if isinstance(code, BaseException):
+                raise code
             return code
 
         monkeypatch.setattr(runner.boot, "run", boot)
@@ -35,6 +41,27 @@ def test_progress_is_passed_on_and_anything_else_goes_to_a_log(run):
     result, heard = run(said, 0)
     assert heard == [Progress(message="hello"), Progress(rounds=3)]
     assert (result.run_dir / "log" / "session.log").read_text() == "Traceback: oh\n[1]\n"
+
+
+def test_time_goes_on_in_the_progress_of_programs_that_report_nothing(run):
+    said = b'{"message": "hello"}\n{"progress": {"virtual_s": 0.5}}\n'
+    _, heard = run(said, 0, times_s=(7, 8, 10))
+    assert [now.virtual_s for now in heard] == [0.0, 0.5, 0.5, 1.5, 3.5]
+
+
+def test_a_message_is_shown_until_the_next_one_and_has_no_time(run):
+    _, heard = run(b'{"message": "hello"}\n', 0, times_s=(7, 8))
+    assert heard == [Progress(message="hello")] * 3
+
+
+@pytest.mark.parametrize("code", [0, KernelError("it crashed"), KeyboardInterrupt()])
+def test_latest_is_the_last_run_however_it_ended(run, tmp_path, code):
+    run(b"", 0)
+    with contextlib.suppress(KernelError, KeyboardInterrupt):
+        run(b"", code)
+    home = tmp_path / "internet2_ring"
+    newest = sorted(each for each in home.iterdir() if not each.is_symlink())[-1]
+    assert (home / "latest").resolve() == newest.resolve()
 
 
 def test_an_error_is_kept_and_the_run_is_judged_all_the_same(run):

@@ -381,3 +381,20 @@ def test_the_schema_refuses_what_is_wrong_in_form(assignment):
     source = document.read(SCENARIOS[-1].read_text(), "x.yaml")
     source.set(assignment)
     assert not jsonschema.Draft202012Validator(json_schema()).is_valid(source.data)
+
+
+@pytest.mark.parametrize(
+    ("model", "chunk_bytes"), [("4 kB", 4000), ("400 B", 400), ("1 MB", 2**18)]
+)
+def test_the_default_chunk_is_no_larger_than_the_model(model, chunk_bytes):
+    text = SMALL_MODEL.format(model=model)
+    scenario = parse(text, "x.yaml")
+    assert scenario.scheme.chunk_bytes == chunk_bytes
+    assert parse(resolve(scenario), "x.yaml").scheme == scenario.scheme
+
+
+SMALL_MODEL = """\
+topology: {{builder: full_mesh, sites: 4, rates: 50 Mbit/s}}
+workload: {{kind: synthetic, model: {model}}}
+stop: {{rounds: 3}}
+"""
