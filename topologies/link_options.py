@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from trunkline.topologies.matrix import MatrixName, Pair, load_matrix
-from trunkline.topologies.model import Link, Site, Topology, TopologyError
+from trunkline.topologies.model import Link, Site, Topology, TopologyError, check_link_count
 
 Sites = int | list[str] | dict[str, str]
 """A count (n1, n2, ...), a list of names or of regions (`aws:us-east-1`), or name -> region."""
@@ -87,6 +87,7 @@ def build_overlay(
         TopologyError: an option lacks the value of a link, or a value is impossible; the error's
             key is the option.
     """
+    check_link_count(len(pairs))
     if not 0 < rate_factor < math.inf:
         raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
     regions = {site.name: site.region for site in sites}

@@ -33,6 +33,10 @@ MAX_QUEUE_S = 270.0
 """The time in which the longest queue drains. The kernel counts that time in 32 bits of 64 ns, up
 to 274.8 s, at a rate that it rounds to whole bytes per second."""
 
+MAX_LINKS = 50_000
+"""The most directed links, a full mesh of 224 sites: `resolved.yaml` has them, and its length is
+limited. The largest mesh that was measured has 80 sites (docs/scale.md)."""
+
 RESERVED_NAMES = ("controller", "backup", "runner")
 """The names by which events call processes that are not sites."""
 
@@ -272,7 +276,15 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
         seen.add(site.name)
 
 
+def check_link_count(count: int) -> None:
+    """Raises TopologyError if a topology has too many directed links."""
+    if count > MAX_LINKS:
+        allowed = f"{MAX_LINKS} or fewer, a full mesh of 224 sites"
+        raise TopologyError(f"{count} directed links: allowed are {allowed}", key="sites")
+
+
 def _check_links(sites: tuple[Site, ...], links: tuple[Link, ...]) -> None:
+    check_link_count(len(links))
     names = {site.name for site in sites}
     pairs: set[tuple[str, str]] = set()
     for link in links:

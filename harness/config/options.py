@@ -121,10 +121,20 @@ def check(annotation: Any, value: Any) -> tuple[Any, list[Refusal]]:
 
     Returns the value and the refusals; a refused value is None.
     """
-    try:
-        return TypeAdapter(annotation).validate_python(value), []
-    except ValidationError as error:
-        return None, [_make_refusal(details) for details in error.errors()]
+    return make_check(annotation)(value)
+
+
+def make_check(annotation: Any) -> Callable[[Any], tuple[Any, list[Refusal]]]:
+    """The `check` of one type for many values: pydantic takes a millisecond to prepare it."""
+    adapter = TypeAdapter(annotation)
+
+    def check_value(value: Any) -> tuple[Any, list[Refusal]]:
+        try:
+            return adapter.validate_python(value), []
+        except ValidationError as error:
+            return None, [_make_refusal(details) for details in error.errors()]
+
+    return check_value
 
 
 def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:

@@ -25,6 +25,12 @@ WINDOW_MS = 100
 OPPORTUNITY_BYTES = 1500
 LONGEST_MS = 24 * 3600 * 1000
 
+MAX_STEPS = 200_000
+"""The most steps of all traces of a scenario: `resolved.yaml` has them, and its length is limited.
+
+A line of a mahimahi file is no step.
+"""
+
 _COLUMNS = {
     "time": (TIME_S, "s"),
     "rate": (RATE_MBPS, "Mbit/s"),
@@ -55,6 +61,7 @@ def parse_steps(word: str) -> tuple[Step, ...] | None:
     """Read the steps in a word from `write`; None if the word is the name of a file."""
     if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
         return None
+    _check_count("steps", word.count(",") + 1)
     rows = [("steps", row.split(":")) for row in word.split(",")]
     return _steps(rows, tuple(_COLUMNS))
 
@@ -72,7 +79,13 @@ def write(steps: tuple[Step, ...]) -> str:
     return ",".join(rows)
 
 
+def _check_count(where: str, count: int) -> None:
+    if count > MAX_STEPS:
+        raise FaultError(f"{where}: {count} steps: allowed are {MAX_STEPS} or fewer")
+
+
 def _csv(lines: _Lines) -> tuple[Step, ...]:
+    _check_count(lines[-1][0], len(lines) - 1)  # the first one may have names
     rows = [(where, [cell.strip() for cell in line.split(",")]) for where, line in lines]
     where, first = rows[0]
     if not re.match(r"[A-Za-z]", first[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
-from trunkline.harness.config.options import check, make_type
+from trunkline.harness.config.options import Refusal, make_check, make_type
 from trunkline.harness.faults.fault_syntax import Read, parse, write
 from trunkline.harness.faults.fault_types import (
     CONTROLLER,
@@ -15,8 +15,10 @@ from trunkline.harness.faults.fault_types import (
     Pause,
     Restart,
     Resume,
+    Trace,
 )
 from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.faults.traces import MAX_STEPS
 from trunkline.harness.scenario.settings import TimelineEntry
 from trunkline.topologies.model import Topology
 
@@ -37,8 +39,15 @@ def read(
     if not isinstance(given, list):
         source.refuse(("timeline",), "allowed is a list of mappings with at: and do:")
         return ()
-    found = (_entry(source, index, topology, run_s, files) for index in range(len(given)))
-    entries = tuple(found)
+    check_line = make_check(make_type(TimelineEntry))
+    entries = tuple(
+        _entry(source, index, check_line(line), topology, run_s, files)
+        for index, line in enumerate(given)
+    )
+    steps = sum(len(e.fault.steps) for e in entries if e and isinstance(e.fault, Trace))
+    if steps > MAX_STEPS:
+        allowed = f"allowed are {MAX_STEPS} steps or fewer in all traces together"
+        source.refuse(("timeline",), allowed, f"{steps} steps")
     for index, entry in enumerate(entries):
         refusal = refuse_with_programs(entry.fault) if programs and entry else None
         if refusal:
@@ -67,10 +76,15 @@ def refuse_with_programs(fault: Fault) -> str | None:
 
 
 def _entry(
-    source: Document, index: int, topology: Topology | None, run_s: float, files: Read
+    source: Document,
+    index: int,
+    checked: tuple[TimelineEntry | None, list[Refusal]],
+    topology: Topology | None,
+    run_s: float,
+    files: Read,
 ) -> Entry | None:
     path: KeyPath = ("timeline", index)
-    line, refusals = check(make_type(TimelineEntry), source.get(path))
+    line, refusals = checked
     for refusal in refusals:
         source.refuse((*path, *refusal.path), refusal.text)
     if line is None:

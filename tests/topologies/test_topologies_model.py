@@ -148,6 +148,11 @@ VALUES = "allowed is a name that tables can hold: no number, nan, null, none, in
         (["1e5", "b"], [], f"site '1e5': {VALUES}"),
         (["nan", "b"], [], f"site 'nan': {VALUES}"),
         (["null", "b"], [], f"site 'null': {VALUES}"),
+        (
+            ["a", "b"],
+            [Link(A, B, 1)] * 50_001,
+            "50001 directed links: allowed are 50000 or fewer, a full mesh of 224 sites",
+        ),
         (["a", "b\n"], [], f"site 'b\\n': {NAMES}"),
         (["a", "b"], both(A, C), "link a -> c: site 'c': allowed are a, b"),
         (["a", "b"], [*PAIR, Link(A, A, 1)], "link a -> a: a site has no link to itself"),

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 
 from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans import ring
-from trunkline.harness.config import document
+from trunkline.harness.config import document, options
 from trunkline.harness.config.document import ScenarioErrors
-from trunkline.harness.faults.fault_types import Step, Trace
+from trunkline.harness.faults import traces
+from trunkline.harness.faults.fault_types import FaultError, Step, Trace
 from trunkline.harness.network.interface import NetworkOptions
+from trunkline.harness.scenario import timeline_section
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
@@ -398,3 +400,28 @@ topology: {{builder: full_mesh, sites: 4, rates: 50 Mbit/s}}
 workload: {{kind: synthetic, model: {model}}}
 stop: {{rounds: 3}}
 """
+
+
+def test_a_long_timeline_takes_no_type_for_each_line(monkeypatch):
+    made = []
+    create = options.create_model
+    monkeypatch.setattr(options, "create_model", lambda *a, **k: made.append(a) or create(*a, **k))
+
+    def count_types(lines):
+        made.clear()
+        text = SMALL_MODEL.format(model="1 MB") + "timeline:\n" + "- {at: 1 s, do: heal}\n" * lines
+        assert len(parse(text, "x.yaml").timeline) == lines
+        return len(made)
+
+    assert count_types(1) == count_types(50)
+
+
+def test_traces_have_a_limited_number_of_steps_each_and_together(monkeypatch):
+    with pytest.raises(FaultError, match=r"^a.csv:200002: 200001 steps: allowed are 200000 or f"):
+        traces.read("time,rate\n" + "1,1\n" * 200_001, "a.csv")
+    monkeypatch.setattr(timeline_section, "MAX_STEPS", 3)
+    trace = "- {at: 0 s, do: 'trace n1 n2 0s:1Mbit/s,1s:2Mbit/s'}\n"
+    text = SMALL_MODEL.format(model="1 MB") + "timeline:\n"
+    assert len(parse(text + trace, "x.yaml").timeline) == 1
+    with pytest.raises(ScenarioErrors, match="timeline: 4 steps: allowed are 3 steps or fewer in"):
+        parse(text + 2 * trace, "x.yaml")
