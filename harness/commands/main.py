@@ -25,6 +25,7 @@ from trunkline.harness.commands.terminal import (
     print_error,
 )
 from trunkline.harness.commands.verbs import find_verbs
+from trunkline.harness.processes.ending import Terminated, end_by
 from trunkline.harness.scenario import extensions
 
 EXAMPLES = """\
@@ -45,15 +46,9 @@ MAX_ERROR = 2000
 """The most characters of an error about the command line: it may show a user's value."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP (its argument): end as for Ctrl-C, but with another exit code."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
-            signal.signal(number, _terminate)
+    end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
     try:
         arguments = make_parser().parse_args(argv)
         code: int = arguments.carry_out(arguments)
@@ -151,12 +146,6 @@ def _is_expected(error: Exception) -> bool:
 
     known = CannotRunError, DatasetError, KernelError, NetworkError
     return isinstance(error, (*known, RemoteError, StoreError, UserCodeError))
-
-
-def _terminate(number: int, _: object) -> NoReturn:
-    for other in (signal.SIGTERM, signal.SIGHUP):  # a second one must not disturb the clean-up
-        signal.signal(other, signal.SIG_IGN)
-    raise Terminated(number)
 
 
 def _read_version() -> str:

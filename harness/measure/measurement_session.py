@@ -15,13 +15,14 @@ from trunkline.harness.measure import pair
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.scenario.loading import load
 
 
 def main(folder: Path, with_foreign: bool) -> int:
     """Measure the folder's network; return 0, or 1 if it failed."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_by(signal.SIGTERM)
     scenario = load(folder / "resolved.yaml")
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
@@ -44,10 +45,6 @@ def main(folder: Path, with_foreign: bool) -> int:
     finally:
         network.stop()
     return 0
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

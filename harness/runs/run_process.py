@@ -20,6 +20,7 @@ from typing import Any
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
@@ -38,7 +39,7 @@ SAY_PERIOD_S = 0.5
 
 def main() -> int:
     """Carry out the run on standard input; return 0 if there is a run to judge, else 1."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_by(signal.SIGTERM)
     try:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
@@ -90,10 +91,6 @@ def _run(scenario: Scenario, job: dict[str, Any]) -> None:
     folder.write_json(RECORD, make_record(job["identity"], hash_log(result.run_dir), result.error))
     verdict = combine_outcome(result.verdict.outcome, result.error)
     _print_json(run_dir=str(result.run_dir), outcome=verdict, error=result.error)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _print_json(**words: Any) -> None:

@@ -29,6 +29,7 @@ from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.report.manual_actions import INTERRUPTED
 from trunkline.harness.scenario.header import make_header
@@ -49,7 +50,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
 
     With `hold` a virtual clock stands still between requests (see `live.command_handler`).
     """
-    signal.signal(signal.SIGTERM, _terminated)
+    end_by(signal.SIGTERM)
     try:
         scenario = load(run_dir / "resolved.yaml")
         reason, failed = run(scenario, run_dir, hold)
@@ -212,11 +213,6 @@ def _exit_text(event: run_events.AgentExited) -> str:
     if event.signal:
         return f"the {what} of {event.who} was killed by signal {event.signal}"
     return f"the {what} of {event.who} exited with code {event.code}"
-
-
-def _terminated(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the clean-up
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import encode
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
@@ -36,8 +37,7 @@ SAY_PERIOD_S = 0.25
 
 def main() -> int:
     """Carry out the run in the folder that the command line names."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+    end_by(signal.SIGTERM, signal.SIGINT)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job = Job(Path(sys.argv[1]))
     job.claim()
@@ -90,12 +90,6 @@ class _Voice:
     def write(self, **words: Any) -> None:
         with self.path.open("ab", buffering=0) as file:
             file.write(encode(words))
-
-
-def _interrupt(*_: object) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not disturb the cleaning up
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""Signals end a process by an exception, wherever Python happens to be."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trunkline.harness.processes.ending import AGAIN_S
+
+SCRIPT = """
+import os, signal, sys, time, weakref
+from trunkline.harness.processes.ending import Terminated, end_by
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+number, place = int(sys.argv[1]), sys.argv[2]
+end_by(signal.SIGTERM, signal.SIGHUP)
+
+class Thing:
+    def __del__(self):
+        if place == "finalizer":
+            os.kill(os.getpid(), number)
+
+def gone(_):
+    if place == "callback":
+        os.kill(os.getpid(), number)
+
+try:
+    thing = Thing()
+    watch = weakref.ref(thing, gone)
+    del thing
+    if place == "code":
+        os.kill(os.getpid(), number)
+    time.sleep(20)
+    print("lost")
+except KeyboardInterrupt as stop:
+    try:
+        for other in (signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), other)
+        print(type(stop).__name__, *stop.args)
+    except KeyboardInterrupt:
+        print("the cleaning up was interrupted")
+"""
+
+
+@pytest.mark.parametrize("place", ["code", "finalizer", "callback"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_process_once_wherever_it_comes(number, place):
+    done = run(number, place)
+    assert (done.returncode, done.stdout) == (0, f"Terminated {number}\n"), done.stderr
+
+
+@pytest.mark.parametrize("place", ["finalizer", "callback"])
+def test_ctrl_c_is_not_lost_in_a_finalizer(place):
+    assert "lost" not in run(signal.SIGINT, place).stdout
+
+
+def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
+    script = SCRIPT.replace("end_by(", "signal.signal(number, signal.SIG_IGN)\nend_by(", 1)
+    script = script.replace("time.sleep(20)", f"time.sleep({10 * AGAIN_S})")
+    assert run(signal.SIGHUP, "code", script).stdout == "lost\n"
+
+
+def run(number: int, place: str, script: str = SCRIPT) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", script, str(int(number)), place]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ)
+    )
