@@ -137,6 +137,7 @@ def _report_failure(error: Exception) -> int:
 def _is_expected(error: Exception) -> bool:
     """Whether the error's text already says what happened and what to do."""
     from trunkline.harness.kernel import KernelError
+    from trunkline.harness.live.prompt import PromptError
     from trunkline.harness.network.interface import NetworkError
     from trunkline.harness.record.run_folder import StoreError
     from trunkline.harness.runs.remote import RemoteError
@@ -145,7 +146,7 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.workloads.datasets import DatasetError
 
     known = CannotRunError, DatasetError, KernelError, NetworkError
-    return isinstance(error, (*known, RemoteError, StoreError, UserCodeError))
+    return isinstance(error, (*known, PromptError, RemoteError, StoreError, UserCodeError))
 
 
 def _read_version() -> str:

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,10 @@ SHELL_VERBS = {
     "help": "Says what can be done, and how.\nUsage: help [VERB]",
 }
 """The shell's own verbs and their help."""
+
+
+class PromptError(RuntimeError):
+    """The prompt failed, so the user could not end the run as meant."""
 
 
 class RunOverError(Exception):
@@ -132,7 +137,7 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
     """Fork a front end; yields the run's side of its connection.
 
     Ctrl-C is then for the front end alone. Leaving closes the run's side, and waits until
-    the front end has ended by that.
+    the front end has ended by that. Raises PromptError if it failed.
     """
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
@@ -142,12 +147,15 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
         ours.close()
         _run_front_end(scenario, theirs)
     theirs.close()
+    status = 0
     try:
         yield ours
     finally:
         ours.close()
-        os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
         signal.signal(signal.SIGINT, before)
+    if status:
+        raise PromptError("the prompt failed and so ended the run early; its error is above")
 
 
 class Shell(cmd.Cmd):
@@ -163,6 +171,7 @@ class Shell(cmd.Cmd):
         self.glance: PromptView | None = None
         self.reading = False
         self.prompt = ""
+        self.sourced: list[Path] = []
         self.mininet_verbs = mininet_cli.verbs()
 
     def run(self) -> None:
@@ -351,12 +360,20 @@ class Shell(cmd.Cmd):
         self._show("".join(heard))
 
     def _source(self, name: str) -> bool:
+        path = Path(name).resolve()
+        if path in self.sourced:
+            self._complain(f"source {name}: not done: the file is being carried out already")
+            return False
         try:
             lines = Path(name).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             self._complain(f"{name}: cannot be read: {error}")
             return False
-        return any(self.onecmd(line) for line in lines)
+        self.sourced.append(path)
+        try:
+            return any(self.onecmd(line) for line in lines)
+        finally:
+            self.sourced.pop()
 
     def _set_up_readline(self) -> None:
         with contextlib.suppress(OSError):
@@ -395,6 +412,9 @@ def _run_front_end(scenario: Scenario, sock: socket.socket) -> NoReturn:
         Shell(scenario, Channel(sock)).run()
         code = 0
     except (KeyboardInterrupt, BrokenPipeError):
-        pass
+        code = 0  # the user, or the reader of the output, has had enough
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from mininet.cli import CLI  # type: ignore[import-untyped]
 from mininet.log import output  # type: ignore[import-untyped]
 from mininet.net import Mininet  # type: ignore[import-untyped]
 
+from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 
 EVERYWHERE = frozenset({"pingall", "pingallfull"})
@@ -63,6 +65,29 @@ class _Cli(CLI):  # type: ignore[misc]
         """`iperfudp [RATE [SITE SITE]]`: as `iperf`, with UDP; RATE is such as 10M."""
         rate, *sites = line.split() or ["10M"]
         self._measure(sites, "--udp", "--bitrate", rate)
+
+    def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
+        """Wait until a command at a site has ended. Raises NetworkError if its shell ends.
+
+        The terminal of the shell stays open without it, so Mininet would wait for ever.
+        """
+        ended = os.pidfd_open(node.shell.pid)
+        events = select.poll()
+        for handle in (node.stdout.fileno(), ended):
+            events.register(handle, select.POLLIN)
+        try:
+            while node.waiting:
+                try:
+                    ready = [handle for handle, _ in events.poll()]
+                    if node.stdout.fileno() in ready:
+                        output(node.monitor())
+                    elif ended in ready:
+                        what = "the shell has ended; the next command there starts another one"
+                        raise NetworkError(what, f"site {node.name}")
+                except KeyboardInterrupt:
+                    node.sendInt()
+        finally:
+            os.close(ended)
 
     def _measure(self, names: list[str], *options: str) -> None:
         unknown = [name for name in names if name not in self.mn]
@@ -156,25 +181,26 @@ def _children() -> list[int]:
 
 
 def _carry_out(net: Mininet, line: str, writer: int) -> int:
-    """Carry out a command in its own process, with output to `writer`; returns the exit code."""
+    """Carry out a command in its own process, with output to `writer`; returns the exit code.
+
+    An unexpected exception ends the process with a traceback, which the user sees.
+    """
+    never, _ = os.pipe()  # Mininet polls its standard input; nothing comes here
+    for place, handle in enumerate((never, writer, writer)):
+        os.dup2(handle, place)
+    sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
+    cli: Any = _Cli(net, stdin=open(0), script=os.devnull)  # noqa: SIM115
     code = 1
     try:
-        never, _ = os.pipe()  # Mininet polls its standard input; nothing comes here
-        for place, handle in enumerate((never, writer, writer)):
-            os.dup2(handle, place)
-        sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
-        cli: Any = _Cli(net, stdin=open(0), script=os.devnull)  # noqa: SIM115
-        try:
-            cli.onecmd(line)
-            code = 0
-        except KeyboardInterrupt:
-            for site in net.hosts:
-                while site.waiting:
-                    site.sendInt()
-                    site.waitOutput()
-            sys.stdout.write("interrupted\n")
-    except BaseException as error:
+        cli.onecmd(line)
+        code = 0
+    except KeyboardInterrupt:
+        for site in net.hosts:
+            while site.waiting:
+                site.sendInt()
+                site.waitOutput()
+        sys.stdout.write("interrupted\n")
+    except NetworkError as error:
         sys.stdout.write(f"{error}\n")
-    with contextlib.suppress(BaseException):
-        sys.stdout.flush()
+    sys.stdout.flush()
     return code

@@ -338,9 +338,11 @@ class _SiteHost(Host):  # type: ignore[misc]
         return super()._popen(cmd, **{"env": tagged, **params})
 
     def open_shell(self) -> None:
-        """Starts the site's shell, unless there is one."""
+        """Starts the site's shell, unless there is one that runs."""
         if self.shell is not None:
-            return
+            if self.shell.poll() is None:
+                return
+            self.close_shell()
         if shutil.which("mnexec") is None:
             raise NetworkError("a shell needs mnexec", self.name, "apt-get install mininet")
         with self.namespace.inside():

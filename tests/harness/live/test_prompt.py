@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from command_line import command
@@ -23,6 +25,7 @@ from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live import control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import RunState
+from trunkline.harness.live.prompt import PromptError
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters
@@ -138,6 +141,22 @@ def test_on_the_host_nothing_that_was_typed_at_a_site_lives_on(tmp_path):
     assert not [each for each in commands if seconds.encode() in each.split(b"\0")]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
+def test_a_command_that_ends_the_shell_of_its_site_is_over_and_the_next_one_has_another(tmp_path):
+    text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
+    (tmp_path / "small.yaml").write_text(text)
+    (tmp_path / "lines").write_text("n2 echo from the file\nsource lines\n")
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        out, err = process.communicate(
+            "n1 echo before; exit 3\nn1 echo after\nsource lines\nn1 exec true\nexit\n", timeout=25
+        )
+    ended = "site n1: the shell has ended; the next command there starts another one"
+    assert [line for line in out.splitlines() if line != "exit"][:5] == [
+        "before", ended, "after", "from the file", ended,
+    ]  # fmt: skip
+    assert err == "source lines: not done: the file is being carried out already\n"
+
+
 # -- the control socket ------------------------------------------------------------------------
 
 
@@ -240,6 +259,37 @@ def front():
     yield prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
     ours.close()
     theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), ""),
+        (BrokenPipeError(), ""),
+        (RecursionError("too deep"), "RecursionError: too deep\n"),
+    ],
+)
+def test_an_error_of_the_prompt_is_shown_and_fails_the_run(error, said, monkeypatch, capfd):
+    def fail(self):
+        raise error
+
+    monkeypatch.setattr(prompt.Shell, "run", fail)
+    expected = pytest.raises(PromptError) if said else contextlib.nullcontext()
+    with expected, prompt.front_end(parse(SMALL, "small.yaml")) as sock:
+        assert sock.recv(1) == b""  # it has ended
+    assert capfd.readouterr().err.endswith(said)
+
+
+def test_an_unexpected_error_of_a_command_is_shown(monkeypatch):
+    def fail(self, line):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mininet_cli._Cli, "onecmd", fail)
+    net = MagicMock(hosts=[])
+    started = mininet_cli.Command.start(net, "nodes")
+    started.process.wait()
+    assert started.read().endswith("ZeroDivisionError\n")
+    assert not started.finish()
 
 
 def test_words_are_completed(front):
