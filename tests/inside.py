@@ -9,6 +9,7 @@ import os
 import time
 from pathlib import Path
 
+from trunkline.harness.processes.fork import fork
 from trunkline.harness.session import program_children, run_session
 
 INTERRUPTED = 130
@@ -24,8 +25,16 @@ def leftovers() -> list[str]:
 
 def run_all(home: str, names: list[str]) -> dict:
     """Run each folder's session; the codes, and the processes that are left."""
-    codes = {name: run_session.main(Path(home) / name) for name in names}
+    codes = {name: _run(home, name) for name in names}
     return {"codes": codes, "left": leftovers()}
+
+
+def _run(home: str, name: str) -> int:
+    """Run a session in a process of its own, as `trunkline run` does, because it has own mounts."""
+    process = fork(lambda: run_session.main(Path(home) / name))
+    code = process.wait()
+    process.end()
+    return code
 
 
 def run_each(home: str, names: list[str]) -> dict:
@@ -36,11 +45,11 @@ def run_each(home: str, names: list[str]) -> dict:
     program_children.OUTPUT_LIMIT_BYTES = 10_000
     done = {}
     for name in names:
-        start, said = time.monotonic(), io.StringIO()
-        with contextlib.redirect_stdout(said):
-            code = run_session.main(Path(home) / name)
+        start, said = time.monotonic(), Path(os.environ["TMPDIR"], "said")
+        with said.open("w") as output, contextlib.redirect_stdout(output):
+            code = _run(home, name)
         took = round(time.monotonic() - start, 1)
-        done[name] = [code, took, leftovers(), said.getvalue().splitlines()]
+        done[name] = [code, took, leftovers(), said.read_text().splitlines()]
     return done
 
 

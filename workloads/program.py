@@ -144,7 +144,7 @@ def files(**options: Any) -> list[Path]:
     every = command.values() if isinstance(command, Mapping) else (command,)
     named = {folder / str(word) for words in every for word in words}
     beside = {each for path in named if path.suffix == ".py" for each in path.parent.glob("*.py")}
-    return sorted(path for path in named | beside if path.is_file())
+    return sorted(path for path in named | beside if _is_file(path))
 
 
 def search_path() -> str:
@@ -162,6 +162,14 @@ def is_python(command: Sequence[str]) -> bool:
     interpreter = Path(command[0]).name if command else ""
     is_file = len(command) > 1 and command[1].endswith(".py")
     return re.fullmatch(r"python3?(\.\d+)?", interpreter) is not None and is_file
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a long script in a command is no name of a file."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _names(sites: Sites) -> Sequence[str]:

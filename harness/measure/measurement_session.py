@@ -18,12 +18,14 @@ from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.scenario.loading import load
+from trunkline.harness.session import private_files
 
 
 def main(folder: Path, with_foreign: bool) -> int:
     """Measure the folder's network; return 0, or 1 if it failed."""
     end_by(signal.SIGTERM)
     scenario = load(folder / "resolved.yaml")
+    private_files.enter(scenario, folder)
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
     planned = None

@@ -32,6 +32,7 @@ from trunkline.harness.record.run_folder import RunFolder, environment
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.session import private_files
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
@@ -70,6 +71,9 @@ def run(
         KernelError: there is no kernel, or it failed.
         CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
+    for writable in scenario.files.writable:
+        if not Path(writable).is_dir():
+            raise CannotRunError(f"files.writable: {writable}: there is no such folder")
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
     on_folder(folder.path)
     folder.write_bytes("scenario.yaml", source.read_bytes())
@@ -124,7 +128,7 @@ def run_command(
         seed=scenario.seed,
         parameters=() if scenario.network.hystart else ("tcp_cubic.hystart=0",),
         cwd=ROOT,
-        visible=[folder.path],
+        visible=private_files.list_folders(scenario, folder.path),
         on_output=on_output,
         companion=companion,
         on_time=on_time,

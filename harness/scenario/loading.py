@@ -15,17 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document, units
-from trunkline.harness.config.document import Problem, ScenarioErrors
+from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import timeline_section, user_code
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.reader import SCHEME, SCHEMES, Reader
-from trunkline.harness.scenario.settings import (
-    Component,
-    Scenario,
-)
+from trunkline.harness.scenario.settings import OWN_FOLDERS, Component, Scenario
 from trunkline.topologies import explicit
 
 
@@ -96,7 +93,11 @@ def parse(
     scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
-    return _anchor_folder(scenario, file)
+    anchored = _anchor_folders(scenario, Path(file).absolute().parent)
+    _check_folders(anchored, source)
+    if source.problems:
+        raise ScenarioErrors(source.problems)
+    return anchored
 
 
 def resolve(scenario: Scenario) -> str:
@@ -132,6 +133,7 @@ def resolve(scenario: Scenario) -> str:
             "failover": render(scenario.failover, None),
             "limits": render(scenario.limits, None),
             "timeline": timeline_section.write_entries(scenario.timeline),
+            "files": render(scenario.files, None),
             "outputs": render(scenario.outputs, None),
             **({"code": dict(scenario.code)} if scenario.code else {}),
         }
@@ -158,15 +160,29 @@ def read_beside(folder: Path) -> Read:
     return read
 
 
-def _anchor_folder(scenario: Scenario, file: str) -> Scenario:
-    """Make the folder of a workload absolute. It is relative to the folder of the scenario."""
+def _anchor_folders(scenario: Scenario, home: Path) -> Scenario:
+    """Make the folders of the workload and of `files` absolute; they are relative to `home`."""
+    writable = tuple(os.path.normpath(home / folder) for folder in scenario.files.writable)
+    files = dataclasses.replace(scenario.files, writable=writable)
     workload = scenario.workload
-    named = workload.options.get("folder")
-    if not isinstance(named, str):
-        return scenario
-    folder = os.path.normpath(Path(file).absolute().parent / named)
-    options = {**workload.options, "folder": folder}
-    return dataclasses.replace(scenario, workload=dataclasses.replace(workload, options=options))
+    if isinstance(named := workload.options.get("folder"), str):
+        options = {**workload.options, "folder": os.path.normpath(home / named)}
+        workload = dataclasses.replace(workload, options=options)
+    return dataclasses.replace(scenario, files=files, workload=workload)
+
+
+def _check_folders(scenario: Scenario, source: Document) -> None:
+    """Note the folders that a private run cannot share, because it has others in their place."""
+    if not scenario.files.private:
+        return
+    ours = ", ".join(OWN_FOLDERS)
+    for index, folder in enumerate(scenario.files.writable):
+        if folder == "/" or folder in OWN_FOLDERS:
+            allowed = f"allowed is a folder other than /, {ours}; files.private: false shares all"
+            source.refuse(("files", "writable", index), allowed)
+    if scenario.workload.options.get("folder") in OWN_FOLDERS:
+        allowed = f"allowed is a folder other than {ours}: every run has its own; or files.private"
+        source.refuse(("workload", "folder"), f"{allowed}: false")
 
 
 def _expand_names(data: dict[str, Any]) -> None:

@@ -29,6 +29,9 @@ def _folder_name(name: str) -> str:
     return name
 
 
+OWN_FOLDERS = ("/dev", "/dev/shm", "/run", "/tmp")
+"""The folders in whose place a private run has empty ones of its own."""
+
 Name = Annotated[
     str,
     AfterValidator(_folder_name),
@@ -202,6 +205,21 @@ class Failover:
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Which of your files a run shares with you; see docs/programs.md.
+
+    Options:
+        private: the run has `/tmp` and `/dev/shm` of its own and, in the embedded kernel, cannot
+            write your files; with `false`, it shares your `/tmp` and has your rights to all files.
+        writable: folders that a private run may write besides its own one, relative to the
+            scenario's file.
+    """
+
+    private: bool = True
+    writable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Outputs:
     """The outputs of a run besides its events and tables.
 
@@ -231,6 +249,7 @@ class Scenario:
     failover: Failover
     limits: Limits
     timeline: tuple[Entry, ...]
+    files: Files
     outputs: Outputs
     code: Mapping[str, str]
 
@@ -299,6 +318,7 @@ class Basics:
         controller: where the controller runs.
         failover: when a silent agent counts as lost, and how the others react.
         limits: how long tasks and the run may take.
+        files: which of your files the run shares with you.
         outputs: the outputs of a run besides its events and tables.
         code: the text of Python files that the scenario names; by default they are read from the
             scenario's folder.
@@ -315,5 +335,6 @@ class Basics:
     controller: Controller = Controller()
     failover: Failover = Failover()
     limits: Limits = Limits()
+    files: Files = Files()
     outputs: Outputs = Outputs()
     code: Mapping[str, str] | None = None

@@ -115,9 +115,7 @@ def _make_place(place: Path, handle: int) -> None:
         place.touch()
 
 
-def _mount(
-    source: str, target: str, *, kind: str = "", flags: int = 0, options: str = ""
-) -> None:
+def _mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: str = "") -> None:
     arguments = (source.encode(), target.encode(), kind.encode(), flags, options.encode())
     _call(f"mount {target}", _libc.mount, *arguments)
 

@@ -6,6 +6,7 @@ the program. The output of programs goes to the run's `log/`, and their reports 
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -35,6 +36,16 @@ from trunkline.workloads.program import Program, is_python, search_path
 
 MASTER_PORT = 29500
 """Where torch.distributed's rank 0 listens; the site's network has no other listener."""
+
+RESULTS = "results"
+"""The folder in a run's folder in which each site's program has one for its own files."""
+
+READ_ONLY = os.strerror(errno.EROFS).encode()
+LAST_BYTES = 1 << 16
+READ_ONLY_HINT = (
+    "it could not write a file (see its .err in log/): allowed are /tmp, $TRUNKLINE_RESULTS, and "
+    "the folders in files.writable"
+)
 
 
 def environment(
@@ -98,13 +109,16 @@ class ProgramChildren:
         """Fork the init process of a site's program; it keeps no descriptors except `ends`."""
         program = self._programs[name]
         addresses = {site: self._network.address(site) for site in self._programs}
+        results = self._log_dir.parent / RESULTS / name
+        results.mkdir(parents=True, exist_ok=True)
+        variables = environment(self._scenario, addresses, name, program)
         post = program_init.Post(
             name,
             self._network.enter,
             self._hosts,
             program.command,
             program.folder,
-            environment(self._scenario, addresses, name, program),
+            {**variables, "TRUNKLINE_RESULTS": str(results)},
             bool(program.preload) and is_python(program.command),
         )
         return program_init.fork_init(post, ends)
@@ -164,9 +178,17 @@ class ProgramChildren:
             while data := os.read(fd, READ_BYTES):
                 yield from sink(data)
         child.code = self._codes.get(child.name, child.process.wait())
+        if child.code and not child.asked and READ_ONLY in self._last_errors(child.name):
+            yield failure(child.name, now_ns(), READ_ONLY_HINT)
         code, number = max(child.code, 0), max(-child.code, 0)
         exited = AgentExited(now_ns(), RUNNER, child.name, code, number, asked=child.asked)
         yield LoggedEvent.of(exited)
+
+    def _last_errors(self, name: str) -> bytes:
+        """The end of what a program wrote to its standard error."""
+        with (self._log_dir / f"{name}.err").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            return file.read()
 
     @property
     def _hosts(self) -> Path:

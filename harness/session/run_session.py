@@ -36,6 +36,7 @@ from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.session import private_files
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.program_children import ProgramChildren
 from trunkline.harness.session.supervisor import Supervisor
@@ -53,6 +54,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
     end_by(signal.SIGTERM)
     try:
         scenario = load(run_dir / "resolved.yaml")
+        private_files.enter(scenario, run_dir)
         reason, failed = run(scenario, run_dir, hold)
     except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
         print_message({"refused": str(error)})

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,18 @@ def load_scenario(job: Job) -> Scenario:
     folders = {option: str(job.path / jobs.FILES / option) for option in request.folders}
     options = {**scenario.workload.options, **folders}
     workload = dataclasses.replace(scenario.workload, options=options)
-    return dataclasses.replace(scenario, workload=workload)
+    sent = {str(scenario.workload.options[option]): here for option, here in folders.items()}
+    moved = (_move(Path(folder), sent) for folder in scenario.files.writable)
+    files = dataclasses.replace(scenario.files, writable=tuple(moved))
+    return dataclasses.replace(scenario, workload=workload, files=files)
+
+
+def _move(folder: Path, sent: Mapping[str, str]) -> str:
+    """The path on this machine of a folder that was in one of the folders `sent`."""
+    for there, here in sent.items():
+        if folder.is_relative_to(there):
+            return str(Path(here) / folder.relative_to(there))
+    return str(folder)
 
 
 @dataclass(slots=True)

@@ -70,6 +70,7 @@ def run(
     connection breaks, the run goes on there; after any other error nothing of it is left there.
     Raises RemoteError and StoreError.
     """
+    _check_writable(scenario)
     contents = {
         option: _list_contents(option, folder, runs_dir)
         for option, folder in _find_folders(scenario).items()
@@ -275,6 +276,16 @@ def _find_folders(scenario: Scenario) -> dict[str, Path]:
     given = {option: workload.options.get(option) for option in names}
     named = {option: Path(name) for option, name in given.items() if isinstance(name, str)}
     return {option: at for option, at in named.items() if not at.is_relative_to(PACKAGED)}
+
+
+def _check_writable(scenario: Scenario) -> None:
+    """Raise RemoteError if the run is to write folders that are not sent with it."""
+    sent = _find_folders(scenario).values()
+    for folder in map(Path, scenario.files.writable):
+        if not any(folder.is_relative_to(each) for each in sent):
+            raise RemoteError(
+                f"files.writable: {folder}: allowed with --on are folders in workload.folder"
+            )
 
 
 def _list_contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str, Path]]:

@@ -6,6 +6,7 @@ Booting a guest and starting sessions is dear, so all runs here share one guest.
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -112,7 +113,19 @@ GOOD = {
     )
     + "stop: {exit: [n2]}\n",
 }
+SAME_NAME = f"/tmp/trunkline-test-{os.getpid()}"
+TRY = f"""
+set -C
+echo once > {SAME_NAME} && echo once > /dev/shm/same && echo temporary
+echo mine > $TRUNKLINE_RESULTS/file && echo results
+for file in kept made/kept; do rm -f $file; echo x > new; echo x > made/new; done 2>&1 | sort -u
+"""
+GOOD["private"] = by_site(n2=TRY)
+GOOD["again"] = GOOD["private"]
+GOOD["named"] = by_site(n2=TRY) + "files: {writable: [made]}\n"
+GOOD["open"] = by_site(n2="echo x > $PWD/shared && ls made") + "files: {private: false}\n"
 BAD = {
+    "read-only": by_site(n1="echo x > new"),
     "code": by_site(n1=REST, n2=f"{DAEMON} exit 3"),
     "signal": by_site(n2="kill -SEGV $$"),
     "broken": "  command: {n1: [./no-program]}\n",
@@ -151,6 +164,9 @@ def runs(embedded, tmp_path_factory):
         file = ROOT / "scenarios" / "x.yaml" if name == "gloo" else home / "x.yaml"
         scenario = parse(GLOO if name == "gloo" else SCENARIO + text, str(file))
         (home / name / "resolved.yaml").write_text(resolve(scenario))
+    (home / "made").mkdir()
+    for name in ("kept", "made/kept"):
+        (home / name).write_text("kept")
     (home / "no-program").write_text("nothing")
     (home / "no-program").chmod(0o755)
     (home / "mine.py").write_text(PYTHON)
@@ -167,6 +183,28 @@ def test_no_program_is_left_however_a_run_ends(runs):
     assert {name: left for name, (_, _, left, _) in runs.seen.items()} == {
         name: [] for name in runs.seen
     }
+
+
+@pytest.mark.parametrize("name", ["private", "again"])
+def test_a_private_run_has_its_own_temporary_files_and_cannot_change_those_of_the_user(runs, name):
+    """Two runs take the same temporary name, one after the other; neither leaves it behind."""
+    said = runs.output(name, "n2").splitlines()
+    assert said[:2] == ["temporary", "results"]
+    assert {line.split(": ")[-1] for line in said[2:]} == {"Read-only file system"}
+    assert not Path(SAME_NAME).exists()
+    assert (runs.home / name / "results" / "n2" / "file").read_text() == "mine\n"
+    assert (runs.home / "kept").read_text() == "kept"
+
+
+def test_a_private_run_may_write_the_folders_that_the_scenario_names(runs):
+    assert (runs.home / "kept").exists()
+    assert not (runs.home / "made" / "kept").exists()
+    assert (runs.home / "made" / "new").read_text() == "x\n"
+    assert not (runs.home / "new").exists()
+
+
+def test_a_run_that_is_not_private_shares_all_files(runs):
+    assert (runs.home / "shared").read_text() == "x\n"
 
 
 @pytest.mark.parametrize("name", [*GOOD, "gloo"])
@@ -226,6 +264,7 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
         ("code", "every program exited cleanly: the program of n2 exited with code 3"),
         ("signal", "the program of n2 was ended by signal 11"),
         ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
+        ("read-only", "n1: it could not write a file (see its .err in log/): allowed are /tmp, "),
         ("budget", "the program of n1 exited 0 times"),
         ("reports", "n1: a wrong report: b'nonsense': allowed is a JSON object"),
         ("reports", "task 4: n2 began it 1 times, ended it 0"),
