@@ -1,6 +1,9 @@
 """The embedded kernel runs a program like a subprocess, in a world of its own."""
 
 import contextlib
+import ctypes
+import errno
+import mmap
 import os
 import signal
 import sys
@@ -11,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from trunkline.harness.kernel import KernelError, boot
+
+IO_URING_SETUP = 425  # the number of the system call on x86-64 and on arm64
 
 
 def test_the_program_is_root_inside_and_its_output_and_exit_code_come_out(embedded):
@@ -142,6 +147,29 @@ def test_the_real_clock_is_the_host_s(embedded):
     assert 0.5 <= slept_s < 5
     assert began_s < calendar_s < time.time()
     assert time.time() - began_s >= 0.5
+
+
+def set_up_io_uring():
+    """Ask for a ring; if there is one, use it as libuv does: map it, touch it and fork."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ring = libc.syscall(IO_URING_SETUP, 4096, ctypes.create_string_buffer(120))
+    error = ctypes.get_errno() if ring < 0 else 0
+    if ring >= 0:
+        ends = ((0, 1 << 17), (0x10000000, 1 << 18))
+        maps = [mmap.mmap(ring, size, mmap.MAP_SHARED, offset=offset) for offset, size in ends]
+        for _ in range(20):
+            child = os.fork()
+            for pages in maps:
+                for at in range(0, len(pages), mmap.PAGESIZE):
+                    pages[at + 64] = 0
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+    return [os.getuid(), errno.errorcode.get(error)]
+
+
+def test_io_uring_which_would_corrupt_the_guest_is_refused_even_to_root(embedded):
+    assert embedded.call(set_up_io_uring) == [0, "EPERM"]
 
 
 DRAWS = """
