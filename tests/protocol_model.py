@@ -429,7 +429,7 @@ class Model:
         else:
             make = functools.partial(make_controller, self.setting, name, log)
             dialler = Dialler(self, process)
-            process.agent = Backup(make, dialler, FAILOVER, Now().now_ns, last_tasks)
+            process.agent = Backup(make, dialler, FAILOVER, Now().now_ns, log, last_tasks)
             acting = process.agent.run()
         if self.asked_to_stop:
             process.agent.stop()

@@ -184,7 +184,7 @@ def _find_start_ns(history: History) -> int | None:
 def _find_stop_ns(history: History, rules: Rules) -> int:
     """When the timeline ended: at the stop, or at `stop.time` if no controller stopped the run."""
     times_ns = [event.t_ns for event in history.all(Stopping)]
-    if rules.stop is not None and rules.stop.time_s is not None and rules.programs is None:
+    if rules.stop is not None and rules.stop.time_s is not None:
         times_ns.append(round(rules.stop.time_s * 1e9))
     return min(times_ns, default=history.end_ns)
 

@@ -144,9 +144,9 @@ MUTANTS = (
         ),
         (
             "a halted task is not repaired, but chunks lost on a link are not missed",
-            "            if hit or running.plan is None:\n                self._mend(task, hit, f\"{a} and",
+            '            if hit or running.plan is None:\n                self._mend(task, hit, f"{a} and',
             "            if len(hit) > 1 or running.plan is None:\n"
-            "                self._mend(task, hit, f\"{a} and",
+            '                self._mend(task, hit, f"{a} and',
         ),
     ),
     *_in(
@@ -158,7 +158,7 @@ MUTANTS = (
         ),
         (
             "a returning member waits for a task that was decided without it",
-            '                self._tell(site, TaskOver(state.task, False, "decided without this site"))\n',
+            "                self._tell(site, TaskOver(state.task, False, DECIDED_WITHOUT))\n",
             "                pass\n",
         ),
         (
@@ -433,7 +433,7 @@ MUTANTS = (
         ),
         (
             "a member without a controller waits for another one for ever",
-            "            self._give_up(task, f\"{peer} takes no part, and the controller is lost\")\n",
+            '            self._give_up(task, f"{peer} takes no part, and the controller is lost")\n',
             "            pass\n",
         ),
         (
@@ -630,7 +630,7 @@ MUTANTS = (
         ),
         (
             "a worker waits for ever for a controller that does not answer",
-            "            self.link.lose(ConnectionLostError(f\"{name} does not answer\"))\n",
+            '            self.link.lose(ConnectionLostError(f"{name} does not answer"))\n',
             "            await asyncio.sleep(1e9)\n",
         ),
         (

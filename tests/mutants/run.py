@@ -52,7 +52,9 @@ class Copy:
         shutil.copy(ROOT / "pyproject.toml", folder)
         found = self.call("-c", "import trunkline.agents; print(trunkline.agents.__path__[0])")
         if not found.stdout.startswith(str(folder)):
-            raise SystemExit(f"the tests would import {found.stdout.strip()}, not the copy: {found}")
+            raise SystemExit(
+                f"the tests would import {found.stdout.strip()}, not the copy: {found}"
+            )
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
@@ -127,7 +129,9 @@ def play(mutants: list[Mutant], command: tuple[str, ...], jobs: int) -> list[Mut
                 survivors.append(mutant)
             verdict = "killed" if killed else "SURVIVES"
             took_s = time.monotonic() - start_s
-            print(f"{verdict:9}{took_s:5.0f} s  {mutant.file}: {mutant.breaks}  [{how}]", flush=True)
+            print(
+                f"{verdict:9}{took_s:5.0f} s  {mutant.file}: {mutant.breaks}  [{how}]", flush=True
+            )
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         workers = [
