@@ -141,8 +141,13 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
             if isinstance(event, RoundFinished) and worker.state == "waiting":
                 yield from _take_release(event, worker.ready_ns, released[event.site])
             yield from worker.take(event)
+    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for worker in workers.values():
-        if worker.state not in ("left", "dead"):
+        # A worker that is started as the run ends has no time to begin.
+        ended = worker.state == "restarted" and (
+            worker.has_left or worker.restart_ns >= stop_ns - round(rules.detection_s * 1e9)
+        )
+        if worker.state not in ("left", "dead") and not ended:
             yield fail(f"{worker.site} did not finish: its last step was {worker.state!r}")
         yield judged(worker.steps)
     rounds = len(history.all(RoundFinished)) + len(history.all(RoundAlone))
@@ -309,6 +314,8 @@ class _Worker:
     ready_ns: int = 0
     computed_ns: int = 0
     connected: bool = True
+    has_left: bool = False
+    restart_ns: int = 0
     joined: set[int] = field(default_factory=set)
     steps: int = 0
 
@@ -319,8 +326,8 @@ class _Worker:
         elif event.do == "restart":
             if self.state != "dead":
                 yield fail(f"{self.site} was restarted at {_format_time(event.t_ns)}, but ran")
-            self.state, self.rounds = "idle", self.iteration
-            self.connected = True
+            self.state, self.rounds = "restarted", self.iteration
+            self.connected, self.restart_ns = True, event.t_ns
             self.joined.clear()
 
     def take(self, event: Event) -> Iterator[Finding]:
@@ -328,7 +335,7 @@ class _Worker:
         wanted: tuple[str, ...]
         match event:
             case ComputeStarted(iteration=iteration):
-                wanted, after = ("idle",), "computing"
+                wanted, after = ("idle", "restarted"), "computing"
                 if iteration != self.iteration:
                     yield self._wrong(event, f"it has iteration {iteration}, not {self.iteration}")
                 self.iteration = iteration + 1
@@ -377,7 +384,8 @@ class _Worker:
                 self.connected = not self.connected
             case WorkerFinished(rounds=rounds):
                 yield from self._check_promptness(event)
-                wanted, after = ("idle", "computed", "waiting"), "left"
+                wanted, after = ("idle", "restarted", "computed", "waiting"), "left"
+                self.has_left = True
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
             case _:
