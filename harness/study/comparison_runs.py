@@ -92,6 +92,7 @@ def plan(
     seed: int | None = None,
     draw: bool = False,
     beside: Sequence[str | Path] = (),
+    on_progress: Callable[[int, int], None] = lambda planned, total: None,
 ) -> Comparison:
     """Plan the trials; trial t of every cell has the scenario's seed plus t.
 
@@ -104,6 +105,7 @@ def plan(
         draw: whether to draw the figures of every run.
         beside: other scenarios to compare with. They get the same seeds, and those axes and
             overrides that are shared (`grid.SHARED`).
+        on_progress: gets the number of planned trials and that of all trials.
 
     Raises:
         ScenarioErrors: all problems of all scenarios.
@@ -120,6 +122,7 @@ def plan(
     refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
     planned: list[tuple[Trial, Scenario]] = []
+    total = trials * sum(map(len, grids))
     for file, grid in zip(files, grids, strict=True):
         text = read_file(file)
         for cell in grid:
@@ -131,6 +134,7 @@ def plan(
                     scenario = parse(text, file, changes, seed + number)
                     job = _make_job(scenario, cell, file, text, changes, draw)
                     planned.append((Trial(cell, number, job), scenario))
+                    on_progress(len(planned), total)
             except ScenarioErrors as errors:
                 for problem in errors.problems:
                     problems[_name_option(problem, cell)].append(cell)
@@ -174,8 +178,9 @@ def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -
     output.prepare("runs", "tables", "plots")
     with _lock(folder):
         there = find_finished(spec, folder)
-        for run_dir in there.values():
+        for number, run_dir in enumerate(there.values(), 1):
             _judge_again(run_dir)
+            on_progress(number, 0.0)
         missing = {t.job.identity: t.job for t in spec.trials if t.job.identity not in there}
         for job in missing.values():
             _clear(folder / "runs" / job.name)

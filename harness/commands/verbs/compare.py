@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,15 +76,17 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.study import comparison_runs, grid
 
     try:
-        spec = comparison_runs.plan(
-            arguments.file,
-            grid.read_axes(arguments.vary),
-            arguments.trials,
-            arguments.set,
-            arguments.seed,
-            arguments.plots,
-            arguments.beside,
-        )
+        with show_planning(arguments.quiet) as on_progress:
+            spec = comparison_runs.plan(
+                arguments.file,
+                grid.read_axes(arguments.vary),
+                arguments.trials,
+                arguments.set,
+                arguments.seed,
+                arguments.plots,
+                arguments.beside,
+                on_progress,
+            )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
     if spec.real_time and arguments.jobs > 1:
@@ -114,6 +118,15 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         if (folder / comparison_runs.PAGE).exists():
             console.print(f"report   {folder / comparison_runs.PAGE}", markup=False)
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
+
+
+@contextlib.contextmanager
+def show_planning(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many trials of how many are planned: every scenario is read before the first run."""
+    from trunkline.harness.live import progress
+
+    with progress.live(terminal.make_console(stderr=True, quiet=quiet)) as show:
+        yield lambda planned, total: show(planned / total, f"{planned} of {total} trials planned")
 
 
 def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:

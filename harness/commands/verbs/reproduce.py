@@ -99,7 +99,14 @@ def _plan(figure: Figure, arguments: argparse.Namespace) -> Comparison:
     try:
         axes = {axis.key: axis for axis in grid.read_axes(figure.vary)}
         axes |= {axis.key: axis for axis in grid.read_axes(arguments.vary)}
-        return comparison_runs.plan(file, tuple(axes.values()), arguments.trials, arguments.set)
+        with comparing.show_planning(arguments.quiet) as on_progress:
+            return comparison_runs.plan(
+                file,
+                tuple(axes.values()),
+                arguments.trials,
+                arguments.set,
+                on_progress=on_progress,
+            )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
 

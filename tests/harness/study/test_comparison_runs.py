@@ -104,6 +104,16 @@ def test_every_cell_has_the_same_seeds(scenario):
     ]
 
 
+def test_progress_begins_with_the_planning_and_counts_trials_that_were_done_before(scenario):
+    planned, heard = [], []
+    axes = read_axes(["scheme.plan=crew,ring"])
+    comparison_runs.plan(scenario, axes, 2, on_progress=lambda *now: planned.append(now))
+    assert planned == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    run(scenario, "scheme.plan=crew,ring")
+    run(scenario, "scheme.plan=crew,ring", on_progress=lambda *now: heard.append(now))
+    assert heard == [(1, 0.0), (2, 0.0)]
+
+
 def test_all_cells_are_read_before_any_runs(scenario, started):
     with pytest.raises(ScenarioErrors) as refused:
         run(scenario, "scheme.plan=crew,fapt,bkd", "scheme.p=2,4,9")
