@@ -29,6 +29,10 @@ demo: system kernel ## nine sites train a model over an emulated WAN
 test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
+.PHONY: mutants
+mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice
+	.venv/bin/python tests/mutants/run.py --jobs 2
+
 .PHONY: lint
 lint: $(INSTALLED) ## check style, types and the direction of imports
 	.venv/bin/ruff check

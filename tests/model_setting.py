@@ -45,12 +45,12 @@ class Setting:
 
     @staticmethod
     def draw(rng: random.Random) -> Setting:
-        sites = tuple(f"s{rank}" for rank in range(rng.choice((2, 3, 3, 3, 4))))
+        sites = tuple(f"s{rank}" for rank in range(rng.choice((2, 3, 3, 4))))
         policies = registry.policies()
         everyone = policies["bsp"].create(sites, barrier=rng.random() < 0.7)
         weights = rng.choice(("constant", "dynamic"))
         some = policies["preduce"].create(sites, p=rng.randint(2, len(sites)), weights=weights)
-        plan = rng.choice(("crew", "crew", "ring", "fapt", "a2a", "ps"))
+        plan = rng.choice(("crew", "crew", "ring", "ring", "fapt", "a2a", "ps"))
         chunks = rng.randint(1, 4)
         return Setting(
             sites=sites,
@@ -61,10 +61,10 @@ class Setting:
             whole=rng.random() < 0.5,
             early=plan == "crew" and rng.random() < 0.4,
             backup=rng.random() < 0.5,
-            rounds=rng.choice((1, 2, 3, 4, None)),
-            task_s=rng.choice((6.0, 20.0, 60.0)),
-            faults=rng.randint(0, 6),
-            steps=rng.choice((150, 300, 600)),
+            rounds=rng.choice((1, 2, 4, 6, None)),
+            task_s=rng.choice((6.0, 60.0, 60.0)),
+            faults=rng.choice((0, 2, 4, 6, 8, 10)),
+            steps=rng.choice((200, 400, 600)),
         )
 
 

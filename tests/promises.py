@@ -7,6 +7,8 @@ event that breaks one.
 from __future__ import annotations
 
 import functools
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,6 +23,8 @@ from trunkline.agents.events.task_events import (
     TaskCompleted,
     TaskDropped,
     TaskFinished,
+    TaskHalted,
+    TaskReplanned,
     TaskStarted,
 )
 from trunkline.workloads.synthetic import is_exact
@@ -43,6 +47,8 @@ class Task:
     dropped: set[str] = field(default_factory=set)
     ended: list[str] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    halts: list[str] = field(default_factory=list)
+    replans: Counter[str] = field(default_factory=Counter)
 
     @property
     def open(self) -> bool:
@@ -56,11 +62,13 @@ class Promises:
 
     `contribution(rank, iteration)` is what a site puts into a task. If contributions are not
     `exact`, which are whole numbers, a result may differ from the sum by rounding, but not from the
-    result of another member.
+    result of another member. A task takes at most `soon_s` from `mended_s` on.
     """
 
     sites: tuple[str, ...]
     task_s: float
+    replans: int
+    soon_s: float
     contribution: Callable[[int, int], np.ndarray]
     exact: bool = True
     reaches: Callable[[str, str], bool] = lambda controller, site: True
@@ -68,7 +76,7 @@ class Promises:
     kept: dict[str, str] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     latest: dict[str, int] = field(default_factory=dict)
-    stopped: bool = False
+    mended_s: float = math.inf
 
     def on_event(self, event: Event, model: np.ndarray | None) -> None:
         """Note an event; `model` is the present model of the site that logs it."""
@@ -83,6 +91,10 @@ class Promises:
                 self._on_dropped(event)
             case TaskCompleted():
                 self._on_completed(event)
+            case TaskHalted():
+                self.tasks[event.task].halts.append(event.reason)
+            case TaskReplanned():
+                self._on_replanned(event)
             case TaskAbandoned():
                 self._on_abandoned(event)
             case WorkerLost():
@@ -95,7 +107,7 @@ class Promises:
             case RoundFinished() | RoundAlone() | WorkerFinished():
                 self.ready.discard(event.site)
         reason = getattr(event, "reason", "")
-        _check("sent garbage" not in reason, f"{event.site}: {reason}")
+        check("sent garbage" not in reason, f"{event.site}: {reason}")
 
     def on_killed(self, name: str) -> None:
         """An agent is killed: its model is gone, and so is what it knew."""
@@ -109,9 +121,9 @@ class Promises:
     def at_end(self) -> None:
         """The run is over."""
         for number, task in self.tasks.items():
-            _check(not task.joined_s, f"task {number}: {set(task.joined_s)} never left it")
-            _check(task.ended or task.losses, f"task {number} was ended by no controller")
-        _check(not self.ready, f"{self.ready} are ready and got no answer")
+            check(not task.joined_s, f"task {number}: {set(task.joined_s)} never left it")
+            check(task.ended or task.losses, f"task {number} was ended by no controller")
+        check(not self.ready, f"{self.ready} are ready and got no answer")
 
     def _note_loss(self, task: Task, loss: str) -> None:
         if task.open:
@@ -120,16 +132,16 @@ class Promises:
     # -- tasks --------------------------------------------------------------------------------
 
     def _on_started(self, event: TaskStarted) -> None:
-        _check(event.task not in self.tasks, f"{event.site} starts a second task {event.task}")
+        check(event.task not in self.tasks, f"{event.site} starts a second task {event.task}")
         offered = {site: self.latest[site] for site in event.group if site in self.latest}
         self.tasks[event.task] = Task(event, offered)
 
     def _on_contributed(self, event: Contributed) -> None:
         task = self.tasks[event.task]
-        _check(event.site in task.started.group, f"{event.site} is no member of {event.task}")
-        _check(event.site not in task.joined, f"{event.site} contributes twice to {event.task}")
+        check(event.site in task.started.group, f"{event.site} is no member of {event.task}")
+        check(event.site not in task.joined, f"{event.site} contributes twice to {event.task}")
         early = task.inputs.get(event.site, event.iteration)
-        _check(early == event.iteration, f"{event.site} offered {early}: {event}")
+        check(early == event.iteration, f"{event.site} offered {early}: {event}")
         task.joined.add(event.site)
         task.inputs[event.site] = event.iteration
         task.joined_s[event.site] = event.t_ns / 1e9
@@ -141,7 +153,7 @@ class Promises:
         self._leave(task, event)
         for site in task.started.weights.keys() - task.inputs.keys():
             # Its contribution came early: it is that of its last round before it hears of the task.
-            _check(site in task.offered, f"task {event.task} has a result without {site}")
+            check(site in task.offered, f"task {event.task} has a result without {site}")
             task.inputs[site] = task.offered[site]
         total = sum(
             np.float64(task.started.weights[site])
@@ -151,15 +163,15 @@ class Promises:
         wanted = total.astype(np.float32) * np.float32(task.started.scale)
         whole = self.exact and is_exact(task.started.weights.values())
         same = np.array_equal if whole else functools.partial(np.allclose, rtol=1e-4)
-        _check(same(wanted, model), f"{event.site} installs a wrong sum for task {event.task}")
+        check(same(wanted, model), f"{event.site} installs a wrong sum for task {event.task}")
         task.finished[event.site] = event.digest
-        _check(len(set(task.finished.values())) == 1, f"task {event.task} has different results")
+        check(len(set(task.finished.values())) == 1, f"task {event.task} has different results")
         self._check_split(task, event)
 
     def _on_dropped(self, event: TaskDropped) -> None:
         task = self.tasks[event.task]
         self._leave(task, event)
-        _check(
+        check(
             event.digest == self.kept[event.site],
             f"{event.site} drops task {event.task} and has another model than before",
         )
@@ -168,14 +180,28 @@ class Promises:
 
     def _leave(self, task: Task, event: Event) -> None:
         joined_s = task.joined_s.pop(event.site, None)
-        _check(joined_s is not None, f"{event.site} is not in task {event.task}: {event}")
+        check(joined_s is not None, f"{event.site} is not in task {event.task}: {event}")
+        self._check_time(event, joined_s)
+
+    def _check_time(self, event: Event, start_s: float) -> None:
+        """A task ends soon after everything was mended; it does not wait for its budget's end."""
+        waited_s = event.t_ns / 1e9 - max(start_s, self.mended_s)
+        check(waited_s <= self.soon_s, f"{event.site} waited {waited_s:.0f} s: {event}")
+
+    def _on_replanned(self, event: TaskReplanned) -> None:
+        if event.holder is None:
+            task = self.tasks[event.task]
+            spent = task.halts[-1].startswith("exceeded its budget")
+            check(not spent, f"task {event.task} is planned anew after its budget")
+            task.replans[event.site] += 1
+            check(task.replans[event.site] <= self.replans, f"too many plans: {event}")
 
     def _excused(self, task: Task, event: Event) -> bool:
         """Whether somebody was lost during the task, or its budget was spent."""
         return bool(task.losses) or event.t_ns - task.started.t_ns >= self.task_s * 1e9
 
     def _check_split(self, task: Task, event: Event) -> None:
-        _check(
+        check(
             not task.finished or not task.dropped or self._excused(task, event),
             f"task {task.started.task} is split: {set(task.finished)} have its result,"
             f" {task.dropped} gave it up, and nobody was lost",
@@ -184,12 +210,13 @@ class Promises:
     def _on_completed(self, event: TaskCompleted) -> None:
         task = self.tasks[event.task]
         task.ended.append(event.site)
+        self._check_time(event, task.started.t_ns / 1e9)
         if len(task.ended) > 1:  # a new controller may end a task again
             return
         waiting = set(task.started.group) - set(event.without) - task.finished.keys()
         waiting -= self._killed_since(task, waiting)
-        _check(not waiting, f"task {event.task} is completed before {waiting} finished")
-        _check(
+        check(not waiting, f"task {event.task} is completed before {waiting} finished")
+        check(
             not event.without or self._excused(task, event),
             f"task {event.task} is completed without {event.without}, and nobody was lost",
         )
@@ -200,8 +227,9 @@ class Promises:
     def _on_abandoned(self, event: TaskAbandoned) -> None:
         task = self.tasks[event.task]
         task.ended.append(event.site)
+        self._check_time(event, task.started.t_ns / 1e9)
         for site in task.finished if len(task.ended) == 1 else ():
-            _check(
+            check(
                 not self.reaches(event.site, site),
                 f"{event.site} abandons task {event.task}, which {site} has finished",
             )
@@ -212,6 +240,7 @@ class Promises:
                 self._note_loss(task, loss)
 
 
-def _check(holds: object, message: str) -> None:
+def check(holds: object, message: str) -> None:
+    """Raise an error unless a promise holds."""
     if not holds:
         raise BrokenPromiseError(message)

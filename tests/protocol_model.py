@@ -26,16 +26,27 @@ from model_setting import (
     make_controller,
     make_worker,
 )
-from promises import BrokenPromiseError, Promises
+from promises import BrokenPromiseError, Promises, check
 from stepped import HELLO, RUNNING, End, SteppedLoop
 
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events.connection_events import ControllerLost
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import Stopping
-from trunkline.agents.events.task_events import TaskJoined, TaskStarted
+from trunkline.agents.events.task_events import (
+    Contributed,
+    TaskFinished,
+    TaskHalted,
+    TaskJoined,
+    TaskReplanned,
+    TaskStarted,
+)
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.framing import FrameReader
+
+CRITICAL = (Contributed, TaskFinished, TaskHalted, TaskReplanned, ControllerLost)
+"""Events after which faults are more likely: things are half done."""
 
 
 @dataclass(eq=False)
@@ -115,14 +126,19 @@ class Model:
         self.ending = self.asked_to_stop = False
         self.known: list[Any] = []
         self.lives: dict[str, int] = {}
-        self.leap = 10 ** self.rng.uniform(-2, 0.3)
+        self.leap = 10 ** self.rng.uniform(-2.5, -0.3)
+        self.warm_up = self.rng.choice((0, 60, 60))
         self.durations = self.rng.choice(((0.0,), (0.0, 1.0), (0.0, 0.5, 3.0, 10.0)))
         self.rooms = self.rng.choice(((1,), (1000,), (1, 2, 1000)))
-        self.fault_steps = self._draw_fault_steps()
+        self.fault_steps = sorted(
+            self.rng.randrange(self.setting.steps) for _ in range(self.setting.faults)
+        )
         elements, whole = self.setting.elements, self.setting.whole
         self.promises = Promises(
             self.setting.sites,
             self.setting.task_s,
+            FAILOVER.replans,
+            3 * FAILOVER.patience_s,
             functools.partial(contribution, elements=elements, whole=whole),
             whole,
             self.reaches,
@@ -171,7 +187,8 @@ class Model:
             raise BrokenPromiseError(f"the run does not end: {self._describe()}")
         options = list(self._options())
         timer = self.loop.next_timer(lambda process: process is None or process.runs)
-        if timer and not (options and self.calm_since_s is not None):
+        patient = self.calm_since_s is not None or self.steps < self.warm_up
+        if timer and not (options and patient):
             options.append((self.leap, "time", functools.partial(self.loop.fire, timer)))
         if not options:
             if self.calm_since_s is not None:
@@ -234,7 +251,7 @@ class Model:
             return
         room = self.rng.choice(self.rooms)
         ours, theirs = (
-            End(self.loop, process, room, 10 ** self.rng.uniform(-2, 0), self._is_heard)
+            End(self.loop, process, room, 10 ** self.rng.uniform(-1.5, 0), self._is_heard)
             for process in (call.caller, callee)
         )
         ours.far, theirs.far = theirs, ours
@@ -246,6 +263,9 @@ class Model:
 
     def _arrive(self, end: End) -> None:
         if end.inbox[0] != HELLO:
+            if end.far.owner.name in self.names and b'"bye"' in end.inbox[0]:
+                left = _tasks_left(end.owner.agent)
+                check(not left, f"{end.owner.name} is told of the end, and not of tasks {left}")
             end.arrive()
             return
         end.inbox.popleft()
@@ -257,19 +277,9 @@ class Model:
 
     # -- faults -------------------------------------------------------------------------------
 
-    def _draw_fault_steps(self) -> list[int]:
-        """Faults come alone or close together."""
-        found: list[int] = []
-        for _ in range(self.setting.faults):
-            if found and self.rng.random() < 0.5:
-                found.append(found[-1] + self.rng.randrange(15))
-            else:
-                found.append(self.rng.randrange(self.setting.steps))
-        return sorted(found)
-
     def _fault(self) -> None:
         kinds = {
-            self._break: 3,
+            self._break: 5,
             self._cut_link: 2,
             self._cut_controller: 2,
             self._pause: 1,
@@ -288,7 +298,8 @@ class Model:
 
     def _break(self) -> None:
         ends = [e for e in self.ends if not e.closed and not e.hears_nothing_more and e.owner.runs]
-        if ends:
+        links = [e for e in ends if {e.owner.name, e.far.owner.name} <= set(self.setting.sites)]
+        if ends := self.rng.choice((ends, links)):
             end = self.rng.choice(ends)
             self._say(f"{end.owner.name} loses its connection to {end.far.owner.name}")
             end.break_off()
@@ -366,7 +377,7 @@ class Model:
         for undo in self.undos:
             undo.do()
         self.undos.clear()
-        self.calm_since_s = self.loop.now_s
+        self.calm_since_s = self.promises.mended_s = self.loop.now_s
         if self.setting.rounds is None:
             self._ask_to_stop()
 
@@ -398,6 +409,10 @@ class Model:
             if kind in (ComputeStarted, TaskStarted, TaskJoined):
                 self.known.append(event)
             self.ending = self.ending or kind is Stopping
+            if kind in CRITICAL and self.fault_steps and self.rng.random() < 0.35:
+                # One of the faults comes now, or soon.
+                self.fault_steps.pop()
+                self.fault_steps.insert(0, self.steps + self.rng.randrange(20))
             if self.trace is not None:
                 self.trace.append(f"{self.loop.now_s:.1f}     {str(event)[:200]}")
             model = getattr(getattr(process.agent, "_workload", None), "model", None)
@@ -474,6 +489,12 @@ class Model:
             else:
                 found.append(f"{name} has {acting._overlay.present}, {acting._tasks.running}")
         return "; ".join(found)
+
+
+def _tasks_left(agent: Worker | Controller | Backup) -> tuple[int, ...]:
+    """The tasks that a worker knows although the controller to which it reported has ended."""
+    known = isinstance(agent, Worker) and agent._controller.connected
+    return agent._executor.running() if known else ()
 
 
 def _acting(agent: Controller | Backup) -> Controller | None:

@@ -72,11 +72,6 @@ MUTANTS = (
             "        for holder in sorted(running.start.group):\n",
         ),
         (
-            "old blocks stay valid beside those of a new plan",
-            "        self._announce(task, plan, first, first, holder=holder)\n",
-            "        self._announce(task, plan, first, 0, holder=holder)\n",
-        ),
-        (
             "a member that gives its result is to contribute once more",
             "            if site == holder:  # its result",
             "            if site == holder and not parts:  # its result",

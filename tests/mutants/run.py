@@ -4,8 +4,8 @@
     python tests/mutants/run.py --only budget       # the bugs whose description contains this
     python tests/mutants/run.py --soak 20           # then a soak of 20 runs against each survivor
 
-The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed if
-a test fails, or the tests take longer than `LIMIT_S`: many bugs let somebody wait for ever.
+The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed
+if a test fails, or the tests take longer than `LIMIT_S`: many bugs let somebody wait for ever.
 """
 
 from __future__ import annotations
