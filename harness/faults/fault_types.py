@@ -302,10 +302,12 @@ class Heal:
 class Churn:
     """Random faults from a seed; a time is the mean between two faults of a kind (exponential).
 
-    `outages` stop a random link, `pauses` and `kills` stop the agent of a random site, `controller`
-    kills the controller. Each fault lasts for a time from the range `lasting`. It stops at most
-    `links` links and `agents` agents at the same time, and begins at most `total` faults; faults
-    beyond that are left out. With `among`, it affects only these sites and the links between them.
+    `outages` stop a random link and `oneways` one direction of it; `losses` make a link lose 10 to
+    60 % of its packets, `slowdowns` leave a tenth of its rate. `pauses` and `kills` stop the agent of
+    a random site, `controller` kills the controller. Each fault lasts for a time from the range
+    `lasting`. At most `links` links and `agents` agents are affected at the same time, and at most
+    `total` faults begin; faults beyond that are left out. With `among`, it affects only these sites
+    and the links between them.
     """
 
     VERB: ClassVar = "churn"
@@ -314,6 +316,9 @@ class Churn:
         Setting("pauses", "pauses_s", TIME_S),
         Setting("kills", "kills_s", TIME_S),
         Setting("controller", "controller_s", TIME_S),
+        Setting("oneways", "oneways_s", TIME_S),
+        Setting("losses", "losses_s", TIME_S),
+        Setting("slowdowns", "slowdowns_s", TIME_S),
         Setting("lasting", "lasting_s", TIME_S, is_range=True),
         Setting("links", "links"),
         Setting("agents", "agents"),
@@ -326,6 +331,9 @@ class Churn:
     pauses_s: float | None = None
     kills_s: float | None = None
     controller_s: float | None = None
+    oneways_s: float | None = None
+    losses_s: float | None = None
+    slowdowns_s: float | None = None
     lasting_s: Range = (1.0, 10.0)
     links: int = 1
     agents: int = 1
@@ -335,8 +343,8 @@ class Churn:
     for_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_given(self, self.PARTS[:4])
-        for part in self.PARTS[:4]:
+        _check_given(self, self.PARTS[:7])
+        for part in self.PARTS[:7]:
             _check_period(getattr(self, part.field))  # type: ignore[union-attr]
         _check_period(self.lasting_s[0])
         _check_once(self.among)

@@ -35,7 +35,15 @@ from trunkline.harness.faults.fault_types import (
 )
 from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut, Directed
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.model import MAX_QUEUE_S, Link, Topology
+
+
+LINK_KINDS = ("outages_s", "oneways_s", "losses_s", "slowdowns_s")
+CHURN_KINDS = ("outages_s", "pauses_s", "kills_s", "controller_s", *LINK_KINDS[1:])
+"""The kinds of random faults of a churn, in the order in which their times are drawn."""
+
+CHURN_LOSS_PERCENT = (10.0, 60.0)
+CHURN_RATE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +244,7 @@ class Timeline:
             case Redraw():
                 return self._tick(active, None, active.start_ns)
             case Churn() as churn:
-                for kind in ("outages_s", "pauses_s", "kills_s", "controller_s"):
+                for kind in CHURN_KINDS:
                     if getattr(churn, kind) is not None:
                         self._schedule_random(active, kind, active.start_ns)
         return []
@@ -285,11 +293,11 @@ class Timeline:
         if active.left == 0:
             return []
         mine = [each.fault for each in self._active.values() if each.caused_by == active.number]
-        cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage)}
+        cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage | SetLink)}
         hit = {each.who for each in mine if isinstance(each, Pause | Kill)}
         lasting_s = active.draw.uniform(*churn.lasting_s)
         among = churn.among or self._topology.site_names
-        if kind == "outages_s":
+        if kind in LINK_KINDS:
             pairs = [
                 (a, b)
                 for a, b in self._links
@@ -297,7 +305,7 @@ class Timeline:
             ]
             if len(cut) >= churn.links or not pairs:
                 return []
-            fault: Fault = Outage(*active.draw.choice(pairs), for_s=lasting_s)
+            fault = self._draw_link_fault(kind, active.draw.choice(pairs), lasting_s, active.draw)
         else:
             sites = [CONTROLLER] if kind == "controller_s" else list(among)
             whole = [who for who in sites if who not in hit]
@@ -308,6 +316,26 @@ class Timeline:
         if active.left is not None:
             active.left -= 1
         return self.begin(fault, now_ns, active.number)
+
+    def _draw_link_fault(
+        self, kind: str, pair: Directed, lasting_s: float, draw: random.Random
+    ) -> Fault:
+        a, b = pair
+        match kind:
+            case "oneways_s":
+                a, b = draw.choice((pair, pair[::-1]))
+                return Outage(a, b, "one-way", for_s=lasting_s)
+            case "losses_s":
+                loss_percent = draw.uniform(*CHURN_LOSS_PERCENT)
+                return SetLink(a, b, loss_percent=loss_percent, for_s=lasting_s)
+            case "slowdowns_s":
+                links = self._topology.link(a, b), self._topology.link(b, a)
+                # A queue may take at most MAX_QUEUE_S to drain.
+                least = max(map(self._topology.queue_bytes, links)) * 8e-6 / MAX_QUEUE_S
+                rate_mbps = max(least, CHURN_RATE_SHARE * min(link.rate_mbps for link in links))
+                return SetLink(a, b, rate_mbps=rate_mbps, for_s=lasting_s)
+            case _:
+                return Outage(a, b, for_s=lasting_s)
 
     # -- the end of a fault --------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ def refuse_with_programs(fault: Fault) -> str | None:
         case Pause(who=who) | Resume(who=who) if who == CONTROLLER:
             return "allowed with programs are sites: there is no controller"
         case Churn(controller_s=float()):
-            return "allowed with programs are outages and pauses: there is no controller"
+            return "allowed with programs are pauses and faults of links: there is no controller"
     return None
 
 

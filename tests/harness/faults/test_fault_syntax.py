@@ -66,6 +66,7 @@ SAME = [
         Churn(30.0, None, 120.0, lasting_s=(0.5, 2.0), links=2, total=20, seed=7, for_s=3600.0),
     ),
     (
+        "churn oneways=2s losses=3s slowdowns=4s lasting=1..10s links=1 agents=1",
         "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5s",
         Churn(pauses_s=30.0, among=("rome", "5s")),
     ),

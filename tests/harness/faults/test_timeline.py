@@ -236,6 +236,19 @@ def test_churn_leaves_out_what_is_not_among_its_sites():
     }  # fmt: skip
 
 
+def test_churn_draws_one_way_outages_losses_and_slow_links_one_fault_a_link():
+    text = "0: churn oneways=1s losses=1s slowdowns=1s lasting=1..3s links=9 total=60"
+    begun = [words for _, words in played(timeline(text), 1000) if words.startswith("+")][1:]
+    kinds = [words.split(" for ")[0].split(" ", 1)[1] for words in begun]
+    one_way = {kind for kind in kinds if kind.startswith("outage")}
+    assert one_way and all("one-way" in kind or "->" in kind for kind in one_way)
+    losses = [kind for kind in kinds if "loss=" in kind]
+    shares = [float(kind.split("loss=")[1].split()[0].rstrip("%")) for kind in losses]
+    assert len(shares) > 5 and all(10 <= share <= 60 for share in shares)
+    rates = {kind.split("rate=")[1] for kind in kinds if "rate=" in kind}
+    assert rates == {"800kbit/s"}
+
+
 LINES = [
     "outage a b for 2 s", "isolate c carrier for 1 s", "partition a | b,c", "flap a c every 300 ms",
     "setlink a b rate=3Mbit/s for 1 s", "redraw delay=1..90 ms every 700 ms", "kill a for 1 s",
