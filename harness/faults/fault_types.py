@@ -303,8 +303,8 @@ class Churn:
     """Random faults from a seed; a time is the mean between two faults of a kind (exponential).
 
     `outages` stop a random link and `oneways` one direction of it; `losses` make a link lose 10 to
-    60 % of its packets, `slowdowns` leave a tenth of its rate. `pauses` and `kills` stop the agent of
-    a random site, `controller` kills the controller. Each fault lasts for a time from the range
+    60 % of its packets, `slowdowns` leave a tenth of its rate. `pauses` and `kills` stop the agent
+    of a random site, `controller` kills the controller. Each fault lasts for a time from the range
     `lasting`. At most `links` links and `agents` agents are affected at the same time, and at most
     `total` faults begin; faults beyond that are left out. With `among`, it affects only these sites
     and the links between them.

@@ -37,7 +37,6 @@ from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut, Directed
 from trunkline.topologies.model import MAX_QUEUE_S, Link, Topology
 
-
 LINK_KINDS = ("outages_s", "oneways_s", "losses_s", "slowdowns_s")
 CHURN_KINDS = ("outages_s", "pauses_s", "kills_s", "controller_s", *LINK_KINDS[1:])
 """The kinds of random faults of a churn, in the order in which their times are drawn."""

@@ -67,6 +67,9 @@ SAME = [
     ),
     (
         "churn oneways=2s losses=3s slowdowns=4s lasting=1..10s links=1 agents=1",
+        Churn(oneways_s=2.0, losses_s=3.0, slowdowns_s=4.0),
+    ),
+    (
         "churn pauses=30s lasting=1..10s links=1 agents=1 among=rome,5s",
         Churn(pauses_s=30.0, among=("rome", "5s")),
     ),
