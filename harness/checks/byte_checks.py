@@ -224,13 +224,9 @@ def _find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> di
     they learned of the task, and sites that joined after a member had finished (they may have
     forgotten early bytes).
     """
-    said = {event.site for event in task.sent} | {event.site for event in task.received}
-    ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
-    end_ns = max(ends, default=task.end_ns or task.started.t_ns)
     silent: dict[str, Span] = {}
     for site in sites:
-        killed = losses.killed_before_report(site, task.started.t_ns, end_ns)
-        if killed is not None and site not in said:
+        if killed := losses.killed_before_report(task, site):
             silent[site] = killed
     for into in task.received:
         lost = losses.lost_before_joining(task, into.src) if into.phase == "early" else None

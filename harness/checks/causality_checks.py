@@ -97,7 +97,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
         for into in task.received:
             yield from _judge_span(task, into)
             outs = sent.get((into.src, into.site, into.phase), [])
-            if not outs:
+            if not outs or losses.killed_before_report(task, into.src):
                 yield from _excuse_sender(task, into, losses)
                 continue
             yield judged()
@@ -337,10 +337,7 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
 
     It was killed before its report, or it sent early and was lost before it learned of the task.
     """
-    ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
-    lost = losses.killed_before_report(
-        into.src, task.started.t_ns, max(*ends, into.end_ns, into.end_ns)
-    )
+    lost = losses.killed_before_report(task, into.src)
     text = f"task {task.number} on {into.src} -> {into.site}"
     if lost is None and into.phase == "early":
         lost = losses.lost_before_joining(task, into.src)

@@ -108,17 +108,21 @@ class Losses:
         unheard = self._unheard.get((controller, site), ())
         return tuple(sorted((*unheard, *self.without_controller(site)), key=lambda s: s.start_ns))
 
-    def killed_before_report(self, site: str, start_ns: int, end_ns: int) -> Span | None:
-        """When a site was killed before it could report about a task that ended at `end_ns`.
+    def killed_before_report(self, task: Task, site: str) -> Span | None:
+        """When a site was killed before it reported its traffic of a task, and so not all of it.
 
-        A site without a controller reports as soon as it has one again.
+        A site reports when it is told of the task's end; without a controller, as soon as it has
+        one again.
         """
-        told_ns = end_ns
+        reports = [e.t_ns for e in task.sent if e.site == site]
+        reports += [e.t_ns for e in task.received if e.site == site]
+        ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
+        told_ns = max(ends, default=task.end_ns or task.started.t_ns)
         for span in self.without_controller(site):
             if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns
-        latest_ns = told_ns + self.timeout_ns
-        kills = (span for span in self.dead(site) if start_ns <= span.start_ns <= latest_ns)
+        latest_ns = min(reports, default=told_ns + self.timeout_ns)
+        kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
         return next(kills, None)
 
     def lost_before_joining(self, task: Task, site: str) -> Span | None:

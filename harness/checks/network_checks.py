@@ -54,7 +54,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
         if find_disturbance(task, losses) is None:
             found: Iterable[Transfer] = transfers([task], least_ms)
         else:
-            found = _list_arrivals(task, least_ms)
+            found = _list_arrivals(task, least_ms, losses)
         for transfer in found:
             by_link[transfer.src, transfer.dst].append(transfer)
     for ends, moved in sorted(by_link.items()):
@@ -89,7 +89,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
         for got in task.received:
             start_ns = starts.get((got.src, got.site, got.phase))
             ends = got.src, got.site
-            dead = losses.find(losses.dead(got.src), task.started.t_ns, got.start_ns)
+            dead = losses.killed_before_report(task, got.src)
             if start_ns is not None and dead is None:
                 took_s = (got.start_ns - start_ns) / 1e9
                 quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
@@ -190,7 +190,9 @@ def _check_reported(history: History, counted: Mapping[Directed, LinkTotals]) ->
             yield fail(f"{site} reduced {size} bytes, but {text}")
 
 
-def _list_arrivals(task: Task, least_ms: Mapping[Directed, float]) -> Iterator[Transfer]:
+def _list_arrivals(
+    task: Task, least_ms: Mapping[Directed, float], losses: Losses
+) -> Iterator[Transfer]:
     """What arrived, from the time at which its sender began; without its report it is left out."""
     starts: dict[tuple[str, str, str], int] = {}
     for out in task.sent:
@@ -198,7 +200,7 @@ def _list_arrivals(task: Task, least_ms: Mapping[Directed, float]) -> Iterator[T
         starts[key] = min(out.start_ns, starts.get(key, out.start_ns))
     for into in task.received:
         start_ns = starts.get((into.src, into.site, into.phase))
-        if start_ns is not None:
+        if start_ns is not None and not losses.killed_before_report(task, into.src):
             end_ns = into.end_ns - round(least_ms.get((into.src, into.site), 0.0) * 1e6)
             yield Transfer(
                 task.number, into.src, into.site, into.phase, into.bytes, start_ns, end_ns

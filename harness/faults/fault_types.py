@@ -331,9 +331,6 @@ class Churn:
     pauses_s: float | None = None
     kills_s: float | None = None
     controller_s: float | None = None
-    oneways_s: float | None = None
-    losses_s: float | None = None
-    slowdowns_s: float | None = None
     lasting_s: Range = (1.0, 10.0)
     links: int = 1
     agents: int = 1
@@ -341,6 +338,9 @@ class Churn:
     among: tuple[str, ...] = ()
     seed: int | None = None
     for_s: float | None = None
+    oneways_s: float | None = None
+    losses_s: float | None = None
+    slowdowns_s: float | None = None
 
     def __post_init__(self) -> None:
         _check_given(self, self.PARTS[:7])
