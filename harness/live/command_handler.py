@@ -359,6 +359,10 @@ class CommandHandler:
         well = command.finish()
         if command.killed:
             self._close_shells()  # they may still be busy with the killed command
+        elif command.shell_ended and self.network.mininet:
+            for site in self.network.mininet.hosts:
+                if site.shell is not None and site.shell.poll() is not None:
+                    site.close_shell()
         self._busy.command = None
         return well
 

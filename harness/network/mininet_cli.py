@@ -20,7 +20,6 @@ from mininet.cli import CLI  # type: ignore[import-untyped]
 from mininet.log import output  # type: ignore[import-untyped]
 from mininet.net import Mininet  # type: ignore[import-untyped]
 
-from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 
 EVERYWHERE = frozenset({"pingall", "pingallfull"})
@@ -35,6 +34,9 @@ REFUSED = {
     "x": "X11 is not tunnelled: use xterm",
 }
 """Mininet's verbs that cannot work here, and the reasons."""
+
+SHELL_ENDED = 3
+"""The exit code of the process of a command that ended the shell of its site."""
 
 WINDOWS = frozenset({"xterm", "gterm"})
 
@@ -67,7 +69,7 @@ class _Cli(CLI):  # type: ignore[misc]
         self._measure(sites, "--udp", "--bitrate", rate)
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
-        """Wait until a command at a site has ended. Raises NetworkError if its shell ends.
+        """Wait until a command at a site has ended. Raises ShellEndedError if its shell ends.
 
         The terminal of the shell stays open without it, so Mininet would wait for ever.
         """
@@ -83,7 +85,7 @@ class _Cli(CLI):  # type: ignore[misc]
                         output(node.monitor())
                     elif ended in ready:
                         what = "the shell has ended; the next command there starts another one"
-                        raise NetworkError(what, f"site {node.name}")
+                        raise ShellEndedError(f"site {node.name}: {what}")
                 except KeyboardInterrupt:
                     node.sendInt()
         finally:
@@ -107,6 +109,10 @@ class _Cli(CLI):  # type: ignore[misc]
         output(said)
 
 
+class ShellEndedError(Exception):
+    """A command has ended the shell of its site."""
+
+
 @dataclass(slots=True)
 class Command:
     """A command that runs: its process, and the pipe with its output."""
@@ -114,6 +120,7 @@ class Command:
     process: Process
     output: int
     interrupts: int = 0
+    shell_ended: bool = False
 
     @classmethod
     def start(cls, net: Mininet, line: str) -> Command:
@@ -152,6 +159,7 @@ class Command:
         code = self.process.wait()
         self.process.end()
         os.close(self.output)
+        self.shell_ended = code == SHELL_ENDED
         return code == 0
 
     @property
@@ -200,7 +208,8 @@ def _carry_out(net: Mininet, line: str, writer: int) -> int:
                 site.sendInt()
                 site.waitOutput()
         sys.stdout.write("interrupted\n")
-    except NetworkError as error:
+    except ShellEndedError as error:
         sys.stdout.write(f"{error}\n")
+        code = SHELL_ENDED
     sys.stdout.flush()
     return code
