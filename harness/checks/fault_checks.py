@@ -23,7 +23,7 @@ from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, judged, note
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, format_time, judged, note
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import Kill
 from trunkline.harness.faults.timeline import (
@@ -81,7 +81,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         by_hand = any(command.t_ns <= event.t_ns for command in typed)
         if event.t_ns < stop_ns and not by_hand and not losses.faults_at(event.t_ns):
             peer = getattr(event, "peer", getattr(event, "worker", CONTROLLER))
-            where = f"{event.site} lost {peer} at {_format_time(event.t_ns)}"
+            where = f"{event.site} lost {peer} at {format_time(event.t_ns)}"
             yield doubt(f"{where} without a fault: failover.timeout is too short for this network")
         yield judged()
 
@@ -98,7 +98,7 @@ def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:
         for span in losses.dead(who):
             for event in history.events:
                 if event.site == who and span.start_ns < event.t_ns < span.end_ns:
-                    yield fail(f"{who} was dead at {_format_time(event.t_ns)}, but logged an event")
+                    yield fail(f"{who} was dead at {format_time(event.t_ns)}, but logged an event")
                     break
 
 
@@ -130,10 +130,10 @@ def _compare(
         if event is not None and _agrees(each.step, event):
             place += 1
             if not 0 <= event.t_ns - each.t_ns <= _late_ns(history):
-                yield fail(f"{_describe(event)}; it was due at {_format_time(each.t_ns)}")
+                yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
         elif not _may_be_left_out(each, exited_ns):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
-            yield fail(f"{each.step} was due at {_format_time(each.t_ns)}, but {found}")
+            yield fail(f"{each.step} was due at {format_time(each.t_ns)}, but {found}")
             return
     kills = {number: fault.who for number, fault in timeline.active if isinstance(fault, Kill)}
     left = timeline.finish()
@@ -226,8 +226,4 @@ def _may_be_left_out(due: Due, exited_ns: Mapping[str, int]) -> bool:
 
 
 def _describe(event: Logged) -> str:
-    return f"{event_name(type(event))} at {_format_time(event.t_ns)}"
-
-
-def _format_time(t_ns: int) -> str:
-    return f"{t_ns / 1e9:.3f} s"
+    return f"{event_name(type(event))} at {format_time(event.t_ns)}"

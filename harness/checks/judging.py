@@ -9,17 +9,19 @@ from trunkline.harness.checks import (
     causality_checks,
     fault_checks,
     network_checks,
+    program_checks,
     protocol_checks,
+    run_checks,
     task_checks,
 )
 from trunkline.harness.checks.verdict import Check, Checker, Rules, Verdict
 from trunkline.harness.record.history import History
 
 CHECKS: Mapping[str, tuple[str, Checker]] = {
-    "the log is complete": ("events", protocol_checks.log_is_whole),
-    "the run is the scenario's": ("values", protocol_checks.header_agrees),
-    "the run ended as written": ("stops", protocol_checks.run_ends_as_written),
-    "every agent exited cleanly": ("exits", protocol_checks.exits_follow_the_protocol),
+    "the log is complete": ("events", run_checks.log_is_whole),
+    "the run is the scenario's": ("values", run_checks.header_agrees),
+    "the run ended as written": ("stops", run_checks.run_ends_as_written),
+    "every agent exited cleanly": ("exits", run_checks.exits_follow_the_protocol),
     "workers followed the protocol": ("steps", protocol_checks.rounds_follow_the_protocol),
     "controllers followed the protocol": ("terms", protocol_checks.controllers_follow_the_protocol),
     "faults happened as written": ("steps", fault_checks.faults_as_written),
@@ -51,14 +53,14 @@ A name says what is true if the check passes.
 """
 
 PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
-    "the log is complete": ("events", protocol_checks.log_is_whole),
-    "the run is the scenario's": ("values", protocol_checks.header_agrees),
-    "the run ended as written": ("stops", protocol_checks.run_ends_as_written),
-    "every program exited cleanly": ("programs", protocol_checks.programs_exited),
-    "programs reported in order": ("reports", protocol_checks.programs_follow_the_protocol),
+    "the log is complete": ("events", run_checks.log_is_whole),
+    "the run is the scenario's": ("values", run_checks.header_agrees),
+    "the run ended as written": ("stops", run_checks.run_ends_as_written),
+    "every program exited cleanly": ("programs", program_checks.programs_exited),
+    "programs reported in order": ("reports", program_checks.programs_follow_the_protocol),
     "faults happened as written": ("steps", fault_checks.faults_as_written),
     "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
-    "every reported task ended": ("members", protocol_checks.syncs_ended),
+    "every reported task ended": ("members", program_checks.syncs_ended),
     "results came after contributions": ("members", causality_checks.allreduces_take_time),
     "links kept their rates": ("links", network_checks.interfaces_agree),
     "the host kept up": ("runs", network_checks.host_kept_up),

@@ -1,23 +1,22 @@
-"""What each process may say after what: the grammar of a run's log (pure).
+"""What each agent may say after what: the grammar of the events of workers and controllers (pure).
 
-A log that lacks an event is incomplete, and so proves nothing: the rounds of a worker, the tasks of
-a controller and the run as a whole follow a fixed order, from the first event to the last.
+A log that lacks an event is incomplete, and so proves nothing: the rounds of a worker and the tasks
+of a controller follow a fixed order, from the first event to the last.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from trunkline.agents.control.termination import ASKED
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
     ControllerFound,
     ControllerLost,
 )
-from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
+from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import (
@@ -26,19 +25,9 @@ from trunkline.agents.events.round_events import (
     Ready,
     RoundAlone,
     RoundFinished,
-    SyncFinished,
-    SyncStarted,
     WorkerFinished,
 )
-from trunkline.agents.events.run_events import (
-    AgentExited,
-    AgentFailed,
-    NetworkReady,
-    ProgramsStarted,
-    RunFinished,
-    RunStarted,
-    Stopping,
-)
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
     Evaluated,
@@ -54,75 +43,13 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
-from trunkline.harness.checks.verdict import Finding, Rules, fail, judged, note
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
 from trunkline.harness.record.history import History
-
-ENDS_AFTER_S = 1e-3
-"""A run may end this much before its `stop.time`, in seconds: timers are rounded."""
 
 PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
 """A worker that has computed takes its next step within this time, by clock."""
 
 RANKS = {CONTROLLER: 0, BACKUP: 1}
-
-HEADER = (
-    "scenario",
-    "seed",
-    "backend",
-    "clock",
-    "sites",
-    "model_bytes",
-    "chunk_bytes",
-    "policy",
-    "plan",
-)
-
-
-def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
-    """The log has the events that frame a run, once each, and every event belongs to something."""
-    wanted: list[type[Event]] = [RunStarted, NetworkReady, RunFinished]
-    wanted += [] if rules.programs is None else [ProgramsStarted]
-    for kind in wanted:
-        times = len(history.all(kind))
-        if times != 1:
-            yield fail(f"{event_name(kind)} is in the log {times} times")
-    if history.events and not isinstance(history.events[0], RunStarted):
-        yield fail("the log does not begin with run_started")
-    if history.events and not isinstance(history.events[-1], RunFinished):
-        yield fail("the log does not end with run_finished")
-    for event in history.strays:
-        where = f"{event.site} at {_format_time(event.t_ns)}"
-        yield fail(f"{where}: {event} belongs to no task or starts one again")
-    agents = {*rules.topology.site_names, CONTROLLER, BACKUP, RUNNER}
-    for event in history.events:
-        if event.site not in agents:
-            yield fail(f"{event.site}, which is no agent, logged {event_name(type(event))}")
-    yield judged(len(history.events))
-    yield note(f"{len(history.tasks) + len(history.syncs)} tasks")
-
-
-def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
-    """The run began with the values of the scenario, and so did each of its tasks."""
-    run = history.run
-    if run is None:
-        yield fail("the log has no run_started event")
-        return
-    wanted = rules.started or replace(run, sites=rules.topology.site_names)
-    for key in HEADER:
-        found, right = getattr(run, key), getattr(wanted, key)
-        if key == "sites":
-            found, right = sorted(found), sorted(right)
-        if found != right:
-            yield fail(f"{key} is {found!r} in the log, {right!r} in the scenario")
-    yield judged(len(HEADER))
-    for task in history.tasks:
-        started = task.started
-        same = (started.policy, started.plan, started.bytes, started.chunk_bytes)
-        if same != (run.policy, run.plan, run.model_bytes, run.chunk_bytes):
-            yield fail(f"task {task.number} has another policy, plan, model or chunk than the run")
-        for site in sorted({*started.group, *started.weights} - {*rules.topology.site_names}):
-            yield fail(f"task {task.number}: {site} is no site")
-        yield judged()
 
 
 def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
@@ -175,132 +102,6 @@ def controllers_follow_the_protocol(history: History, rules: Rules) -> Iterator[
     yield note(f"{len(history.tasks)} tasks")
 
 
-def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
-    """The run stopped for the reason that the log gives, and a stop condition held."""
-    stops = history.all(Stopping)
-    if not stops:
-        yield fail("the log has no stopping event")
-        return
-    for end in history.all(RunFinished):
-        if end.reason not in {stop.reason for stop in stops}:
-            yield fail(f"the run ended because of {end.reason!r}, which no controller said")
-    if rules.programs is not None and len(stops) > 1:
-        yield fail(f"the run stopped {len(stops)} times")
-    for stop in stops:
-        yield from _check_stop(history, rules, stop)
-        yield judged()
-    yield note("; ".join(dict.fromkeys(stop.reason for stop in stops)))
-
-
-def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
-    """The controller and every worker ended with exit code 0, unless a fault killed it.
-
-    Each restart by a fault adds one exit.
-    """
-    agents = (*(rules.controllers or {CONTROLLER: ""}), *rules.topology.site_names)
-    changes = history.all(AgentChanged)
-    kills = {(event.who, event.fault) for event in changes if event.do == "kill"}
-    for failure in history.all(AgentFailed):
-        yield fail(f"{failure.site} gave up: {failure.reason}")
-    for who in agents:
-        exits = [event for event in history.all(AgentExited) if event.who == who]
-        restarts = sum(event.who == who and event.do == "restart" for event in changes)
-        if not exits:
-            yield fail(f"{who} did not exit before the run ended")
-        elif len(exits) != 1 + restarts:
-            yield fail(f"{who} exited {len(exits)} times")
-        yield judged(len(exits))
-    for event in history.all(AgentExited):
-        if event.who not in agents:
-            yield fail(f"{event.who}, which is no agent of the run, exited")
-        if event.fault is not None:
-            if (event.who, event.fault) not in kills:
-                yield fail(f"{event.who} exited by fault {event.fault}, which did not kill it")
-            if (event.signal, event.code) != (9, 0):
-                how = f"signal {event.signal} and code {event.code}"
-                yield fail(f"{event.who} exited by {how}; a kill gives 9 and 0")
-        elif event.signal:
-            yield fail(f"{event.who} was ended by signal {event.signal}")
-        elif event.code != 0:
-            yield fail(f"{event.who} exited with code {event.code}")
-    yield note(f"{len(agents)} agents, {len(kills)} kills")
-
-
-def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every program exited once, with code 0 unless it was told to end."""
-    programs = rules.programs or ()
-    exits = history.all(AgentExited)
-    for site in programs:
-        times = sum(event.who == site for event in exits)
-        if times != 1:
-            yield fail(f"the program of {site} exited {times} times")
-        yield judged()
-    for event in exits:
-        if event.who not in programs:
-            yield fail(f"{event.who} has no program, but exited")
-        if event.signal and not event.asked:
-            yield fail(f"the program of {event.who} was ended by signal {event.signal}")
-        elif event.code and not event.asked:
-            yield fail(f"the program of {event.who} exited with code {event.code}")
-    for failure in history.all(AgentFailed):
-        yield fail(f"{failure.site}: {failure.reason}")
-    asked = sum(bool(event.asked) for event in exits)
-    yield note(f"{len(programs) - asked} programs with code 0, {asked} ended on request")
-
-
-def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
-    """What programs report is in order: each step ends before the site begins the next one."""
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
-    exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-    computing: dict[str, ComputeStarted] = {}
-    for event in history.events:
-        site = event.site
-        if site not in (rules.programs or ()):
-            continue
-        if event.t_ns > exited_ns.get(site, event.t_ns):
-            yield fail(f"{site} reported {event_name(type(event))} after its program had exited")
-        match event:
-            case ComputeStarted():
-                if site in computing:
-                    yield fail(f"{site} computes twice at {_format_time(event.t_ns)}")
-                computing[site] = event
-            case ComputeFinished():
-                begun = computing.pop(site, None)
-                if begun is None or begun.iteration != event.iteration:
-                    yield fail(f"{site} had not begun iteration {event.iteration}, but finished it")
-        yield judged()
-    for site, begun in computing.items():
-        if site not in asked:
-            yield fail(f"{site} did not finish iteration {begun.iteration}")
-
-
-def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each site that began a synchronization ended it; all agree on its size and operation."""
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
-    meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
-    begun: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
-    ended: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
-    for start in history.all(SyncStarted):
-        meant[start.task].add((start.bytes, start.operation))
-        begun[start.task, start.site].append(start)
-    for end in history.all(SyncFinished):
-        ended[end.task, end.site].append(end)
-    for task, site in sorted(begun.keys() | ended.keys()):
-        starts, ends = begun[task, site], ended[task, site]
-        counts = len(starts), len(ends)
-        if counts != (1, 1) and not (counts == (1, 0) and site in asked):
-            yield fail(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
-        elif ends and ends[0].t_ns < starts[0].t_ns:
-            yield fail(f"task {task}: {site} ended it before it began")
-        yield judged()
-    for task, meanings in meant.items():
-        if len(meanings) > 1:
-            yield fail(f"task {task}: sites disagree about it: {sorted(meanings)}")
-    if meant and sorted(meant) != list(range(min(meant), max(meant) + 1)):
-        yield fail("the numbers of the reported tasks have a gap")
-    yield note(f"{len(meant)} tasks reported")
-
-
 @dataclass(slots=True)
 class _Worker:
     """The state of a worker, by its last event; `rounds` counts those that were not done alone."""
@@ -325,7 +126,7 @@ class _Worker:
             self.state = "dead"
         elif event.do == "restart":
             if self.state != "dead":
-                yield fail(f"{self.site} was restarted at {_format_time(event.t_ns)}, but ran")
+                yield fail(f"{self.site} was restarted at {format_time(event.t_ns)}, but ran")
             self.state, self.rounds = "restarted", self.iteration
             self.connected, self.restart_ns = True, event.t_ns
             self.joined.clear()
@@ -412,7 +213,7 @@ class _Worker:
             yield self._wrong(event, f"the worker was in task {self.task}")
 
     def _wrong(self, event: Event, why: str) -> Finding:
-        place = f"{self.site} at {_format_time(event.t_ns)}: {event_name(type(event))}"
+        place = f"{self.site} at {format_time(event.t_ns)}: {event_name(type(event))}"
         return fail(f"{place}: {why}")
 
 
@@ -422,7 +223,7 @@ def _take_release(event: Event, ready_ns: int, releases_ns: list[int]) -> Iterat
     if found:
         releases_ns.remove(found[0])
     else:
-        place = f"{event.site} at {_format_time(event.t_ns)}"
+        place = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{place}: it finished a round without a task, and was not released")
 
 
@@ -477,51 +278,3 @@ def _check_turns(history: History) -> Iterator[Finding]:
                 acts = not acts
             case AgentChanged(who="backup", do="kill"):
                 acts = False
-
-
-def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
-    """The condition that the reason names held at that time."""
-    wanted = rules.stop
-    if wanted is None:
-        return
-    reason = stop.reason
-    if wanted.time_s is not None and reason == f"{wanted.time_s:g} s are over":
-        if stop.t_ns < (wanted.time_s - ENDS_AFTER_S) * 1e9:
-            yield fail(f"{reason!r} was said at {_format_time(stop.t_ns)}")
-    elif reason.endswith("tasks are started"):
-        started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
-        if wanted.tasks is None or reason != f"{wanted.tasks} tasks are started":
-            yield fail(f"{reason!r} is not the scenario's stop condition")
-        elif started < wanted.tasks:
-            yield fail(f"{reason!r} was said after {started} tasks")
-    elif reason.startswith("accuracy ") and wanted.accuracy_percent is None:
-        yield fail(f"{reason!r} is not the scenario's stop condition")
-    elif reason.endswith("has done its rounds"):
-        yield from _check_rounds(history, wanted.rounds, stop)
-    elif reason.endswith("exited"):
-        awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs or ()
-        exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-        for site in awaited:
-            if exited_ns.get(site, history.end_ns + 1) > stop.t_ns:
-                yield fail(f"{reason!r} was said before {site} exited")
-    elif reason == "a program failed":
-        exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
-        if not any(event.code or event.signal for event in exits):
-            yield fail(f"{reason!r} was said, but none had failed")
-    elif reason != ASKED and not reason.startswith(("accuracy ", "no site could be reached")):
-        yield fail(f"{reason!r} is no reason to stop")
-
-
-def _check_rounds(history: History, rounds: int | None, stop: Stopping) -> Iterator[Finding]:
-    if rounds is None:
-        yield fail(f"{stop.reason!r} is not the scenario's stop condition")
-        return
-    done = [event for event in history.all(WorkerFinished) if event.t_ns <= stop.t_ns]
-    if stop.reason == "every site has done its rounds":
-        for event in history.all(WorkerFinished):
-            if event not in done:
-                yield fail(f"{stop.reason!r} was said before {event.site} had finished")
-
-
-def _format_time(t_ns: int) -> str:
-    return f"{t_ns / 1e9:.3f} s"

@@ -26,7 +26,16 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
 )
 from trunkline.harness.checks.losses import Losses, Span, Term
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    doubt,
+    excused,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import FINGERPRINT_BUCKETS
 
@@ -406,12 +415,8 @@ def _describe_changes(task: Task) -> str:
 
 def _describe_wait(event: Ready | Contributed) -> str:
     what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
-    return f"{event.site} was {what} iteration {event.iteration} at {_format_time(event.t_ns)}"
+    return f"{event.site} was {what} iteration {event.iteration} at {format_time(event.t_ns)}"
 
 
 def _name(task: Task) -> str:
     return f"task {task.number}"
-
-
-def _format_time(t_ns: int) -> str:
-    return f"{t_ns / 1e9:.3f} s"

@@ -229,6 +229,11 @@ def doubt(text: str) -> Finding:
     return Finding("unknown", text)
 
 
+def format_time(t_ns: int) -> str:
+    """A time of the run in words."""
+    return f"{t_ns / 1e9:.3f} s"
+
+
 def _group_excuses(findings: Iterable[Finding]) -> Iterable[Excuse]:
     by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
     for each in findings:
