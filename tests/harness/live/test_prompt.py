@@ -67,7 +67,9 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         process.stdin.flush()
         said = {}
         while not said or "Mbit/s" not in said:
-            about, _, text = process.stdout.readline().rstrip().partition("  ")
+            line = process.stdout.readline()
+            assert line, f"the session ended with {process.wait()}"
+            about, _, text = line.rstrip().partition("  ")
             said[about] = text.strip()
         held = main.main(["inject", "small", "setlink n1 n3 rate=5Mbit/s", "--runs", runs])
         wrong = main.main(["inject", "small", "outage", "n1", "n9", "--runs", runs])
