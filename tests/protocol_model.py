@@ -341,9 +341,11 @@ class Model:
             self._until_later(go_on)
 
     def _kill(self) -> None:
-        process = self.rng.choice([p for p in self.processes.values() if p.listens] or [None])
-        if process is None:
+        running = [process for process in self.processes.values() if process.listens]
+        controllers = [process for process in running if process.name in self.names]
+        if not running:
             return
+        process = self.rng.choice(self.rng.choice((running, controllers or running)))
         self._say(f"{process.name} is killed")
         process.dead = True
         self.promises.on_killed(process.name)

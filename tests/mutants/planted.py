@@ -102,11 +102,6 @@ MUTANTS = (
             "            if running.hit or running.gone:\n",
         ),
         (
-            "a member that was given up may go on with the task",
-            "        return site not in running.gone\n",
-            "        return True\n",
-        ),
-        (
             "a lost member is to give its result",
             "        running.holders.discard(site)\n",
             "        running.holders.discard('')\n",
@@ -164,7 +159,7 @@ MUTANTS = (
         (
             "a worker that calls while its old connection seems alive is not taken over",
             '            self._links[site].lose(ConnectionLostError(f"{site} calls again"))\n',
-            "            sock.close()\n            return\n",
+            "            pass\n",
         ),
         (
             "a controller exits before lost workers are told of the end",

@@ -128,17 +128,65 @@ def test_what_is_queued_for_a_withdrawn_block_is_not_sent():
     assert all(not fabric.links[site, "d"].queue for site in "abc")
 
 
-def test_a_site_that_has_answered_a_halt_does_not_finish_when_its_last_chunk_is_sent():
-    """It has the whole result. The chunk is partly sent by then, and so is sent to its end."""
+def all_but_the_last_chunk():
+    """A site that has the whole result, and waits until the last chunk of its own is sent."""
     fabric = Fabric({("a", "b"): 1.0, ("b", "a"): 1.0}, 4)
     sending = []
     fabric.links["a", "b"].put = sending.append
     plan = registry.plans()["a2a"].build(request(fabric, ("a", "b")))
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 0.5, integers("ab", 4, 0))
     fabric.deliver()
+    return fabric, sending[0]
+
+
+def test_a_site_that_has_answered_a_halt_does_not_finish_when_its_last_chunk_is_sent():
+    """It has the whole result. The chunk is partly sent by then, and so is sent to its end."""
+    fabric, last = all_but_the_last_chunk()
     assert not fabric.executors["a"].halt(0)
-    sending[0].sent(0, 0)
+    last.sent(0, 0)
     assert fabric.results == {}
+
+
+def test_a_site_does_not_finish_a_task_that_is_over():
+    fabric, last = all_but_the_last_chunk()
+    fabric.executors["a"].end_task(0)
+    last.dropped()
+    assert fabric.results == {}
+
+
+def test_a_block_with_a_single_source_is_weighted_and_scaled():
+    fabric = Fabric(MESH, 4)
+    plan = Plan(("a",), ("a",), 1, (Block(((0, 1),), "a", (), ()),))
+    models = integers("a", 4, 0)
+    fabric.tell(0, plan, {"a": 3.0}, 0.5, models)
+    np.testing.assert_array_equal(fabric.results["a", 0], models["a"] * np.float32(1.5))
+
+
+def test_a_contribution_that_comes_twice_is_refused():
+    fabric = Fabric(MESH, 4)
+    plan = Plan(
+        tuple("abc"), tuple("abc"), 1, (Block(((0, 1),), "a", (("b", "a"), ("c", "a")), ()),)
+    )
+    message = StartTask(
+        task=0,
+        group=plan.contributors,
+        blocks=1,
+        floor=0,
+        left_s=60.0,
+        weights=dict.fromkeys("abc", 1.0),
+        scale=1.0,
+        contributes=True,
+        receives=True,
+        evaluate=False,
+        offers={},
+        parts=parts_of(plan, "a"),
+    )
+    a = fabric.executors["a"]
+    a.start(message, integers("a", 4, 0)["a"], lambda result: None)
+    header = ChunkHeader(True, 0, 0, 0, fabric.sites.index("b"), (), True, 16)
+    a.on_chunk("b", header, a.allocate(header))
+    with pytest.raises(ProtocolError, match="unexpected contribution of b"):
+        a.on_chunk("b", header, a.allocate(header))
 
 
 def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before_it_finishes():
