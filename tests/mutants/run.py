@@ -98,8 +98,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the bugs whose description contains this")
     parser.add_argument("--jobs", type=int, default=1, help="how many copies to use at once")
     parser.add_argument("--soak", type=int, default=0, help="soak runs against each survivor")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to run, in this order")
     arguments = parser.parse_args()
-    tests = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS)
+    tests = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.tests)
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
     survivors = play(chosen, tests, arguments.jobs)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
