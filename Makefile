@@ -31,7 +31,7 @@ test: system kernel ## run the tests
 
 .PHONY: mutants
 mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice
-	.venv/bin/python tests/mutants/run.py --jobs 2
+	.venv/bin/python tests/plant_bugs.py --jobs 2
 
 .PHONY: lint
 lint: $(INSTALLED) ## check style, types and the direction of imports

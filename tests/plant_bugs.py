@@ -1,8 +1,8 @@
-"""Plants every bug of `planted.py` in a copy of the tree, and counts those that the tests notice.
+"""Plants every bug of `planted_bugs.py` in a copy of the tree, and counts those that the tests notice.
 
-    python tests/mutants/run.py --jobs 2            # `make mutants`
-    python tests/mutants/run.py --only budget       # the bugs whose description contains this
-    python tests/mutants/run.py --soak 20           # then a soak of 20 runs against each survivor
+    python tests/plant_bugs.py --jobs 2            # `make mutants`
+    python tests/plant_bugs.py --only budget       # the bugs whose description contains this
+    python tests/plant_bugs.py --soak 20           # then a soak of 20 runs against each survivor
 
 The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed
 if a test fails, or the tests take longer than `LIMIT_S`: many bugs let somebody wait for ever.
@@ -21,9 +21,9 @@ import threading
 import time
 from pathlib import Path
 
-from planted import MUTANTS, Mutant
+from planted_bugs import MUTANTS, Mutant
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FOLDERS = ("agents", "harness", "scenarios", "src", "tests", "topologies", "workloads")
 TESTS = (
     "tests/agents/control/test_protocol_model.py",

@@ -1,7 +1,7 @@
 """Planted bugs: each is one small change of the agents' protocol that some fast test must notice.
 
-`make mutants` plants one after the other in a copy of the tree (`run.py`) and counts those that the
-tests of `tests/agents` notice. `test_planted.py` checks that every change can still be made.
+`make mutants` plants one after the other in a copy of the tree (`plant_bugs.py`) and counts those that the
+tests of `tests/agents` notice. `test_planted_bugs.py` checks that every change can still be made.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from planted import MUTANTS
+from planted_bugs import MUTANTS
 
 AGENTS = Path(__file__).parents[2] / "agents"
 
