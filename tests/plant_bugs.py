@@ -1,4 +1,4 @@
-"""Plants every bug of `planted_bugs.py` in a copy of the tree, and counts those that the tests notice.
+"""Plants every bug of `planted_bugs.py` in a copy of the tree, counts those that the tests notice.
 
     python tests/plant_bugs.py --jobs 2            # `make mutants`
     python tests/plant_bugs.py --only budget       # the bugs whose description contains this
