@@ -95,8 +95,12 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     if not stops:
         yield fail("the log has no stopping event")
         return
+    exits = history.all(AgentExited)
+    broken = bool(history.all(AgentFailed)) or any(
+        (event.code or event.signal) and event.fault is None and not event.asked for event in exits
+    )
     for end in history.all(RunFinished):
-        if end.reason not in {stop.reason for stop in stops}:
+        if end.reason not in {stop.reason for stop in stops} and not broken:
             yield fail(f"the run ended because of {end.reason!r}, which no controller said")
     if rules.programs is not None and len(stops) > 1:
         yield fail(f"the run stopped {len(stops)} times")
