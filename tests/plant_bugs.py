@@ -2,6 +2,7 @@
 
     python tests/plant_bugs.py --jobs 2            # `make mutants`
     python tests/plant_bugs.py --only budget       # the bugs whose description contains this
+    python tests/plant_bugs.py --sample 40          # 40 of them, drawn from a seed
     python tests/plant_bugs.py --soak 20           # then a soak of 20 runs against each survivor
 
 The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import random
 import shutil
 import subprocess
 import sys
@@ -99,9 +101,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many copies to use at once")
     parser.add_argument("--soak", type=int, default=0, help="soak runs against each survivor")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to run, in this order")
+    parser.add_argument("--sample", type=int, help="plant this many of them, drawn at random")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the draw")
     arguments = parser.parse_args()
     tests = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.tests)
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
+    if arguments.sample is not None:
+        chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
     survivors = play(chosen, tests, arguments.jobs)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:
