@@ -34,6 +34,7 @@ from trunkline.agents.events.run_events import (
 from trunkline.agents.planning.plan import PlanRequest
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
+from trunkline.agents.policies.bsp import Open
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.liveness import Failover
@@ -296,6 +297,7 @@ class Wan:
             detection_s=FAILOVER.patience_s,
             timeout_s=FAILOVER.timeout_s,
             controllers=dict.fromkeys(self.names, self.sites[0]),
+            barrier=not isinstance(self.policy, Open),
         )
         return Verdict.of(
             Check.of(name, objects, check(history, rules))

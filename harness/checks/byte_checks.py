@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
@@ -25,11 +26,17 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     task, may arrive beyond the plan; they are discarded.
     """
     losses = Losses.of(history, rules)
+    early = any(event.phase == "early" for event in history.all(Sent))
     total = 0
     for task in history.tasks:
+        if task.routed and not rules.has_paths:
+            yield fail(f"task {task.number} took auxiliary paths, which the scenario does not have")
         silent = _find_silent_sites(task, losses, rules.topology.site_names)
         why = find_disturbance(task, losses)
         links = count_planned(task).keys() | count_sent(task).keys() | count_received(task).keys()
+        if why is None and task.routed and silent:
+            lost = next(iter(silent.values()))
+            why = "a site was lost before it reported its paths", losses.explain(lost)
         if why is not None:
             yield from _judge_within_bounds(task, set(silent))
             rule, case = f"{why[0]}, so only bounds are known", why[1]
@@ -37,6 +44,8 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
                 yield excused(rule, f"{_name(task, src, dst)}: {case}")
             continue
         yield from _judge_exactly(task, links, silent)
+        if not silent and not early:
+            yield from _check_joins(task)
         total += count_planned(task).total()
     yield note(f"{total} bytes planned, sent and received")
 
@@ -125,10 +134,40 @@ def _judge_exactly(
         return
     if task.routed:
         yield from _check_paths(task)
+    elif not early and not _has_relays(task):
+        yield from _check_phases(task)
     extra = received.total() - planned.total()
     discarded = sum(event.bytes for event in task.discarded)
     if early and not _has_relays(task) and extra != discarded:
         yield fail(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
+
+
+def _check_joins(task: Task) -> Iterator[Finding]:
+    """Each participant joins once; others only if they may forward chunks on other paths."""
+    planned = Plan.from_json(task.started.forest).participants()
+    for site, times in Counter(event.site for event in task.joined).items():
+        if times > 1:
+            yield fail(f"task {task.number}: {site} joined {times} times")
+        if site not in planned and not (task.routed or _has_relays(task)):
+            yield fail(f"task {task.number}: {site} joined, but has no part in the plan")
+
+
+def _check_phases(task: Task) -> Iterator[Finding]:
+    """Each link carries the plan's chunks towards aggregators, and those away from them."""
+    planned, sent = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+    for block in Plan.from_json(task.started.forest).blocks:
+        chunks = len(list(block.indexes()))
+        for phase, edges in (("in", block.in_edges), ("out", block.out_edges)):
+            for edge in edges:
+                planned[edge[0], edge[1], phase] += chunks
+    for out in task.sent:
+        sent[out.site, out.dst, out.phase] += out.chunks
+    if planned != sent:
+        links = sorted({key[:2] for key in (planned - sent) + (sent - planned)})
+        where = ", ".join(" -> ".join(ends) for ends in links)
+        yield fail(f"task {task.number}: other chunks than planned on {where}")
+    if task.discarded:
+        yield fail(f"task {task.number}: bytes were discarded, but none were sent early")
 
 
 def _count_missing_chunks(task: Task) -> Counter[Directed]:

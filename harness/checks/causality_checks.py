@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.agents.control.controller import DECIDED_WITHOUT
+from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -37,6 +38,9 @@ its process woke up, other events with the time at which they are logged."""
 DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
 """A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
 
+TYPED_S = 0.1
+"""A typed command may delay agents for this long, in seconds: it is a process in their kernel."""
+
 LONGER_S = 3e-3
 """An iteration may take this much longer than modelled on a virtual clock, in seconds: the agents'
 event loop rounds waits up to whole milliseconds."""
@@ -49,8 +53,15 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    ready = _list_ready(history)
     for task in history.tasks:
         told_by = task.started.site
+        for given in task.contributed:
+            ready_ns = ready.before(given.site, given.t_ns)
+            least_ns = ready_ns + paths.control_ns(given.site, told_by)
+            if rules.barrier and losses.term_of(task.started) is not None:
+                text = f"task {task.number} with {given.site} began"
+                yield from _after(task.started.t_ns, least_ns, text)
         for joined in task.joined:
             least_ns = task.started.t_ns + paths.control_ns(told_by, joined.site)
             yield from _after(joined.t_ns, least_ns, f"task {task.number}: {joined.site} joined")
@@ -72,6 +83,8 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
             event.site: ready.before(event.site, event.t_ns) if event.site in early else event.t_ns
             for event in task.inputs
         }
+        if not (task.halted or task.rearranged):
+            yield from _check_order(task)
         for done in task.finished:
             for site, t_ns in offered_ns.items():
                 text = f"task {task.number}: {done.site} had the result"
@@ -130,6 +143,7 @@ def computing_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     virtual = history.run is not None and history.run.clock == "virtual"
+    typed_ns = [event.t_ns for event in history.all(CommandTyped)]
     begun: dict[str, ComputeStarted] = {}
     spent_s = 0.0
     for event in history.events:
@@ -145,11 +159,28 @@ def computing_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             most_s = modelled_s + LONGER_S
             if took_s > most_s:
                 most_s += losses.paused_s(start.t_ns, event.t_ns, event.site)
+                near_ns = start.t_ns - 10**9, event.t_ns
+                most_s += TYPED_S * sum(near_ns[0] <= t_ns <= near_ns[1] for t_ns in typed_ns)
             if took_s < modelled_s - CLOCK_NS / 1e9 or (virtual and took_s > most_s):
                 what = f"iteration {event.iteration} of {event.site} took {took_s:.6f} s"
                 yield fail(f"{what}; modelled are {modelled_s:.6f} s")
             yield judged()
     yield note(f"{spent_s:.3f} s of computing")
+
+
+def _check_order(task: Task) -> Iterator[Finding]:
+    """Without repairs, results arrive before members finish, and are sent after inputs arrived."""
+    relays = {out.site for out in task.sent if out.phase == "relay"}
+    finished_ns = {e.site: e.t_ns for e in task.finished if e.site not in relays}
+    first_ns: dict[str, int] = {}
+    for into in task.received:
+        first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
+        late_ns = into.end_ns - finished_ns.get(into.site, into.end_ns)
+        if into.phase == "out" and late_ns > CLOCK_NS:
+            yield fail(f"task {task.number}: {into.site} had the result before all of it arrived")
+    for out in task.sent:
+        if out.phase == "out" and out.start_ns < first_ns.get(out.site, 0) - CLOCK_NS:
+            yield fail(f"task {task.number}: {out.site} sent a result before an input arrived")
 
 
 @dataclass(frozen=True)

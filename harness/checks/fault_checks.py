@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    ControllerLost,
+    LinkLost,
+    WorkerLost,
+)
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import (
@@ -38,6 +44,9 @@ from trunkline.harness.record.history import History
 
 STEP_S = {"virtual": 0.01, "real": 0.5}
 """A step of the timeline happens at most this much after its time, in seconds, by clock."""
+
+LOSS_NS = 1_000_000_000
+"""A loss may be noticed this much later than after twice the timeout."""
 
 Logged = FaultStarted | FaultEnded | LinkChanged | AgentChanged
 
@@ -70,20 +79,62 @@ def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
-    """A connection breaks only if a fault was active, or if the run stops."""
+    """A connection breaks only if a fault touched one of its ends or its path shortly before.
+
+    A worker also loses a controller that stands down. When the run stops, connections are closed.
+    """
     losses = Losses.of(history, rules)
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
-    typed = history.all(CommandTyped)
-    kinds = (LinkLost, ControllerLost, WorkerLost)
+    typed_ns = min((event.t_ns for event in history.all(CommandTyped)), default=history.end_ns)
+    turns_ns = [event.t_ns for event in history.all(BackupStoodDown)]
+    touches = _list_touches(history)
     for event in history.events:
-        if not isinstance(event, kinds):
-            continue
-        by_hand = any(command.t_ns <= event.t_ns for command in typed)
-        if event.t_ns < stop_ns and not by_hand and not losses.faults_at(event.t_ns):
+        match event:
+            case LinkLost(site=site, peer=peer):
+                touched = {site, peer, f"{site} -> {peer}", f"{peer} -> {site}"}
+            case WorkerLost(site=controller, worker=worker):
+                touched = _find_path(rules, controller, worker)
+            case ControllerLost(site=site):
+                names = rules.controllers or {CONTROLLER: site}
+                touched = {touch for name in names for touch in _find_path(rules, name, site)}
+            case _:
+                continue
+        yield judged()
+        early_ns = event.t_ns - 2 * losses.timeout_ns - LOSS_NS
+        caused = any(
+            start_ns <= event.t_ns and early_ns <= end_ns and (not targets or targets & touched)
+            for start_ns, end_ns, targets in touches
+        )
+        stood_down = not isinstance(event, LinkLost) and any(
+            early_ns <= t_ns <= event.t_ns + LOSS_NS for t_ns in turns_ns
+        )
+        if not (caused or stood_down) and event.t_ns < min(stop_ns, typed_ns):
             peer = getattr(event, "peer", getattr(event, "worker", CONTROLLER))
             where = f"{event.site} lost {peer} at {format_time(event.t_ns)}"
             yield doubt(f"{where} without a fault: failover.timeout is too short for this network")
-        yield judged()
+
+
+def _list_touches(history: History) -> list[tuple[int, int, set[str]]]:
+    """The faults' intervals and what they touch: agents and links `a -> b`; nothing means all."""
+    return [
+        (
+            fault.started.t_ns,
+            history.end_ns if fault.end_ns is None else fault.end_ns,
+            set(fault.started.targets),
+        )
+        for fault in history.faults
+        if fault.started.verb not in ("churn", "heal", "mend", "resume")
+    ]
+
+
+def _find_path(rules: Rules, controller: str, worker: str) -> set[str]:
+    """A controller and a worker, and the links on the routes between them."""
+    site = rules.controllers.get(controller, worker)
+    if worker not in rules.topology.site_names:
+        return {controller}
+    there, back = rules.topology.path(site, worker), rules.topology.path(worker, site)
+    links = {f"{a} -> {b}" for path in (there, back) for a, b in pairwise(path)}
+    return {controller, worker, *links}
 
 
 def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "all members hold the same result": ("results", task_checks.results_are_one),
     "every result is the weighted sum": ("results", task_checks.results_are_sums),
     "every result is exact to the byte": ("results", task_checks.results_are_exact),
+    "every contribution is exact": ("contributions", task_checks.inputs_are_exact),
     "abandoned tasks changed no model": ("members", task_checks.giving_up_changes_nothing),
     "every contribution counts once": ("contributions", task_checks.contributions_count_once),
     "no worker waited forever": ("waits", task_checks.nobody_waits),

@@ -105,8 +105,12 @@ class Losses:
 
     def out_of_reach(self, controller: str, site: str) -> tuple[Span, ...]:
         """When a controller did not hear a worker, or the worker was dead or had no controller."""
-        unheard = self._unheard.get((controller, site), ())
+        unheard = self.unheard(controller, site)
         return tuple(sorted((*unheard, *self.without_controller(site)), key=lambda s: s.start_ns))
+
+    def unheard(self, controller: str, site: str) -> tuple[Span, ...]:
+        """From a controller's `worker_lost` to its `worker_found`."""
+        return self._unheard.get((controller, site), ())
 
     def killed_before_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed before it reported its traffic of a task, and so not all of it.
@@ -117,7 +121,7 @@ class Losses:
         reports = [e.t_ns for e in task.sent if e.site == site]
         reports += [e.t_ns for e in task.received if e.site == site]
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
-        told_ns = max(ends, default=task.end_ns or task.started.t_ns)
+        told_ns = max(ends, default=self.history.end_ns)  # without an end, when the run ends
         for span in self.without_controller(site):
             if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns
@@ -207,16 +211,29 @@ class Losses:
         """From a controller's `worker_lost` to its `worker_found`, by controller and worker."""
         found: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
         open_ns: dict[tuple[str, str], int] = {}
-        for event in self.history.events:
-            if isinstance(event, WorkerLost):
-                open_ns.setdefault((event.site, event.worker), event.t_ns)
-            elif isinstance(event, WorkerFound) and (event.site, event.worker) in open_ns:
-                ends = event.site, event.worker
-                what = f"the {event.site} did not hear {event.worker}"
-                found[ends].append(Span(open_ns.pop(ends), event.t_ns, what))
-        for ends, start_ns in open_ns.items():
+
+        def close(ends: tuple[str, str], end_ns: int) -> None:
             what = f"the {ends[0]} did not hear {ends[1]}"
-            found[ends].append(Span(start_ns, self.history.end_ns, what))
+            found[ends].append(Span(open_ns.pop(ends), end_ns, what))
+
+        for event in self.history.events:
+            match event:
+                case WorkerLost(site=controller, worker=worker):
+                    open_ns.setdefault((controller, worker), event.t_ns)
+                    continue
+                case WorkerFound(site=controller, worker=worker):
+                    heard = [(controller, worker)]
+                case ControllerFound(controller=controller, site=worker):
+                    heard = [(controller, worker)]
+                case BackupTookOver(site=controller) | AgentChanged(who=controller, do="restart"):
+                    heard = [ends for ends in open_ns if ends[0] == controller]
+                case _:
+                    continue
+            for ends in heard:
+                if ends in open_ns:
+                    close(ends, event.t_ns)
+        for ends in list(open_ns):
+            close(ends, self.history.end_ns)
         return {ends: tuple(spans) for ends, spans in found.items()}
 
     def _agent_spans(

@@ -124,6 +124,14 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
             continue
         for sent in task.sent:
             payload[sent.site, sent.dst] += sent.bytes
+    for run in history.all(RunFinished):
+        rows = Counter((totals.src, totals.dst) for totals in run.links)
+        for (src, dst), times in sorted(rows.items()):
+            if times > 1:
+                yield fail(f"{src} -> {dst}: counted {times} times")
+    for (src, dst), totals in sorted(counted.items()):
+        if (totals.bytes > 0) != (totals.packets > 0):
+            yield fail(f"{src} -> {dst}: {totals.bytes} bytes in {totals.packets} packets")
     yield from _check_reported(history, counted)
     conditions = Conditions.of(history, rules.topology)
     for src, dst in sorted(counted.keys() - conditions.spells.keys()):

@@ -19,6 +19,8 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
+    ProgramsStarted,
+    Stopping,
 )
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
 from trunkline.harness.record.history import History
@@ -33,7 +35,10 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
         if times != 1:
             yield fail(f"the program of {site} exited {times} times")
         yield judged()
+    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for event in exits:
+        if event.asked and event.t_ns < stop_ns:
+            yield fail(f"the program of {event.who} was told to end before the run stopped")
         if event.who not in programs:
             yield fail(f"{event.who} has no program, but exited")
         if event.signal and not event.asked:
@@ -50,11 +55,14 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
     """What programs report is in order: each step ends before the site begins the next one."""
     asked = {event.who for event in history.all(AgentExited) if event.asked}
     exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
+    start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
     computing: dict[str, ComputeStarted] = {}
     for event in history.events:
         site = event.site
         if site not in (rules.programs or ()):
             continue
+        if event.t_ns < start_ns:
+            yield fail(f"{site} reported {event_name(type(event))} before its program started")
         if event.t_ns > exited_ns.get(site, event.t_ns):
             yield fail(f"{site} reported {event_name(type(event))} after its program had exited")
         match event:

@@ -10,15 +10,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trunkline.agents.events.awareness_events import PlansUpdated
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
     ControllerFound,
     ControllerLost,
+    LinkFound,
+    LinkLost,
+    WorkerFound,
+    WorkerLost,
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_writing import event_name
-from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.fault_events import AgentChanged, CommandTyped
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -31,6 +36,7 @@ from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
     Evaluated,
+    GroupPostponed,
     SiteReleased,
     TaskAbandoned,
     TaskCompleted,
@@ -38,24 +44,32 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
     TaskHalted,
     TaskJoined,
+    TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
-from trunkline.harness.record.history import History
+from trunkline.harness.record.history import History, Task
 
 PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
 """A worker that has computed takes its next step within this time, by clock."""
+
+FIRST_VERSION = 1
+"""The version of the rates that plans follow before the first update."""
 
 RANKS = {CONTROLLER: 0, BACKUP: 1}
 
 
 def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
     """Each worker computes, is ready, joins a task, ends it, and begins the next round."""
+    losses = Losses.of(history, rules)
     prompt_ns = PROMPT_NS["real" if history.run is None else history.run.clock]
-    workers = {site: _Worker(site, prompt_ns) for site in rules.topology.site_names}
+    workers = {
+        site: _Worker(site, prompt_ns, rules.topology.neighbours(site), rules.started is not None)
+        for site in rules.topology.site_names
+    }
     released: defaultdict[str, list[int]] = defaultdict(list)
     for release in history.all(SiteReleased):
         released[release.worker].append(release.t_ns)
@@ -77,6 +91,10 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
         if worker.state not in ("left", "dead") and not ended:
             yield fail(f"{worker.site} did not finish: its last step was {worker.state!r}")
         yield judged(worker.steps)
+    for site, releases_ns in released.items():
+        for t_ns in releases_ns:
+            if not losses.find(losses.without_controller(site), t_ns, t_ns + losses.detection_ns):
+                yield fail(f"{site} was released at {format_time(t_ns)}, but did not go on")
     rounds = len(history.all(RoundFinished)) + len(history.all(RoundAlone))
     yield note(f"{rounds} rounds")
 
@@ -87,18 +105,31 @@ def controllers_follow_the_protocol(history: History, rules: Rules) -> Iterator[
     for event in history.all(TaskStarted):
         if event.site not in RANKS or losses.term_of(event) is None:
             yield fail(f"task {event.task} was started by {event.site}, which was not in charge")
+    kinds = (TaskHalted, TaskRearranged, TaskReplanned, GroupPostponed, SiteReleased, PlansUpdated)
+    for said in history.events:
+        if isinstance(said, kinds) and losses.term_of(said) is None:
+            what = f"{event_name(type(said))} at {format_time(said.t_ns)}"
+            yield fail(f"{what} is of {said.site}, which was not in charge")
+    for found in history.all(ControllerFound):
+        acting = [term for term in losses.terms if term.controller == found.controller]
+        if not any(
+            term.start_ns <= found.t_ns <= term.end_ns + losses.timeout_ns for term in acting
+        ):
+            when = format_time(found.t_ns)
+            yield fail(f"{found.site} found the {found.controller} at {when}, which did not act")
     last: dict[str, int] = {}
     for term in losses.terms:
         yield from _check_numbers(history, term, last, len(rules.topology.sites))
         stops = [event for event in history.all(Stopping) if term.has(event)]
         if len(stops) > 1:
             yield fail(f"the {term.controller} stopped the run {len(stops)} times")
+        yield from _check_starts(history, term, losses)
         for started in history.all(TaskStarted):
             if stops and term.has(started) and started.t_ns > stops[0].t_ns:
                 yield fail(f"task {started.task} began after the {term.controller} had stopped")
-        yield from _check_halts(history, term)
+        yield from _check_halts(history, term, losses, rules)
         yield judged()
-    yield from _check_turns(history)
+    yield from _check_turns(history, losses, rules)
     yield note(f"{len(history.tasks)} tasks")
 
 
@@ -108,6 +139,8 @@ class _Worker:
 
     site: str
     prompt_ns: int
+    neighbours: tuple[str, ...] = ()
+    begins_whole: bool = True
     state: str = "idle"
     iteration: int = 0
     rounds: int = 0
@@ -118,6 +151,7 @@ class _Worker:
     has_left: bool = False
     restart_ns: int = 0
     joined: set[int] = field(default_factory=set)
+    lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
 
     def change(self, event: AgentChanged) -> Iterator[Finding]:
@@ -130,6 +164,7 @@ class _Worker:
             self.state, self.rounds = "restarted", self.iteration
             self.connected, self.restart_ns = True, event.t_ns
             self.joined.clear()
+            self.lost.clear()
 
     def take(self, event: Event) -> Iterator[Finding]:
         """Take in the worker's next event."""
@@ -178,6 +213,9 @@ class _Worker:
                 yield from self._check_promptness(event)
                 if self.connected:
                     yield self._wrong(event, "it had a controller")
+            case LinkLost(peer=peer) | LinkFound(peer=peer):
+                wanted, after = (), self.state
+                yield from self._check_link(event, peer)
             case ControllerLost() | ControllerFound():
                 wanted, after = (), self.state
                 if isinstance(event, ControllerFound) == self.connected:
@@ -202,6 +240,18 @@ class _Worker:
     def _check_iteration(self, event: Event, iteration: int) -> Iterator[Finding]:
         if iteration != self.iteration - 1:
             yield self._wrong(event, f"it has iteration {iteration}, not {self.iteration - 1}")
+
+    def _check_link(self, event: LinkLost | LinkFound, peer: str) -> Iterator[Finding]:
+        """A link is lost and found by turns; a worker that was restarted begins without links."""
+        if peer not in self.neighbours:
+            yield self._wrong(event, f"{peer} is no neighbour")
+        is_found = isinstance(event, LinkFound)
+        begins_without = self.restart_ns > 0 or not self.begins_whole
+        if peer in self.lost and is_found != self.lost[peer]:
+            yield self._wrong(event, f"it logged the same of {peer} before")
+        elif peer not in self.lost and is_found and not begins_without:
+            yield self._wrong(event, f"it had not lost {peer}")
+        self.lost[peer] = isinstance(event, LinkLost)
 
     def _check_promptness(self, event: Event) -> Iterator[Finding]:
         """A worker that does not get ready says so as soon as it has computed."""
@@ -246,7 +296,21 @@ def _check_numbers(
         last[term.controller] = event.task
 
 
-def _check_halts(history: History, term: Term) -> Iterator[Finding]:
+def _check_starts(history: History, term: Term, losses: Losses) -> Iterator[Finding]:
+    """A task follows the latest rates, and none of its members is out of the controller's reach."""
+    updates = [event for event in history.all(PlansUpdated) if term.has(event)]
+    for event in history.all(TaskStarted):
+        if not term.has(event):
+            continue
+        known = [update.version for update in updates if update.t_ns <= event.t_ns]
+        if event.version != max(known, default=FIRST_VERSION):
+            yield fail(f"task {event.task} follows version {event.version} of the rates")
+        for site in event.group:
+            if losses.find(losses.unheard(term.controller, site), event.t_ns, event.t_ns):
+                yield fail(f"task {event.task} began with {site}, which was lost")
+
+
+def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> Iterator[Finding]:
     """A controller plans a task anew, or ends it without a member, only after it has halted it."""
     for task in history.tasks:
         steps: list[TaskHalted | TaskReplanned | TaskAbandoned | TaskCompleted] = [
@@ -255,6 +319,13 @@ def _check_halts(history: History, term: Term) -> Iterator[Finding]:
             *task.abandoned,
             *(event for event in task.completed if event.without),
         ]
+        for event in steps:
+            if term.controller == event.site and losses.term_of(event) is None:
+                yield fail(f"task {task.number}: the {event.site} was not in charge")
+        repairs: list[TaskHalted | TaskRearranged] = [*task.halted, *task.rearranged]
+        for halt in repairs:
+            if term.has(halt):
+                yield from _check_cause(history, task, halt, losses, rules)
         was_whole = len(task.joined) >= len(task.started.group)
         halts = replans = 0
         for event in sorted(steps, key=lambda event: event.t_ns):
@@ -267,14 +338,41 @@ def _check_halts(history: History, term: Term) -> Iterator[Finding]:
                 yield fail(f"task {task.number}: {what} by the {term.controller} without a halt")
 
 
-def _check_turns(history: History) -> Iterator[Finding]:
-    """The backup takes over and stands down by turns."""
+def _check_cause(
+    history: History,
+    task: Task,
+    event: TaskHalted | TaskRearranged,
+    losses: Losses,
+    rules: Rules,
+) -> Iterator[Finding]:
+    """A task is repaired only after a loss, after a site has left, or when its budget is spent."""
+    name = f"task {task.number}: {event_name(type(event))}"
+    if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
+        yield fail(f"{name} asks sites that are no members")
+    ends = [end.t_ns for end in (*task.completed, *task.abandoned) if end.site == event.site]
+    if ends and event.t_ns > max(ends):
+        yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")
+    spent_s = (event.t_ns - task.started.t_ns) / 1e9
+    early_ns = event.t_ns - losses.detection_ns
+    kinds = (LinkLost, LinkFound, WorkerLost, WorkerFound, ControllerLost, WorkerFinished)
+    caused = any(
+        early_ns <= cause.t_ns <= event.t_ns for kind in kinds for cause in history.all(kind)
+    )
+    if not caused and spent_s < rules.task_s:
+        yield fail(f"{name} at {format_time(event.t_ns)} without a loss")
+
+
+def _check_turns(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
+    """The backup takes over and stands down by turns, and takes over only after a fault."""
     acts = False
     for event in history.events:
         match event:
             case BackupTookOver() | BackupStoodDown():
                 if isinstance(event, BackupTookOver) == acts:
                     yield fail(f"the backup logged {event_name(type(event))} twice in a row")
+                known = rules.timeline is not None and not history.all(CommandTyped)
+                if known and not acts and not losses.faults_at(event.t_ns):
+                    yield fail(f"the backup took over at {format_time(event.t_ns)} without a fault")
                 acts = not acts
             case AgentChanged(who="backup", do="kill"):
                 acts = False

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trunkline.agents.control.termination import ASKED
-from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
+from trunkline.agents.events.connection_events import WorkerLost
+from trunkline.agents.events.event import CONTROLLER, RUNNER, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import WorkerFinished
@@ -22,12 +23,18 @@ from trunkline.agents.events.run_events import (
     RunStarted,
     Stopping,
 )
-from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.events.task_events import Evaluated, TaskStarted
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
 from trunkline.harness.record.history import History
 
 ENDS_AFTER_S = 1e-3
 """A run may end this much before its `stop.time`, in seconds: timers are rounded."""
+
+REAPED_NS = 10_000_000_000
+"""A run is finished at most this much after its last process."""
+
+EXIT_NS = 100_000
+"""An agent's last event may be stamped this much after the moment at which its exit is noticed."""
 
 HEADER = (
     "scenario",
@@ -54,10 +61,14 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail("the log does not begin with run_started")
     if history.events and not isinstance(history.events[-1], RunFinished):
         yield fail("the log does not end with run_finished")
+    finished = history.all(RunFinished)
+    before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
+    if finished and before and finished[-1].t_ns > before[-1] + REAPED_NS:
+        yield fail("run_finished is long after the last event before it")
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{where}: {event} belongs to no task or starts one again")
-    agents = {*rules.topology.site_names, CONTROLLER, BACKUP, RUNNER}
+    agents = {*rules.topology.site_names, *(rules.controllers or {CONTROLLER: ""}), RUNNER}
     for event in history.events:
         if event.site not in agents:
             yield fail(f"{event.site}, which is no agent, logged {event_name(type(event))}")
@@ -128,6 +139,13 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         elif len(exits) != 1 + restarts:
             yield fail(f"{who} exited {len(exits)} times")
         yield judged(len(exits))
+    last_ns: dict[str, int] = {}
+    for said in history.events:
+        last_ns[said.site] = said.t_ns
+    for who in agents:
+        lives = [event.t_ns for event in history.all(AgentExited) if event.who == who]
+        if lives and last_ns.get(who, 0) > max(lives) + EXIT_NS:
+            yield fail(f"{who} logged an event after it had exited")
     for event in history.all(AgentExited):
         if event.who not in agents:
             yield fail(f"{event.who}, which is no agent of the run, exited")
@@ -163,17 +181,25 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
         yield fail(f"{reason!r} is not the scenario's stop condition")
     elif reason.endswith("has done its rounds"):
         yield from _check_rounds(history, wanted.rounds, stop)
-    elif reason.endswith("exited"):
+    elif reason.startswith("no site could be reached"):
+        lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
+        if lost < set(rules.topology.site_names):
+            yield fail(f"{reason!r} was said, but not every site had been lost")
+    elif reason.endswith("exited") and rules.programs is not None:
         awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs or ()
         exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
         for site in awaited:
             if exited_ns.get(site, history.end_ns + 1) > stop.t_ns:
                 yield fail(f"{reason!r} was said before {site} exited")
-    elif reason == "a program failed":
+    elif reason == "a program failed" and rules.programs is not None:
         exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
         if not any(event.code or event.signal for event in exits):
             yield fail(f"{reason!r} was said, but none had failed")
-    elif reason != ASKED and not reason.startswith(("accuracy ", "no site could be reached")):
+    elif reason.startswith("accuracy "):
+        known = [e.accuracy_percent for e in history.all(Evaluated) if e.t_ns <= stop.t_ns]
+        if max(known, default=0.0) < (wanted.accuracy_percent or 0.0):
+            yield fail(f"{reason!r} was said, but the best so far was {max(known, default=0):g} %")
+    elif reason != ASKED:
         yield fail(f"{reason!r} is no reason to stop")
 
 

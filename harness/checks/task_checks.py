@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import (
     ComputeFinished,
@@ -22,6 +23,7 @@ from trunkline.agents.events.task_events import (
     Contributed,
     Evaluated,
     TaskAbandoned,
+    TaskCompleted,
     TaskDropped,
     TaskFinished,
 )
@@ -60,7 +62,8 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     for task in history.tasks:
-        ends = sorted((*task.completed, *task.abandoned), key=lambda event: event.t_ns)
+        ends: list[TaskCompleted | TaskAbandoned] = [*task.completed, *task.abandoned]
+        ends.sort(key=lambda event: event.t_ns)
         terms = [losses.term_of(event) for event in ends]
         began_in = losses.term_of(task.started)
         for event in ends:
@@ -71,6 +74,8 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{_name(task)} was ended {times} times by the {term.controller}")
         if None in terms:
             yield fail(f"{_name(task)} was ended by a controller that was not in charge")
+        for event in ends:
+            yield from _check_ending(task, event, losses)
         if terms == [began_in] and began_in is not None:
             yield judged()
         elif began_in is None or began_in.whole or _should_have_ended(task, began_in, losses):
@@ -151,6 +156,21 @@ def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
         for event in task.finished:
             if event.digest != expected:
                 yield fail(f"{_name(task)}: the result at {event.site} is not the exact sum")
+
+
+def inputs_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
+    """Every contribution is to the byte the one that the seed gives.
+
+    Only some workloads have contributions that can be computed again.
+    """
+    if rules.expected_input is None:
+        return
+    for event in history.all(Contributed):
+        yield judged()
+        right = rules.expected_input(event.site, event.iteration)
+        if (event.digest, event.fingerprint) != right:
+            text = f"iteration {event.iteration} of {event.site} is not what the seed gives"
+            yield fail(f"task {event.task}: {text}")
 
 
 def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
@@ -252,6 +272,10 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     """An evaluation reached the accuracy at which the scenario stops."""
     target = rules.accuracy_percent
+    for event in history.all(Evaluated):
+        if not 0 <= event.accuracy_percent <= 100 or event.samples < 1:
+            said = f"{event.accuracy_percent:g} % of {event.samples} samples"
+            yield fail(f"task {event.task}: {event.site} evaluated {said}")
     best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
     if target is None:
         return
@@ -286,6 +310,30 @@ def _should_have_ended(task: Task, term: Term, losses: Losses) -> bool:
         )
     }
     return reported >= set(task.started.group)
+
+
+def _check_ending(
+    task: Task, event: TaskCompleted | TaskAbandoned, losses: Losses
+) -> Iterator[Finding]:
+    """Another controller ends a task only if a member follows it; no finisher is left out."""
+    if event.site != task.started.site:
+        found = losses.history.all(ControllerFound)
+        followed = {each.site for each in found if each.t_ns <= event.t_ns}
+        if not followed & set(task.started.group):
+            yield fail(f"{_name(task)} was ended by the {event.site}, which no member followed")
+    if isinstance(event, TaskCompleted):
+        for done in task.finished:
+            early = done.t_ns + losses.timeout_ns < event.t_ns
+            spans = losses.out_of_reach(event.site, done.site)
+            if (
+                early
+                and done.site in event.without
+                and not losses.find(spans, task.started.t_ns, event.t_ns)
+            ):
+                yield fail(f"{_name(task)} was completed without {done.site}, which has the result")
+    for each in task.replanned:
+        if each.holder and each.holder not in {done.site for done in task.finished}:
+            yield fail(f"{_name(task)}: {each.holder} gives a result that it does not have")
 
 
 def _excuse_ending(task: Task, term: Term, times: int) -> Finding:

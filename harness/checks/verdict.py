@@ -47,6 +47,10 @@ class Rules:
         timeline: the faults that must happen; None if they are not known.
         compute_s: the modelled seconds of an iteration of a site; None if they are not known.
         stop: when the run ends; None if that is not known.
+        barrier: whether a task begins only when all of its members are ready.
+        has_paths: whether chunks may take auxiliary paths.
+        expected_input: the digest and the fingerprint of a site's contribution in an iteration, for
+            workloads whose inputs have a closed form.
     """
 
     topology: Topology
@@ -61,6 +65,9 @@ class Rules:
     timeline: tuple[Entry, ...] | None = None
     compute_s: Callable[[str, int], float] | None = None
     stop: Stop | None = None
+    barrier: bool = True
+    has_paths: bool = True
+    expected_input: Callable[[str, int], tuple[str, tuple[float, ...]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest, fingerprint
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -116,6 +116,9 @@ def make_rules(scenario: Scenario) -> Rules:
         timeline=scenario.timeline,
         compute_s=_make_compute_s(scenario),
         stop=scenario.stop,
+        barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
+        has_paths=scenario.scheme.auxiliary is not None,
+        expected_input=_make_expected_input(scenario),
     )
 
 
@@ -217,6 +220,27 @@ def _make_compute_s(scenario: Scenario) -> Callable[[str, int], float] | None:
         return kind.compute_times(topology.rank(site), sites, scenario.seed, **options)
 
     return lambda site, iteration: float(times(site).time_s(iteration))
+
+
+def _make_expected_input(
+    scenario: Scenario,
+) -> Callable[[str, int], tuple[str, tuple[float, ...]]] | None:
+    """A function that gives the digest and the fingerprint of a site's contribution.
+
+    None unless the workload's contributions have a closed form (`expected`).
+    """
+    kind = scenario.workload.module
+    if not hasattr(kind, "expected"):
+        return None
+    elements = scenario.model_bytes // ELEMENT_BYTES
+
+    @functools.lru_cache(maxsize=256)
+    def of_iteration(site: str, iteration: int) -> tuple[str, tuple[float, ...]]:
+        term = Term(scenario.topology.rank(site), iteration, 1.0)
+        model = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
+        return digest(model), fingerprint(model, scenario.scheme.chunk_bytes)
+
+    return of_iteration
 
 
 def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
