@@ -55,7 +55,12 @@ def first(log: Log, *events: str, **match: Any) -> Line:
 
 
 def last(log: Log, *events: str, **match: Any) -> Line:
-    return every(log, *events, **match)[-1]
+    """The last such line that a site answers: its site is ready again afterwards."""
+    found = every(log, *events, **match)
+    ready_ns = {line["site"]: line["t_ns"] for line in log if line["event"] == "ready"}
+    end_ns = max(ready_ns.values(), default=0) - 3000 * MS
+    answered = [e for e in found if e["t_ns"] < min(end_ns, ready_ns.get(e["site"], end_ns))]
+    return (answered or found)[-1]
 
 
 def without(log: Log, lines: Iterable[Line]) -> Log:
@@ -94,7 +99,6 @@ for _event in (
     "run_started",
     "network_ready",
     "programs_started",
-    "stopping",
     "run_finished",
 ):
     _leave_out(_event, first)
@@ -139,6 +143,7 @@ def _leave_out_all(event: str) -> None:
 
 
 for _event in (
+    "stopping",
     "sent",
     "received",
     "link_changed",
