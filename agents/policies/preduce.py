@@ -1,7 +1,8 @@
 """Partial reduce, first come first served (P-Reduce, Algorithm 2; CREW III-A).
 
 Ready sites queue. As soon as p of them wait, they form a group. Groups run in parallel. Models have
-equal weights (CON), or weights by staleness (DYN, `agents.policies.staleness`).
+equal weights (CON), or weights by staleness (DYN, `agents.policies.staleness`). Where groups would
+freeze, the group filter chooses other sites or waits for them (`agents.policies.frozen_groups`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from trunkline.agents.policies import staleness
+from trunkline.agents.policies import frozen_groups, staleness
 from trunkline.agents.policies.policy import (
     Decision,
     Event,
@@ -64,23 +65,29 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The sites that still take part, the queue of those that are ready, and their versions."""
+    """The sites that still take part, the queue of those that are ready, and their versions.
+
+    With a group filter, `history` has the latest groups.
+    """
 
     active: frozenset[str]
     queue: tuple[str, ...] = ()
     versions: Mapping[str, Version] = field(default_factory=dict)
+    history: frozen_groups.History = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PartialReduce:
     """Groups of p sites. When fewer than p sites still take part, they form a smaller group.
 
-    With a `decay`, models have weights by staleness.
+    With a `decay`, models have weights by staleness. With `last`, the group filter keeps the last
+    that many groups connected.
     """
 
     sites: tuple[str, ...]
     p: int
     decay: Fraction | None = None
+    last: int | None = None
 
     @property
     def initial(self) -> State:
@@ -89,27 +96,56 @@ class PartialReduce:
     def step(self, state: State, event: Event) -> tuple[State, tuple[Decision, ...]]:
         match event:
             case Ready(site) if site in state.active and site not in state.queue:
-                before = state.versions.get(site, Version(event.iteration))
-                versions = {**state.versions, site: before.advance(event.iteration)}
-                state = replace(state, queue=(*state.queue, site), versions=versions)
+                state = self._enqueue(state, site, event.iteration)
             case Joined(site):
                 # The site may have lost its model, so only its iteration counts from now on.
                 versions = {s: version for s, version in state.versions.items() if s != site}
                 state = replace(state, active=state.active | {site}, versions=versions)
             case Left(site) | Lost(site):
-                queue = tuple(other for other in state.queue if other != site)
-                state = State(state.active - {site}, queue, state.versions)
+                state = replace(
+                    state,
+                    active=state.active - {site},
+                    queue=tuple(other for other in state.queue if other != site),
+                    history=frozen_groups.forget(state.history, site),
+                )
+        decisions: list[Decision] = []
+        # With the group filter, one event may end the wait of several groups.
+        while chosen := self._choose(state):
+            state, decision = self._form(state, chosen)
+            decisions.append(decision)
+        return state, tuple(decisions)
+
+    def _enqueue(self, state: State, site: str, iteration: int) -> State:
+        before = state.versions.get(site)
+        again = before is not None and iteration <= before.iteration
+        version = (before or Version(iteration)).advance(iteration)
+        return replace(
+            state,
+            queue=(*state.queue, site),
+            versions={**state.versions, site: version},
+            history=frozen_groups.forget_latest(state.history, site) if again else state.history,
+        )
+
+    def _choose(self, state: State) -> tuple[str, ...] | None:
+        """The next group in the order of the queue; None if none is ready."""
         size = min(self.p, len(state.active))
-        if not state.queue or len(state.queue) < size:
-            return state, ()
-        if size == 1:
-            return replace(state, queue=()), (Release(state.queue[0]),)
-        chosen = state.queue[:size]
+        if self.last is not None:
+            return frozen_groups.choose(state.queue, state.active, state.history, size, self.last)
+        return state.queue[:size] if len(state.queue) >= size else None
+
+    def _form(self, state: State, chosen: tuple[str, ...]) -> tuple[State, Decision]:
+        """Start a group, or release a site that is alone."""
+        queue = tuple(site for site in state.queue if site not in chosen)
+        if len(chosen) == 1:
+            return replace(state, queue=queue), Release(chosen[0])
         group = tuple(site for site in self.sites if site in chosen)
         newest = max(state.versions[site].number for site in group)
         joined = {site: state.versions[site].join(newest) for site in group}
-        left = State(state.active, state.queue[size:], {**state.versions, **joined})
-        return left, (self._start(state, group),)
+        history = state.history
+        if self.last is not None:
+            history = frozen_groups.remember(history, group, self.last)
+        after = State(state.active, queue, {**state.versions, **joined}, history)
+        return after, self._start(state, group)
 
     def _start(self, state: State, group: tuple[str, ...]) -> Start:
         if self.decay is None:
@@ -119,7 +155,13 @@ class PartialReduce:
 
 
 def create(
-    sites: tuple[str, ...], *, p: int = 3, weights: Weights = "constant", decay: float = 0.5
+    sites: tuple[str, ...],
+    *,
+    p: int = 3,
+    weights: Weights = "constant",
+    decay: float = 0.5,
+    group_filter: bool = False,
+    history: int | None = None,
 ) -> PartialReduce:
     """Groups of `p` of the `sites`.
 
@@ -128,10 +170,25 @@ def create(
         weights: equal weights (`constant`), or weights by the staleness of models (`dynamic`).
         decay: with dynamic weights, the factor for each iteration that a model is older, between 0
             and 1.
+        group_filter: whether groups are chosen so that they cannot freeze. If the first `p` ready
+            sites would leave the last groups unconnected, others are chosen or waited for.
+        history: with the group filter, how many consecutive groups connect all sites; default: as
+            few as possible, (sites - 1) / (p - 1), rounded up.
     """
     if not 2 <= p <= len(sites):
         raise ValueError(f"p = {p} is not between 2 and the number of sites, {len(sites)}")
     if not 0 < decay < 1:
         raise ValueError(f"decay = {decay:g} is not between 0 and 1")
+    least = frozen_groups.compute_least_history(len(sites), p)
+    if history is not None and history < least:
+        raise ValueError(
+            f"history = {history} is too small: allowed is {least} or more, because fewer groups "
+            f"of {p} cannot connect {len(sites)} sites"
+        )
     exact = Fraction(decay).limit_denominator(1000)
-    return PartialReduce(sites, p, exact if weights == "dynamic" else None)
+    return PartialReduce(
+        sites,
+        p,
+        exact if weights == "dynamic" else None,
+        (history or least) if group_filter else None,
+    )

@@ -33,6 +33,9 @@ from trunkline.topologies.model import Link, Site, Topology
 ROOT = Path(__file__).parents[3]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 
+PREDUCE = {"weights": "constant", "decay": 0.5, "group_filter": False, "history": None}
+"""The options of `preduce` that most files leave out."""
+
 FULL = """\
 name: full
 description: every key
@@ -88,7 +91,7 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
     assert scenario.workload.options["compute_s"] == (0.05, 0.2)
     assert scenario.workload.options["slowdown"] == {"b": 2.0}
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 2, "weights": "constant", "decay": 0.5}),
+        Component("preduce", {"p": 2, **PREDUCE}),
         Component("opr", {"split": "even"}),
         2**20,
         "C1",
@@ -109,7 +112,7 @@ def test_what_a_file_leaves_out_has_a_default():
     assert (scenario.backend, scenario.clock) == ("embedded", "virtual")
     assert scenario.network == NetworkOptions("cubic", False, 1500, False, 10)
     assert scenario.scheme == Scheme(
-        Component("preduce", {"p": 3, "weights": "constant", "decay": 0.5}),
+        Component("preduce", {"p": 3, **PREDUCE}),
         Component("crew", {"split": "aware"}),
         256 * 1024,
     )
@@ -174,7 +177,7 @@ def test_overrides_are_applied_in_order_and_the_seed_last():
     overrides = ["scheme=p-reduce", "scheme.p=2", "stop.time=2 min", "seed=3", "stop.rounds=null"]
     scenario = parse(SMALL, "x.yaml", overrides, 9)
     assert scenario.scheme.plan.kind == "ring"
-    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
+    assert scenario.scheme.policy.options == {"p": 2, **PREDUCE}
     assert scenario.stop == Stop(time_s=120.0)
     assert scenario.seed == 9
 
@@ -318,7 +321,7 @@ def test_a_resolved_scenario_spells_out_every_default():
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
         "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
         "awareness": None, "auxiliary": None, "update": "5 s", "update_rate": "0 %", "p": 3,
-        "weights": "constant", "decay": 0.5, "split": "aware",
+        **PREDUCE, "split": "aware",
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None,
@@ -352,7 +355,7 @@ def test_the_signature_of_a_new_plan_is_all_that_a_file_needs():
     assert scenario.scheme.plan.options == {
         "window_s": 0.002, "pieces_bytes": (1024, 2048), "copies": 1, "p": 2, "label": "x",
     }  # fmt: skip
-    assert scenario.scheme.policy.options == {"p": 2, "weights": "constant", "decay": 0.5}
+    assert scenario.scheme.policy.options == {"p": 2, **PREDUCE}
     assert parse(resolve(scenario), "x.yaml", extensions=with_plan(mine)) == scenario
 
 

@@ -61,6 +61,8 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         "p": 3,
         "weights": "constant",
         "decay": 0.5,
+        "group_filter": False,
+        "history": None,
     }
 
 
