@@ -6,14 +6,18 @@ exponential moving average over the versions r = 1 .. r_max gives version r the 
     beta_r = (1 - a) a^(r - 1) / (1 - a^r_max)
 
 Sites with the same version share its weight equally. The weight of a version that no site has goes
-to the closest version that a site has, the newer one of two. (The paper's alternative, the initial
-model in its place, is not implemented.) The paper gives no value for `a`.
+to the closest version that a site has, the newer one of two: the second of the paper's two
+approximations. Its first one, the initial model x_1 in place of such a version, is not possible
+here: a task sums what its members contribute, and no member contributes x_1. The paper gives no
+value for `a`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise
 
 
 def compute_weights(iterations: Mapping[str, int], decay: Fraction) -> dict[str, Fraction]:
@@ -22,15 +26,13 @@ def compute_weights(iterations: Mapping[str, int], decay: Fraction) -> dict[str,
     Weights sum to 1.
     """
     newest = max(iterations.values())
-    relative = {site: newest - iteration for site, iteration in iterations.items()}
+    relative = {site: newest - iteration for site, iteration in iterations.items()}  # r - 1
     held = sorted(set(relative.values()))
-    oldest = held[-1]
-    shares = dict.fromkeys(held, Fraction(0))
-    for version in range(oldest + 1):
-        closest = min(held, key=lambda each: (abs(each - version), each))
-        shares[closest] += decay**version
-    total = sum(shares.values())
-    holders = list(relative.values())
-    return {
-        site: shares[version] / total / holders.count(version) for site, version in relative.items()
+    # Each held version stands for the versions from one edge to the next; their beta_r telescope.
+    edges = [0, *((one + other) // 2 + 1 for one, other in pairwise(held)), held[-1] + 1]
+    shares = {
+        version: (decay**first - decay**after) / (1 - decay ** edges[-1])
+        for version, (first, after) in zip(held, pairwise(edges), strict=True)
     }
+    holders = Counter(relative.values())
+    return {site: shares[version] / holders[version] for site, version in relative.items()}

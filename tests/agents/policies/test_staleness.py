@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,14 +46,56 @@ def test_weights_sum_to_one_and_all_versions_of_one_age_are_alike(iterations, de
     )
 
 
+def beta(r, r_max, a):
+    """Equation (9) for the relative iteration r."""
+    return (1 - a) * a ** (r - 1) / (1 - a**r_max)
+
+
 @given(st.integers(1, 20), DECAYS)
 def test_where_every_version_is_held_the_weights_are_equation_9(count, decay):
     found = staleness.compute_weights({str(age): -age for age in range(count)}, decay)
-    r = np.arange(1, count + 1)
-    a = float(decay)
-    assert list(map(float, found.values())) == pytest.approx(
-        list((1 - a) * a ** (r - 1) / (1 - a**count)), rel=1e-6
-    )
+    assert list(found.values()) == [beta(r, count, decay) for r in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "shares"),
+    [
+        # Each site's list of versions r, and the number of sites that share them.
+        ({"a": 5, "b": 5, "c": 5}, {"a": ([1], 3), "b": ([1], 3), "c": ([1], 3)}),
+        ({"a": 5, "b": 4, "c": 4}, {"a": ([1], 1), "b": ([2], 2), "c": ([2], 2)}),
+        ({"a": 1, "b": 5, "c": 2}, {"a": ([5], 1), "b": ([1, 2], 1), "c": ([3, 4], 1)}),
+        ({"a": 9, "b": 2, "c": 2}, {"a": ([1, 2, 3, 4], 1), "b": ([5, 6, 7, 8], 2)}),
+        ({"a": 0, "b": 6}, {"a": ([5, 6, 7], 1), "b": ([1, 2, 3, 4], 1)}),
+    ],
+)
+@pytest.mark.parametrize("decay", [HALF, Fraction(9, 10), Fraction(1, 1000)])
+def test_a_site_has_the_weights_of_the_versions_that_it_stands_for(iterations, shares, decay):
+    found = staleness.compute_weights(iterations, decay)
+    r_max = max(r for versions, _ in shares.values() for r in versions)
+    for site, (versions, holders) in shares.items():
+        assert found[site] == sum(beta(r, r_max, decay) for r in versions) / holders
+
+
+@given(GROUPS, DECAYS)
+def test_weights_are_equation_9_with_the_closest_version_in_place_of_one_that_nobody_holds(
+    iterations, decay
+):
+    r_of = {site: max(iterations.values()) - k + 1 for site, k in iterations.items()}
+    r_max = max(r_of.values())
+    expected = dict.fromkeys(iterations, Fraction(0))
+    for r in range(1, r_max + 1):
+        distance = min(abs(held - r) for held in r_of.values())
+        stand_in = r - distance if r - distance in r_of.values() else r + distance
+        sharing = [site for site, held in r_of.items() if held == stand_in]
+        for site in sharing:
+            expected[site] += beta(r, r_max, decay) / len(sharing)
+    assert staleness.compute_weights(iterations, decay) == expected
+
+
+def test_a_site_that_was_away_for_long_has_a_weight_at_once():
+    found = staleness.compute_weights({"a": 100_000, "b": 0}, HALF)
+    assert sum(found.values()) == 1
+    assert found["b"] < Fraction(1, 2**50_000)
 
 
 @given(GROUPS, DECAYS)
