@@ -137,6 +137,12 @@ RUN = Table(
         "window_s": (NUMBER, "when the run was told to stop"),
         "rounds": (NUMBER, "rounds that a site finished in the window, on average"),
         "rounds_least": (INTEGER, "rounds of the slowest site"),
+        "rho": (
+            NUMBER,
+            "how slowly models mix: the second largest absolute eigenvalue of the mean "
+            "synchronization matrix of the completed tasks. It is 0 if every group has all sites, "
+            "and 1 if some sites never meet others",
+        ),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),

@@ -7,7 +7,7 @@ Times are seconds since the run's start on the run's clock. Unknown values are e
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from trunkline.agents.events.task_events import Evaluated, Routed, TaskStarted
 from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report import columns, manual_actions
+from trunkline.harness.report import columns, manual_actions, mixing
 from trunkline.topologies.model import Topology
 
 
@@ -201,7 +201,7 @@ def tabulate_faults(history: History) -> pd.DataFrame:
     )
 
 
-def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) -> pd.DataFrame:
+def tabulate_run(history: History, tasks: pd.DataFrame, sites: Sequence[str]) -> pd.DataFrame:
     """The whole run in one row; `tasks` is the table of that name.
 
     The window ends when the run was told to stop: later rounds do not count.
@@ -212,6 +212,7 @@ def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) ->
     rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
     each = [rounds[site] for site in sites]
     evaluated = history.all(Evaluated)
+    groups = (task.started.weights for task in history.tasks if task.outcome == "completed")
     row = {
         "tasks": len(done),
         "abandoned": int((tasks["outcome"] == "abandoned").sum()),
@@ -225,6 +226,7 @@ def tabulate_run(history: History, tasks: pd.DataFrame, sites: Iterable[str]) ->
         "window_s": end_ns / 1e9,
         "rounds": sum(each) / len(each),
         "rounds_least": min(each),
+        "rho": mixing.compute_rho(groups, sites),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

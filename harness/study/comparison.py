@@ -31,6 +31,7 @@ METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
     "rounds": "rounds per worker",
     "window_s": "time until the stop (s)",
+    "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
 }
 """The columns that have ratios and figures -> their labels."""
@@ -229,7 +230,7 @@ def make_mean_formatter(column: str) -> Text:
 
     def text(row: Mapping[Any, Any]) -> str:
         half = row[f"{column}_high"] - row[column]
-        exact = np.isnan(half) or half < 1e-9 * row[column]
+        exact = np.isnan(half) or half <= 1e-9 * row[column]
         return _format(row[column]) + ("" if exact else f" ± {half:.2g}")
 
     return text

@@ -8,6 +8,7 @@ change the rates of links. Plans that use measured rates get exact rates at ever
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,6 +18,7 @@ from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Event, Left, Ready, Release
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
+from trunkline.harness.report import mixing
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads import compute_time
@@ -24,14 +26,16 @@ from trunkline.workloads import compute_time
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The predicted mean task time, mean rounds per worker, and window of a run.
+    """The predicted mean task time, mean rounds per worker, window and groups of a run.
 
-    The window ends when the run is told to stop; only rounds in it count.
+    The window ends when the run is told to stop; only rounds in it count. `rho` says how slowly the
+    groups mix models (`harness.report.mixing`).
     """
 
     task_s: float
     rounds: float
     window_s: float
+    rho: float
 
 
 def predict(scenario: Scenario) -> Expectation | None:
@@ -81,6 +85,7 @@ class _Run:
         }
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
+        self._groups: list[Mapping[str, float]] = []
         self._running = 0
         self._working = set(self._sites)
         self._until_s: float | None = None
@@ -96,7 +101,8 @@ class _Run:
         self._overlay.run()
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
-        return Expectation(task_s, self._rounds / len(self._sites), window_s)
+        rho = mixing.compute_rho(self._groups, self._sites)
+        return Expectation(task_s, self._rounds / len(self._sites), window_s, rho)
 
     def _compute(self, site: str) -> None:
         iteration = self._iterations[site]
@@ -131,6 +137,7 @@ class _Run:
 
     def _start(self, new: NewTask) -> None:
         plan = new.plan
+        self._groups.append(new.start.weights)
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
 
         def received(site: str) -> None:

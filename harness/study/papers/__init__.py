@@ -1,4 +1,4 @@
-"""Figures of papers to reproduce: one module per paper, found by its name."""
+"""Figures of papers to reproduce: one module per paper; p_reduce.py is the paper `p-reduce`."""
 
 from __future__ import annotations
 
@@ -29,5 +29,6 @@ def find_figures() -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
-        found |= {f"{info.name}/{name}": figure for name, figure in module.FIGURES.items()}
+        paper = info.name.replace("_", "-")
+        found |= {f"{paper}/{name}": figure for name, figure in module.FIGURES.items()}
     return found

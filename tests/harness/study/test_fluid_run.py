@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.study import fluid_run
+
+ROOT = Path(__file__).parents[3]
 
 PAIR = """
 topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 100 ms}
@@ -130,3 +134,26 @@ def test_the_seed_alone_decides():
 def test_what_the_model_does_not_know_it_does_not_say(unknown):
     overrides = ("workload={kind: training}",) if "accuracy" in unknown else ()
     assert expected(*overrides, unknown) is None
+
+
+def test_groups_of_a_run_mix_models_as_their_order_says():
+    scenario = ROOT / "scenarios/paper/p-reduce/theory.yaml"
+
+    def rho(*overrides):
+        return fluid_run.predict(load(scenario, ["stop.tasks=200", *overrides], 1)).rho
+
+    assert rho("scheme.p=3") == 0.0
+    assert rho() == pytest.approx(0.5, abs=0.05)
+    # The slow site is ready just before the others' second round, or just after it.
+    assert rho("workload.slowdown={n3: 1.9}") == pytest.approx(0.625, abs=0.01)
+    assert rho("workload.slowdown={n3: 2.1}") == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.parametrize("history", [3, 4, 12])
+def test_the_shipped_scenario_freezes_without_the_group_filter_and_not_with_it(history):
+    scenario = ROOT / "scenarios/frozen_groups.yaml"
+    assert fluid_run.predict(load(scenario)).rho == 1.0
+    found = fluid_run.predict(
+        load(scenario, ["scheme.group_filter=true", f"scheme.history={history}"])
+    )
+    assert 0 < found.rho < 0.95
