@@ -11,21 +11,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trunkline.agents.awareness.clock_sync import TimeService
 from trunkline.agents.awareness.measured_rates import MeasuredRates
-from trunkline.agents.control.driver import Driver, NewTask, Postponed
+from trunkline.agents.control import replay
+from trunkline.agents.control.alarm import Alarm
+from trunkline.agents.control.driver import Action, Driver, NewTask, Postponed, Told
+from trunkline.agents.control.task_state import Running
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import ASKED, Termination
-from trunkline.agents.events import awareness_events, connection_events, run_events, task_events
+from trunkline.agents.events import (
+    awareness_events,
+    connection_events,
+    policy_events,
+    run_events,
+    task_events,
+)
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import PlanCaches
-from trunkline.agents.wire.agent_settings import ControllerSettings
+from trunkline.agents.wire.agent_settings import AgentError, ControllerSettings
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
 from trunkline.agents.wire.liveness import Pulse
@@ -103,17 +112,19 @@ class Controller:
             PlanCaches(self._planner.rates),
             self._tell,
             log,
-            self._termination.check,
+            self._on_ended,
         )
         self._links: dict[str, Connection] = {}
-        self._unsettled: list[decisions.Event] | None = []
+        self._unsettled: list[decisions.SiteEvent] | None = []
         self._absent: set[str] = set()
         self._helps: dict[str, tuple[int, ...]] = {}
         self._awaited: set[str] = set()
         self._alone = asyncio.Event()
         self._iterations: dict[str, int] = {}
         self._stranded: set[str] = set()
+        self._ends: list[decisions.Ended] = []
         self._timers: list[asyncio.TimerHandle] = []
+        self._alarm = Alarm(now_ns, self._tick)
 
     async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
         """Run until a stop condition holds and no task is running.
@@ -186,6 +197,8 @@ class Controller:
         self._termination.close()
         for timer in self._timers:
             timer.cancel()
+        self._alarm.cancel()
+        self._ends.clear()
         self._tasks.close()
         for link in self._connections():
             link.close()
@@ -204,8 +217,9 @@ class Controller:
             raise ProtocolError("a worker begins with its report")
         try:
             self._handle(site, frame)
-        except PlanError as error:
+        except (PlanError, AgentError) as error:
             self._termination.fail(error)
+        self._report_ends()
         if isinstance(frame, Report | LinkLost | LinkFound):
             self._serve_time()
         self._termination.check()
@@ -290,6 +304,8 @@ class Controller:
         if self._unsettled is None:
             return
         events, self._unsettled = self._unsettled, None
+        if self._driver.is_recorded:
+            self._log(policy_events.PolicyBegan, term=self.settings.term)
         for site in self.settings.sites:
             if site not in self._overlay.present:
                 if site not in self._absent:
@@ -299,6 +315,7 @@ class Controller:
         for site, tasks in self._helps.items():
             self._tasks.add_helper(site, tasks)
         self._tasks.settle()
+        self._report_ends()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             is_ready = isinstance(event, decisions.Ready)
             # A site that is not ready any more takes part in a task already.
@@ -354,8 +371,9 @@ class Controller:
             self._planner.forget(lambda path: site in path)
             if self._termination.is_working(site):
                 self._decide(decisions.Lost(site))
-        except PlanError as failed:
+        except (PlanError, AgentError) as failed:
             self._termination.fail(failed)
+        self._report_ends()
         self._termination.check()
 
     def _on_link_lost(self, a: str, b: str) -> None:
@@ -379,14 +397,21 @@ class Controller:
 
     # -- decisions of the policy --------------------------------------------------------------
 
-    def _decide(self, event: decisions.Event) -> None:
-        if self._termination.stopping:
-            return
-        if self._unsettled is not None:
+    def _decide(self, event: decisions.SiteEvent) -> None:
+        if self._unsettled is None:
+            self._give(event)
+        elif not self._termination.stopping:
             self._unsettled.append(event)
-            return
-        for action in self._driver.step(event):
+
+    def _give(self, event: decisions.SiteEvent | decisions.Ended) -> None:
+        if not self._termination.stopping:
+            self._perform(self._driver.step(event, self._now_ns() / 1e9))
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        for action in actions:
             match action:
+                case Told(event):
+                    self._log(policy_events.PolicyTold, *replay.to_values(event))
                 case NewTask():
                     self._start(action)
                 case Postponed():
@@ -394,6 +419,34 @@ class Controller:
                 case decisions.Release(site):
                     self._log(task_events.SiteReleased, worker=site)
                     self._tell(site, Released())
+        self._alarm.set(None if self._termination.stopping else self._driver.wake_s)
+
+    def _tick(self) -> None:
+        try:
+            self._perform(self._driver.tick(self._now_ns() / 1e9))
+        except (PlanError, AgentError) as error:
+            self._termination.fail(error)
+
+    def _on_ended(self, task: int, running: Running, completed: bool) -> None:
+        """Note the end of a task. The policy first gets the event that led to it, if there is one.
+
+        So it knows that a site is lost when it hears that a task of this site has ended.
+        """
+        if self._driver.is_timed:
+            loop = asyncio.get_running_loop()
+            report = {"duration_s": round(loop.time() - running.begun_s, 9)}
+            group = running.start.group
+            self._ends.append(decisions.Ended(task, group, completed, report=report))
+            loop.call_soon(self._report_ends)  # no message comes with the end of a budget
+        self._termination.check()
+
+    def _report_ends(self) -> None:
+        """Give the policy the ends of tasks that it has not heard of."""
+        try:
+            while self._ends and self._unsettled is None:
+                self._give(self._ends.pop(0))
+        except (PlanError, AgentError) as error:
+            self._termination.fail(error)
 
     def _start(self, new: NewTask) -> None:
         settings, start = self.settings, new.start
@@ -469,6 +522,7 @@ class Controller:
         return self._unsettled is not None or bool(self._tasks.running)
 
     def _announce_stop(self, reason: str) -> None:
+        self._alarm.cancel()
         self._log(run_events.Stopping, reason=reason)
         for site in self.settings.sites:
             self._tell(site, Stop())

@@ -1,20 +1,36 @@
 """Turns events into tasks with plans: one policy and one planner (pure).
 
 The controller and the fluid model of a run both use this driver. So the fluid model supports every
-policy, and a task has the same number, group and plan in both.
+policy, and a task has the same number, group and plan in both. The driver alone gives events to the
+policy: it stamps them with the time, and keeps the times at which the policy wants to wake.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trunkline.agents.control.planner import Build, Planner
 from trunkline.agents.planning.plan import Plan, PlanError
-from trunkline.agents.policies.policy import Event, Policy, Ready, Release, Start
+from trunkline.agents.policies.policy import (
+    TICK_S,
+    Ended,
+    Event,
+    Policy,
+    Ready,
+    Release,
+    SiteEvent,
+    Start,
+    Tick,
+    Wake,
+    is_timed,
+)
+from trunkline.agents.policies.random_draws import Drawing
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
+    AgentError,
     ControllerSettings,
     remember,
 )
@@ -39,7 +55,14 @@ class Postponed:
     ready: frozenset[str]
 
 
-Action = NewTask | Postponed | Release
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event that the policy gets next; the other actions up to the next `Told` answer it."""
+
+    event: Event
+
+
+Action = NewTask | Postponed | Release | Told
 
 
 @dataclass(slots=True)
@@ -48,6 +71,9 @@ class Driver:
 
     `ready` are the sites that wait for a task; `started` counts the tasks so far. `last_tasks` maps
     each controller's rank to its latest task number; numbers up to that are not used again.
+    A policy that `is_timed` gets `Ended` and `Tick`. A policy that is timed or draws random numbers
+    `is_recorded`: the events that it gets are among the actions, because nothing else in a log
+    says when and in which order they came.
     """
 
     policy: Policy
@@ -56,10 +82,16 @@ class Driver:
     ready: set[str] = field(default_factory=set)
     started: int = 0
     last_tasks: dict[int, int] = field(default_factory=dict)
+    is_timed: bool = field(init=False)
+    is_recorded: bool = field(init=False)
     _state: Any = field(init=False)
     _next: int = field(init=False)
+    _wakes_s: frozenset[float] = frozenset()
+    _ticked_s: float = -math.inf
 
     def __post_init__(self) -> None:
+        self.is_timed = is_timed(self.policy)
+        self.is_recorded = self.is_timed or isinstance(self.policy, Drawing)
         self._state = self.policy.initial
         self._next = self.rank * TASKS_PER_CONTROLLER
 
@@ -83,21 +115,53 @@ class Driver:
             if rank == self.rank:
                 self._next = max(self._next, last + 1 + len(self.planner.settings.sites))
 
-    def step(self, event: Event) -> Iterator[Action]:
+    @property
+    def wake_s(self) -> float | None:
+        """When to call `tick`, in seconds since the run's start; None if the policy sleeps."""
+        return max(min(self._wakes_s), self._ticked_s + TICK_S) if self._wakes_s else None
+
+    def step(self, event: SiteEvent | Ended, now_s: float) -> Iterator[Action]:
         """Give an event to the policy; yields the actions that follow, in order.
 
-        The caller must consume all of them. Raises PlanError if the plan builder refuses a group
-        although every link can be used.
+        `now_s` is the time since the run's start. The caller must consume all actions.
+
+        Raises:
+            PlanError: the plan builder refuses a group although every link can be used.
+            AgentError: the policy wants to wake, but is not timed, or at an impossible time.
         """
         if isinstance(event, Ready):
             self.ready.add(event.site)
+        if self.is_timed or not isinstance(event, Ended):
+            yield from self._give(replace(event, at_s=now_s))
+        yield from self.tick(now_s)
+
+    def tick(self, now_s: float) -> Iterator[Action]:
+        """Answer all wakes whose time has come with one tick; yields and raises as `step`."""
+        if self.wake_s is not None and self.wake_s <= now_s:
+            self._wakes_s = frozenset(at_s for at_s in self._wakes_s if at_s > now_s)
+            self._ticked_s = now_s
+            yield from self._give(Tick(now_s))
+
+    def _give(self, event: Event) -> Iterator[Action]:
+        if self.is_recorded:
+            yield Told(event)
         self._state, decisions = self.policy.step(self._state, event)
         for decision in decisions:
-            if isinstance(decision, Start):
-                yield self._begin(decision)
-            else:
-                self.ready.discard(decision.site)
-                yield decision
+            match decision:
+                case Start():
+                    yield self._begin(decision)
+                case Release(site):
+                    self.ready.discard(site)
+                    yield decision
+                case Wake(at_s):
+                    self._note_wake(at_s)
+
+    def _note_wake(self, at_s: float) -> None:
+        if not self.is_timed:
+            raise AgentError(f"the policy decided Wake({at_s}): allowed if it has `timed = True`")
+        if not math.isfinite(at_s):
+            raise AgentError(f"the policy decided Wake({at_s}): allowed is a finite time")
+        self._wakes_s |= {at_s}
 
     def _begin(self, start: Start) -> NewTask | Postponed:
         try:

@@ -17,7 +17,8 @@ class Running:
     plan: None if another controller started the task.
     blocks: the valid blocks by number; withdrawn blocks are left out.
     used: how many block numbers the task has used so far.
-    deadline_s: the end of the budget, in seconds of the event loop's clock.
+    begun_s: when the task began, in seconds of the event loop's clock.
+    deadline_s: the end of the budget, by the same clock.
     replans: how often the task may still be planned anew.
     offers: the contributors' offers that the task takes in, by site.
     unasked: members that are not ready yet and have not been told of the task.
@@ -36,6 +37,7 @@ class Running:
     plan: Plan | None
     blocks: dict[int, Block]
     used: int
+    begun_s: float
     deadline_s: float
     replans: int
     budget: asyncio.TimerHandle | None = None

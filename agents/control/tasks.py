@@ -43,8 +43,9 @@ class Tasks:
 
     `build` makes a plan for a group over the usable links, and raises PlanError if there is none.
     `detours` returns the auxiliary paths that chunks of a block may have taken. `tell` sends to
-    sites that are present in the overlay. `ended` is called after each end of a task. Until
-    `settled`, the controller waits for reports and halts no task.
+    sites that are present in the overlay. `ended` is called after each end of a task, with its
+    number, its state, and whether it was completed. Until `settled`, the controller waits for
+    reports and halts no task.
     """
 
     overlay: UsableOverlay
@@ -56,7 +57,7 @@ class Tasks:
     plan_caches: PlanCaches
     tell: Callable[[str, Control], None]
     log: Log
-    ended: Callable[[], None]
+    ended: Callable[[int, Running, bool], None]
     running: dict[int, Running] = field(default_factory=dict)
     settled: bool = False
 
@@ -74,9 +75,10 @@ class Tasks:
         `offers` are the contributors' offers that the task takes in; `witnesses` are sites that may
         have received chunks of them. Members in `unasked` are told by `invite_ready`.
         """
-        deadline_s = asyncio.get_running_loop().time() + self.task_s
+        begun_s = asyncio.get_running_loop().time()
+        deadline_s = begun_s + self.task_s
         blocks = dict(enumerate(plan.blocks))
-        running = Running(start, plan, blocks, len(blocks), deadline_s, self.replans)
+        running = Running(start, plan, blocks, len(blocks), begun_s, deadline_s, self.replans)
         running.offers, running.unasked = offers, set(unasked)
         self.running[task] = running
         self._watch_budget(task)
@@ -115,7 +117,8 @@ class Tasks:
         if running is None:
             deadline_s = asyncio.get_running_loop().time() + state.left_s
             start = Start(state.group, state.weights, state.scale)
-            running = Running(start, None, {}, 0, deadline_s, self.replans)
+            begun_s = deadline_s - self.task_s
+            running = Running(start, None, {}, 0, begun_s, deadline_s, self.replans)
             running.gone = set(state.group)
             self.running[state.task] = running
             self._watch_budget(state.task)
@@ -457,7 +460,7 @@ class Tasks:
         told = running.informed | running.former | set(running.start.group)
         for site in sorted(told & self.overlay.present):
             self.tell(site, message)
-        self.ended()
+        self.ended(task, running, completed)
 
     def _watch_budget(self, task: int) -> None:
         running = self.running[task]

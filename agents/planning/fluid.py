@@ -285,6 +285,11 @@ class FluidOverlay:
         """Call a function at a time in seconds."""
         self._schedule(time_s, what)
 
+    def cancel(self, what: Callable[[], None]) -> None:
+        """Do not make the calls of this function that `call_at` has planned."""
+        self.heap = [entry for entry in self.heap if entry[2] != what]
+        heapq.heapify(self.heap)
+
     def run(self, until_s: float = math.inf) -> None:
         """Let time pass until `until_s`, or until nothing is left to happen."""
         while self.heap and self.heap[0][0] <= until_s:

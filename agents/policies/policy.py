@@ -2,13 +2,17 @@
 
 The controller process calls one. A policy can be tested without sockets and replayed from an event
 log.
+
+Every event has the time `at_s`, in seconds since the run's start, by the clock of the event log.
+The driver fills it in. A policy that has `timed = True` knows more of time: it also gets `Ended`
+and `Tick`, and may decide `Wake`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +23,7 @@ class Ready:
 
     site: str
     iteration: int
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,7 @@ class Left:
     """A site has done its rounds and synchronizes no more."""
 
     site: str
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class Lost:
     """A site cannot be reached. If it was ready, it no longer is."""
 
     site: str
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,39 @@ class Joined:
     """A lost site can be reached again. A `Ready` follows when it is ready."""
 
     site: str
+    at_s: float = 0.0
 
 
-Event = Ready | Left | Lost | Joined
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task has ended that this controller started or took over; only for timed policies.
+
+    Members go on as soon as they have the result. So a fast one may be ready again before this.
+
+    Attributes:
+        task: the task's number.
+        group: the members of the task.
+        completed: whether the members have the result; else each of them keeps its own model.
+        report: what was measured, by name. `duration_s` is the time from the task's start to its
+            end; of a task taken over, from its deadline as its members report it.
+    """
+
+    task: int
+    group: tuple[str, ...]
+    completed: bool
+    at_s: float = 0.0
+    report: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The time of one or more `Wake`s has come; only for timed policies."""
+
+    at_s: float = 0.0
+
+
+SiteEvent = Ready | Left | Lost | Joined
+Event = SiteEvent | Ended | Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +98,40 @@ class Release:
     site: str
 
 
-Decision = Start | Release
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A `Tick` is to come at `at_s`, in seconds since the run's start; only from timed policies.
+
+    The tick is never early. It answers every wake whose time has come. If that time has passed
+    already, the tick comes at once, but at least `TICK_S` after the tick before. A controller that
+    takes over begins with the policy's `initial`: the wakes of its predecessor are forgotten.
+    """
+
+    at_s: float
+
+
+Decision = Start | Release | Wake
+
+TICK_S = 0.001
+"""The least time between two ticks. So a policy cannot keep time from passing."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """A policy. `initial` is the first state; `step` returns a new state and changes none."""
+    """A policy. `initial` is the first state; `step` returns a new state and changes none.
+
+    A policy may have `timed`, whether it knows time; without it, it does not.
+    """
 
     @property
     def initial(self) -> Any: ...
 
     def step(self, state: Any, event: Event) -> tuple[Any, tuple[Decision, ...]]: ...
+
+
+def is_timed(policy: Policy) -> bool:
+    """Whether the policy gets `Ended` and `Tick`, and may decide `Wake`."""
+    return getattr(policy, "timed", False) is True
 
 
 WHOLE_TOTAL = 2**16

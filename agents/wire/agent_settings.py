@@ -124,3 +124,12 @@ class ControllerSettings:
     def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+
+    @property
+    def term(self) -> int:
+        """The least number that this controller's next task can have.
+
+        Terms in which a controller acts differ in it, unless the one before started no task.
+        """
+        own = [last for last in self.last_tasks if last // TASKS_PER_CONTROLLER == self.rank]
+        return max(own, default=self.rank * TASKS_PER_CONTROLLER - 1) + 1

@@ -32,7 +32,7 @@ def first_group(scenario: Scenario) -> tuple[str, ...] | None:
     """
     driver, _ = planning.create_driver(scenario)
     for site in scenario.topology.site_names:
-        for action in driver.step(Ready(site, 0)):
+        for action in driver.step(Ready(site, 0), 0.0):
             if isinstance(action, NewTask):
                 return action.start.group
     return None

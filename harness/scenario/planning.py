@@ -10,6 +10,7 @@ from trunkline.agents.control.driver import Driver
 from trunkline.agents.control.planner import Build, make_request
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.planning.rearrange import keep_split_of
+from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Policy
 from trunkline.agents.wire.agent_settings import ControllerSettings
 from trunkline.harness.scenario import awareness_section
@@ -47,11 +48,14 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
     )
 
 
-def create_policy(scenario: Scenario) -> Policy:
-    """Create the scenario's policy for all of its sites."""
-    component = scenario.scheme.policy
-    policy: Policy = component.module.create(scenario.topology.site_names, **component.options)
-    return policy
+def create_policy(scenario: Scenario, term: int = 0) -> Policy:
+    """Create the scenario's policy for all of its sites, and for a controller's term.
+
+    A policy that draws random numbers draws others in another term (`ControllerSettings.term`).
+    """
+    component, sites = scenario.scheme.policy, scenario.topology.site_names
+    seed = f"{scenario.seed} policy {term}"
+    return random_draws.create_policy(component.module.create, sites, component.options, seed)
 
 
 def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Build, Plan | None]:

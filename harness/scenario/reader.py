@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.policies import random_draws
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
@@ -320,7 +321,7 @@ class Reader:
         if not sites:
             return
         try:
-            create(sites, **options)
+            random_draws.create_policy(create, sites, options, "")
         except ValueError as error:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]
             self._refuse_option("scheme", first_word, str(error), options)

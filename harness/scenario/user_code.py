@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from trunkline.agents.planning.plan import Plan, PlanError
-from trunkline.agents.policies.policy import Policy, Release, Start
+from trunkline.agents.policies.policy import Policy, Release, Start, Wake, is_timed
 from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import make_model, read_options
 from trunkline.harness.faults.fault_syntax import Read
@@ -250,28 +250,33 @@ def _check_policy(made: Any, file: str) -> None:
     def checked(sites: tuple[str, ...], **options: Any) -> Policy:
         policy = create(sites, **options)
         form = "a pair: the state, and a tuple of Start and Release of known sites"
-        step = _Result(lambda given: _is_step(given, set(sites)), form)
+        timed = is_timed(policy)
+        form += ", and of Wake at a finite time" if timed else ""
+        step = _Result(lambda given: _is_step(given, set(sites), timed), form)
         initial = _check_results(lambda: policy.initial, file, _ANYTHING, UserCodeError)()
         found: Policy = _check_methods(policy, file, {"step": step})
         found.initial = initial  # type: ignore[misc]
+        found.timed = timed  # type: ignore[attr-defined]
         return found
 
     made.create = checked
 
 
-def _is_step(given: Any, sites: set[str]) -> bool:
+def _is_step(given: Any, sites: set[str], timed: bool) -> bool:
     match given:
         case (_, tuple(decisions)):
-            return all(_is_decision(each, sites) for each in decisions)
+            return all(_is_decision(each, sites, timed) for each in decisions)
     return False
 
 
-def _is_decision(given: Any, sites: set[str]) -> bool:
+def _is_decision(given: Any, sites: set[str], timed: bool) -> bool:
     match given:
         case Start(group, weights, _):
             return bool(group) and set(group) == weights.keys() <= sites
         case Release(site):
             return site in sites
+        case Wake(at_s):
+            return timed and isinstance(at_s, Real) and math.isfinite(at_s)
     return False
 
 

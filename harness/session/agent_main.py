@@ -307,7 +307,7 @@ class Agent:
         )
         if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
             log(RatesEstimated, links=list_rates(settings.rates_mbps))
-        policy = planning.create_policy(scenario)
+        policy = planning.create_policy(scenario, settings.term)
         build, default = planning.create_builder(scenario, settings)
         return Controller(settings, policy, build, clock.now_ns, log, default)
 

@@ -8,14 +8,14 @@ change the rates of links. Plans that use measured rates get exact rates at ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from trunkline.agents.control.driver import NewTask
+from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Event, Left, Ready, Release
+from trunkline.agents.policies.policy import Ended, Left, Ready, Release
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
 from trunkline.harness.report import mixing
@@ -88,6 +88,7 @@ class _Run:
         self._groups: list[Mapping[str, float]] = []
         self._running = 0
         self._working = set(self._sites)
+        self._alarm_s: float | None = None
         self._until_s: float | None = None
         self._rounds = 0
 
@@ -123,10 +124,12 @@ class _Run:
             self._offers[site] = self._overlay.offer(self._make_task(self._default), site)
         self._decide(Ready(site, iteration))
 
-    def _decide(self, event: Event) -> None:
-        if self._until_s is not None:
-            return
-        for action in self._driver.step(event):
+    def _decide(self, event: Ready | Left | Ended) -> None:
+        if self._until_s is None:
+            self._perform(self._driver.step(event, self._overlay.now_s))
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        for action in actions:
             match action:
                 case NewTask():
                     self._start(action)
@@ -134,6 +137,23 @@ class _Run:
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
                     self._finish_round(site)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Let the policy tick when it wants to, and no more after the last round."""
+        wake_s = self._driver.wake_s if self._is_active else None
+        if wake_s == self._alarm_s:
+            return
+        if self._alarm_s is not None:
+            self._overlay.cancel(self._tick)
+        if wake_s is not None:
+            self._overlay.call_at(wake_s, self._tick)
+        self._alarm_s = wake_s
+
+    def _tick(self) -> None:
+        self._alarm_s = None
+        if self._until_s is None:
+            self._perform(self._driver.tick(self._overlay.now_s))
 
     def _start(self, new: NewTask) -> None:
         plan = new.plan
@@ -144,7 +164,10 @@ class _Run:
             missing.discard(site)
             if not missing:
                 self._running -= 1
-                self._tasks_s.append(self._overlay.now_s - begun_s)
+                task_s = self._overlay.now_s - begun_s
+                self._tasks_s.append(task_s)
+                report = {"duration_s": task_s}
+                self._decide(Ended(new.number, new.start.group, True, report=report))
             self._finish_round(site)
 
         if self._driver.started == 1:  # timelines start with the first task

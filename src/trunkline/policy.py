@@ -1,10 +1,12 @@
 """For your own policies: events, decisions, weights, and a policy to build on.
 
-A policy file has `create(sites: tuple[str, ...], *, <options>) -> Policy`.
+A policy file has `create(sites: tuple[str, ...], *, <options>) -> Policy`. A policy that draws
+random numbers asks for a generator: `create(sites, *, rng: random.Random, <options>)`.
 """
 
 from trunkline.agents.policies.policy import (
     Decision,
+    Ended,
     Event,
     Joined,
     Left,
@@ -13,6 +15,8 @@ from trunkline.agents.policies.policy import (
     Ready,
     Release,
     Start,
+    Tick,
+    Wake,
     average,
     weighted,
 )
@@ -20,6 +24,7 @@ from trunkline.agents.policies.preduce import PartialReduce
 
 __all__ = [
     "Decision",
+    "Ended",
     "Event",
     "Joined",
     "Left",
@@ -29,6 +34,8 @@ __all__ = [
     "Ready",
     "Release",
     "Start",
+    "Tick",
+    "Wake",
     "average",
     "weighted",
 ]

@@ -34,8 +34,8 @@ PUBLIC = {
         *("check", "estimate", "routes", "split", "star"),
     },
     "policy": {
-        *("Decision", "Event", "Joined", "Left", "Lost", "PartialReduce", "Policy", "Ready"),
-        *("Release", "Start", "average", "weighted"),
+        *("Decision", "Ended", "Event", "Joined", "Left", "Lost", "PartialReduce", "Policy"),
+        *("Ready", "Release", "Start", "Tick", "Wake", "average", "weighted"),
     },
     "workload": {
         *("Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"),
