@@ -10,6 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -18,11 +19,14 @@ from command_line import command
 from inside import run_all
 from three_sites import LOG, SCENARIO
 
+from trunkline.agents.control.replay import replay
+from trunkline.agents.events import event_reading
+from trunkline.agents.policies.policy import Ended, Ready, Tick
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import document
 from trunkline.harness.report import outputs
-from trunkline.harness.scenario import loading
+from trunkline.harness.scenario import loading, planning
 from trunkline.harness.session import program_output
 from trunkline.harness.study import papers
 
@@ -210,8 +214,8 @@ def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path:
     assert '"plan": "nearest.py"' in log
 
 
-def test_the_workload_and_the_policy_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
-    """The page's two runs, without and with its policy."""
+def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
+    """The page's runs: without a policy of its own, with one, and with one that knows time."""
     shown = {}
     for fence in fences(OWN):
         if fence.file:
@@ -232,3 +236,9 @@ def test_the_workload_and_the_policy_of_ones_own_do_what_the_page_says(embedded,
         (said,) = re.findall(r"^accuracy +([\d.]+) % after ([\d.]+) s$", text, re.MULTILINE)
         row = pd.read_csv(tmp_path / name / "tables" / "accuracy.csv").iloc[-1]
         assert (f"{row.accuracy_percent:.1f}", f"{row.t_s:.3f}") == said
+    scenario = loading.load(tmp_path / name / "resolved.yaml")
+    assert scenario.scheme.policy.kind == "deadline.py"
+    log = event_reading.read((tmp_path / name / "events.jsonl").read_text().splitlines())
+    answers = replay(log, partial(planning.create_policy, scenario))
+    assert {Tick, Ended, Ready} <= {type(answer.event) for answer in answers}
+    assert all(answer.is_same for answer in answers)

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.policies.policy import Ready, average
+from trunkline.agents.policies.policy import Ready, average, is_timed
 from trunkline.harness.commands import overview
 from trunkline.harness.config import document
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import client
+from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_code import UserCodeError
@@ -97,6 +98,48 @@ def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
     assert scenario.scheme.plan.module.__doc__ is None and scenario.scheme.plan.module.build
     assert scenario.workload.module.model_bytes(**scenario.workload.options) == 1_000_000
     assert overview.describe_scenario(scenario).row_count and fluid_run.predict(scenario) is None
+
+
+DRAWING = """
+from dataclasses import dataclass
+from trunkline.policy import Ended, Ready, Release, Wake
+
+@dataclass(frozen=True)
+class Waiting:
+    rng: object
+    until_s: float
+    timed = True
+    initial: tuple = ()
+
+    def step(self, state, event):
+        match event:
+            case Ended(task, group):
+                return (), tuple(Release(site) for site in group)
+            case Ready():
+                return state, (Wake(self.rng.uniform(event.at_s, self.until_s)),)
+        return state, ()
+
+def create(sites, *, rng, until_s: float):
+    return Waiting(rng, until_s)
+"""
+
+
+def test_a_policy_may_know_time_and_draw_random_numbers(file):
+    (file.parent / "mine.py").write_text(DRAWING)
+    file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
+    scenario = load(file)
+    assert scenario.scheme.policy.options == {"until_s": 2.0}
+
+    def wakes(term):
+        policy = planning.create_policy(scenario, term)
+        state, (first,) = policy.step(policy.initial, Ready("s0", 0, 1.0))
+        _, (second,) = policy.step(state, Ready("s0", 0, 1.0))
+        return [first.at_s, second.at_s]
+
+    assert is_timed(planning.create_policy(scenario))
+    assert wakes(0) == wakes(0) != wakes(1_000_000)
+    assert len({*wakes(0), *wakes(1_000_000)}) == 4
+    assert all(1.0 <= at_s <= 2.0 for at_s in wakes(0))
 
 
 def test_what_was_resolved_needs_none_of_the_files(file):

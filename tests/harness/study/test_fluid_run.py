@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wan import Wan, mesh
 
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.study import fluid_run
@@ -157,3 +158,70 @@ def test_the_shipped_scenario_freezes_without_the_group_filter_and_not_with_it(h
         load(scenario, ["scheme.group_filter=true", f"scheme.history={history}"])
     )
     assert 0 < found.rho < 0.95
+WINDOWS = """
+import math
+from dataclasses import dataclass
+from trunkline.policy import Ended, Left, Lost, Ready, Release, Tick, Wake, average
+
+@dataclass(frozen=True)
+class Windows:
+    timed = True
+    every_s: float
+    after_s: float
+    initial: frozenset = frozenset()
+
+    def step(self, state, event):
+        match event:
+            case Ready(site):
+                following_s = (math.floor(event.at_s / self.every_s) + 1) * self.every_s
+                return state | {site}, (Wake(following_s),)
+            case Left(site) | Lost(site):
+                return state - {site}, ()
+            case Ended():
+                return state, (Wake(event.at_s + self.after_s),)
+            case Tick() if state:
+                group = tuple(sorted(state))
+                return frozenset(), (average(group) if len(group) > 1 else Release(*group),)
+        return state, ()
+
+def create(sites, *, every_s: float = 1.0, after_s: float = 1000.0):
+    return Windows(every_s, after_s)
+"""
+
+WINDOWED = """
+topology: {builder: full_mesh, sites: 3, rates: 1 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 16 kB, compute: 0.3 s, slowdown: {n2: 1.5, n3: 4.0}}
+scheme: {policy: windows.py, plan: a2a, chunk: 1 KiB}
+stop: {rounds: 3}
+"""
+
+
+@pytest.fixture
+def windowed(tmp_path):
+    """A scenario with a policy whose tasks start at multiples of a second."""
+    (tmp_path / "windows.py").write_text(WINDOWS)
+    (tmp_path / "windowed.yaml").write_text(WINDOWED)
+    return lambda *overrides: load(tmp_path / "windowed.yaml", overrides)
+
+
+def test_what_a_policy_starts_at_its_ticks_starts_then_in_the_model_and_in_a_run(windowed):
+    policy = windowed().scheme.policy.module.create(("n1", "n2", "n3"))
+    wan = Wan(mesh(("n1", "n2", "n3")), "a2a", policy, tasks=5)
+    wan.compute_s = {"n1": 0.3, "n2": 0.45, "n3": 1.2}
+    wan.run()
+    started_s = [event["t_ns"] / 1e9 for event in wan.of("task_started")]
+    predicted = [fluid_run.predict(windowed(f"stop={{tasks: {n}}}")) for n in range(1, 6)]
+    assert [each.window_s for each in predicted] == started_s == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_the_model_tells_a_policy_of_the_end_of_its_task(windowed):
+    # n1 and n2 begin at 1 s; each sends its model of 16 kB in 0.128 s. Both are ready again before
+    # 1.628 s, when the policy has waited half a second after the end.
+    started = ("scheme.every=1 s", "scheme.after=500 ms", "stop={tasks: 2}")
+    found = fluid_run.predict(windowed(*started))
+    assert (found.task_s, found.window_s) == pytest.approx((0.128, 1.628))
+
+
+def test_a_wake_after_the_last_round_does_not_make_the_run_longer(windowed):
+    assert fluid_run.predict(windowed()).window_s < 10.0
+    assert fluid_run.predict(windowed("stop={time: 4 s}")).window_s == 4.0
