@@ -131,7 +131,7 @@ class Policy(Protocol):
 
 def is_timed(policy: Policy) -> bool:
     """Whether the policy gets `Ended` and `Tick`, and may decide `Wake`."""
-    return getattr(policy, "timed", False) is True
+    return bool(getattr(policy, "timed", False))
 
 
 WHOLE_TOTAL = 2**16

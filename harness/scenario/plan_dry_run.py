@@ -6,12 +6,17 @@ option cannot express that.
 
 from __future__ import annotations
 
-from trunkline.agents.control.driver import NewTask
+from collections.abc import Iterable
+
+from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
+
+TICKS = 100
+"""How many ticks a policy gets to form its first group."""
 
 
 def find_refusal(scenario: Scenario) -> ValueError | None:
@@ -26,13 +31,23 @@ def find_refusal(scenario: Scenario) -> ValueError | None:
 def first_group(scenario: Scenario) -> tuple[str, ...] | None:
     """The first group if all sites become ready one after the other; None if no group forms.
 
+    A policy that knows time may wake a few times before it forms a group.
+
     Raises:
         PlanError: the plan refuses the group.
         UserCodeError: a user's policy fails.
     """
     driver, _ = planning.create_driver(scenario)
     for site in scenario.topology.site_names:
-        for action in driver.step(Ready(site, 0), 0.0):
-            if isinstance(action, NewTask):
-                return action.start.group
+        if group := _find_group(driver.step(Ready(site, 0), 0.0)):
+            return group
+    for _ in range(TICKS):
+        if driver.wake_s is None:
+            break
+        if group := _find_group(driver.tick(driver.wake_s)):
+            return group
     return None
+
+
+def _find_group(actions: Iterable[Action]) -> tuple[str, ...] | None:
+    return next((each.start.group for each in actions if isinstance(each, NewTask)), None)

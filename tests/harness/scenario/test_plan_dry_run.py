@@ -6,7 +6,7 @@ import pytest
 
 from trunkline.agents import registry
 from trunkline.harness.config.document import ScenarioErrors
-from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.scenario.plan_dry_run import first_group
 
 SCENARIO = """\
@@ -44,3 +44,29 @@ def test_every_plan_is_rehearsed_without_complaint():
 )
 def test_the_sample_group_is_the_first_that_the_policy_makes(scheme, group):
     assert first_group(parse(SCENARIO.format(scheme=scheme), "x.yaml")) == group
+
+
+LATER = """
+from trunkline.policy import Ready, Tick, Wake, average
+
+class Later:
+    timed = True
+    initial = ()
+
+    def step(self, ready, event):
+        match event:
+            case Ready(site):
+                return (*ready, site), (Wake(event.at_s + 1.0),)
+            case Tick():
+                return (), (average(ready),)
+        return ready, ()
+
+def create(sites):
+    return Later()
+"""
+
+
+def test_the_sample_group_of_a_policy_that_knows_time_may_begin_at_a_tick(tmp_path):
+    (tmp_path / "later.py").write_text(LATER)
+    (tmp_path / "x.yaml").write_text(SCENARIO.format(scheme="{policy: later.py}"))
+    assert first_group(load(tmp_path / "x.yaml")) == ("n1", "n2", "n3", "n4", "n5")

@@ -124,6 +124,14 @@ def create(sites, *, rng, until_s: float):
 """
 
 
+def test_a_timed_policy_that_wakes_at_no_time_is_refused_before_the_run(file):
+    text = DRAWING.replace("self.rng.uniform(event.at_s, self.until_s)", "float('nan')")
+    (file.parent / "mine.py").write_text(text)
+    file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
+    (found,) = problems(file)
+    assert found.endswith("Start and Release of known sites, and of Wake at a finite time")
+
+
 def test_a_policy_may_know_time_and_draw_random_numbers(file):
     (file.parent / "mine.py").write_text(DRAWING)
     file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
@@ -274,11 +282,13 @@ def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, me
         ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
         ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
         ("return state, (average(('s9',)),)", "allowed is a pair: the state, and a tuple of Star"),
+        ("return state, (Wake(1.0),)", "a tuple of Start and Release of known sites"),
+        ("self.timed = True; return state, (Wake(1.0),)", "and Release of known sites"),
     ],
 )
 def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):
     (file.parent / "mine.py").write_text(
-        "from trunkline.policy import average\n"
+        "from trunkline.policy import Wake, average\n"
         "class Mine:\n"
         "    initial = frozenset()\n"
         "    def __init__(self, sites):\n"
