@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from dataclasses import dataclass, field
+import random
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from model_setting import Setting
+from protocol_model import Model
 from wan import Wan, mesh, schedule
 
 from trunkline.agents.control.driver import Driver, Told
@@ -282,6 +285,15 @@ def test_the_stop_of_a_run_cancels_its_wakes():
     assert max(e["t_ns"] for e in wan.events) < 6e9
 
 
+def test_no_tick_comes_while_the_last_task_of_a_stopped_run_goes_on():
+    # The task of 5 s takes more than a second; a wake for 6 s is pending as the run stops.
+    wan = windows(elements=SLOW, time_s=5.5)
+    wan.run()
+    replayed(wan, lambda _: Windows(1.0))
+    assert max(e["t_ns"] for e in wan.of("task_completed")) > 6.1e9
+    assert max(e["values"]["at_s"] for e in wan.of("policy_told")) < 5.5
+
+
 def test_a_policy_knows_that_sites_are_lost_when_it_hears_of_their_task():
     wan = windows(elements=SLOW, task_s=20.0, time_s=12.0)
 
@@ -336,6 +348,12 @@ def test_ticks_and_replays_are_right_whatever_fails(seed):
         ]
         assert_ticks_answer_wakes(own)
     assert events(answers, Tick)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_policy_that_ticks_breaks_no_promise_in_any_order_of_messages(seed):
+    setting = replace(Setting.draw(random.Random(seed)), policy=Windows((0.3, 1.0, 3.0)[seed % 3]))
+    Model(seed, setting=setting).run()
 
 
 @pytest.mark.parametrize("seed", range(4))
