@@ -307,6 +307,18 @@ def test_a_result_that_cannot_be_given_is_waited_for_within_one_more_budget():
     assert times([ended])[0] == pytest.approx(times([started])[0] + 2 * 4.0, abs=0.1)
 
 
+def test_a_result_that_is_lost_with_its_holder_is_not_waited_for():
+    """s1 has finished, cannot reach s0 and s2, and is killed before its links are back."""
+    three = FOUR[:3]
+    wan = Wan(mesh(three), "a2a", bsp(three), elements=20_000, tasks=1, task_s=30.0)
+    wan.path("s0", "s2").rate_mbps = 0.25
+    cuts = [(1.5, cut("s0", other)) for other in ("s1", "s2")]
+    wan.run(steps(*cuts, (6.0, kill("s1")), (60.0, Wan.heal)))
+    ended = wan.of("task_completed")[0]
+    assert ended["without"] == ["s0", "s2"]
+    assert 6.0 < times([ended])[0] < 6.0 + 2 * FAILOVER.timeout_s
+
+
 def test_a_run_without_faults_needs_no_repair_and_says_nothing_of_losses():
     wan = run(Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, rounds=5))
     said = {event["event"] for event in wan.events}
