@@ -121,7 +121,9 @@ class Losses:
         reports = [e.t_ns for e in task.sent if e.site == site]
         reports += [e.t_ns for e in task.received if e.site == site]
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
-        told_ns = max(ends, default=self.history.end_ns)  # without an end, when the run ends
+        knows = any(event.site == site for event in task.joined)
+        # Of a task without an end, or that it only relayed for, a site reports when the run ends.
+        told_ns = max(ends) if ends and knows else self.history.end_ns
         for span in self.without_controller(site):
             if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns

@@ -64,7 +64,7 @@ def runner(monkeypatch, run_dir):
         if fake.error:
             raise fake.error
         on_progress(Progress(12.5, 6, 2, 30_000_000, 61.25))
-        verdict = Verdict.of([Check("bytes are right", fake.outcome, "2 tasks [a, b]")])
+        verdict = Verdict.of([Check("bytes are right", fake.outcome, "2 tasks [a, b]", "tasks", 2)])
         return SimpleNamespace(verdict=verdict, run_dir=run_dir, error=fake.ended_by)
 
     fake.run = run
@@ -115,6 +115,7 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
         "accuracy   81.5 % after 5 s",
         "verdict    fail",
         "           bytes are right: 2 tasks [a, b]",
+        "checks     0 of 1 checks passed; 2 objects judged, 0 excused",
         f"results    {run_dir}",
     ]
     assert output.err == "  0% building the network\n"
@@ -313,7 +314,7 @@ def test_a_page_of_several_runs_takes_no_other_files_place(run_dir, capsys):
 def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
     from trunkline.harness.report import outputs
 
-    verdict = Verdict.of([Check("bytes are right", "unknown", "nothing was sent")])
+    verdict = Verdict.of([Check("bytes are right", "unknown", "nothing was sent", "tasks", 0)])
     seen = []
     monkeypatch.setattr(
         outputs, "build", lambda path, width: seen.append(path.resolve()) or verdict
