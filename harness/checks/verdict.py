@@ -155,10 +155,11 @@ class Check:
 
     @classmethod
     def of_json(cls, row: Mapping[str, Any]) -> Check:
-        """Read what `to_json` gave."""
-        excuses = (Excuse(e["rule"], e["count"], tuple(e["cases"])) for e in row["excused"])
-        words = (row["name"], row["outcome"], row["detail"], row["objects"])
-        return cls(*words, row["judged"], tuple(excuses))
+        """Read what `to_json` gave; on another machine, an earlier version may not have counted."""
+        excused = row.get("excused", ())
+        excuses = (Excuse(each["rule"], each["count"], tuple(each["cases"])) for each in excused)
+        words = (row["name"], row["outcome"], row["detail"], row.get("objects", "objects"))
+        return cls(*words, row.get("judged", 0), tuple(excuses))
 
 
 @dataclass(frozen=True, slots=True)
