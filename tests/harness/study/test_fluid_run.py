@@ -158,6 +158,8 @@ def test_the_shipped_scenario_freezes_without_the_group_filter_and_not_with_it(h
         load(scenario, ["scheme.group_filter=true", f"scheme.history={history}"])
     )
     assert 0 < found.rho < 0.95
+
+
 WINDOWS = """
 import math
 from dataclasses import dataclass
