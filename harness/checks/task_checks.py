@@ -76,6 +76,7 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{_name(task)} was ended by a controller that was not in charge")
         for event in ends:
             yield from _check_ending(task, event, losses)
+        yield from _check_holders(task)
         if terms == [began_in] and began_in is not None:
             yield judged()
         elif began_in is None or began_in.whole or _should_have_ended(task, began_in, losses):
@@ -331,9 +332,14 @@ def _check_ending(
                 and not losses.find(spans, task.started.t_ns, event.t_ns)
             ):
                 yield fail(f"{_name(task)} was completed without {done.site}, which has the result")
-    for each in task.replanned:
-        if each.holder and each.holder not in {done.site for done in task.finished}:
-            yield fail(f"{_name(task)}: {each.holder} gives a result that it does not have")
+
+
+def _check_holders(task: Task) -> Iterator[Finding]:
+    """A task is planned anew around a member's result only if that member has it."""
+    finished = {done.site for done in task.finished}
+    for event in task.replanned:
+        if event.holder and event.holder not in finished:
+            yield fail(f"{_name(task)}: {event.holder} gives a result that it does not have")
 
 
 def _excuse_ending(task: Task, term: Term, times: int) -> Finding:
