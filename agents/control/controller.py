@@ -416,7 +416,7 @@ class Controller:
                     self._start(action)
                 case Postponed():
                     self._postpone(action)
-                case decisions.Release(site):
+                case decisions.Proceed(site):
                     self._log(task_events.SiteReleased, worker=site)
                     self._tell(site, Released())
         self._alarm.set(None if self._termination.stopping else self._driver.wake_s)

@@ -19,8 +19,8 @@ from trunkline.agents.policies.policy import (
     Ended,
     Event,
     Policy,
+    Proceed,
     Ready,
-    Release,
     SiteEvent,
     Start,
     Tick,
@@ -62,7 +62,7 @@ class Told:
     event: Event
 
 
-Action = NewTask | Postponed | Release | Told
+Action = NewTask | Postponed | Proceed | Told
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Driver:
             match decision:
                 case Start():
                     yield self._begin(decision)
-                case Release(site):
+                case Proceed(site):
                     self.ready.discard(site)
                     yield decision
                 case Wake(at_s):

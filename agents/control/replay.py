@@ -16,7 +16,7 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.task_events import GroupPostponed, SiteReleased, TaskStarted
 from trunkline.agents.policies import policy as policies
-from trunkline.agents.policies.policy import Decision, Policy, Release, Start, Wake
+from trunkline.agents.policies.policy import Decision, Policy, Proceed, Start, Wake
 
 KINDS = {kind.__name__.lower(): kind for kind in get_args(policies.Event)}
 """The types of the events of policies, by their names in the log."""
@@ -89,6 +89,6 @@ def _agree(decision: Decision, logged: Event) -> bool:
             return (group, weights, scale) == (logged.group, logged.weights, logged.scale)
         case Start(group), GroupPostponed():
             return group == logged.group
-        case Release(site), SiteReleased():
+        case Proceed(site), SiteReleased():
             return site == logged.worker
     return False

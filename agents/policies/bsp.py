@@ -10,8 +10,8 @@ from trunkline.agents.policies.policy import (
     Joined,
     Left,
     Lost,
+    Proceed,
     Ready,
-    Release,
     average,
 )
 from trunkline.agents.policies.preduce import PartialReduce
@@ -40,7 +40,7 @@ class Open:
             case Left(site) | Lost(site):
                 return state - {site}, ()
             case Ready(site) if state == {site}:
-                return state, (Release(site),)
+                return state, (Proceed(site),)
             case Ready(site) if site in state:
                 return state, (average(tuple(each for each in self.sites if each in state)),)
         return state, ()

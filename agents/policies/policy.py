@@ -4,8 +4,7 @@ The controller process calls one. A policy can be tested without sockets and rep
 log.
 
 Every event has the time `at_s`, in seconds since the run's start, by the clock of the event log.
-The driver fills it in. A policy that has `timed = True` knows more of time: it also gets `Ended`
-and `Tick`, and may decide `Wake`.
+The driver fills it in. `Traits` lists what a policy may declare about itself.
 """
 
 from __future__ import annotations
@@ -14,16 +13,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+Then = Literal["proceed", "wait"]
+Gives = Literal["model", "update"]
+Promise = Literal["once"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A site has finished its local work of an iteration and wants to synchronize."""
+    """A site has finished its local work of an iteration and wants to synchronize.
+
+    It is ready again after a task that was given up, and after one with `then="wait"` if no
+    controller remembers that it waits.
+
+    Attributes:
+        given: its contribution of this iteration is in the result of a task already.
+    """
 
     site: str
     iteration: int
     at_s: float = 0.0
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +95,63 @@ Event = SiteEvent | Ended | Tick
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Synchronize `group`; the result is `scale * sum(weights[site] * contribution[site])`."""
+    """A task: its result is `scale * sum(weights[site] * contribution[site])`.
+
+    Every receiver's new model is `keep * model + step`, with `step = momentum * last step +
+    result`. The last step is that of this receiver's last task. So the defaults replace the model
+    by the result, and `keep = 1` adds an update to it.
+
+    Attributes:
+        group: all members, contributors and receivers.
+        weights: the weight of each contributor.
+        receivers: the members that get the result; None for the whole group.
+        passive: members that take part without being ready. They contribute what they have, and
+            install the result whenever it comes. Servers are always passive.
+        then: what members that are not passive do after the task: their next iteration, or `wait`,
+            ready for another task or `Proceed`.
+        batches: for sites that proceed, the number of samples in each step of the next iteration;
+            without an entry it stays as it is.
+    """
 
     group: tuple[str, ...]
     weights: Mapping[str, float]
     scale: float
+    receivers: tuple[str, ...] | None = None
+    passive: frozenset[str] = frozenset()
+    keep: float = 0.0
+    momentum: float = 0.0
+    then: Then = "proceed"
+    batches: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def takers(self) -> tuple[str, ...]:
+        """The members that get the result."""
+        return self.group if self.receivers is None else self.receivers
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether every member contributes and receives."""
+        return set(self.takers) == set(self.weights) == set(self.group)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every member is ready, contributes, gets the result as its model and goes on."""
+        return (
+            self.is_symmetric
+            and not (self.passive or self.keep or self.momentum or self.batches)
+            and self.then == "proceed"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """A ready site goes on alone: no other site is left to synchronize with."""
+class Proceed:
+    """A ready site goes on with its next iteration without a task.
+
+    `batch` is the number of samples in each of its steps from now on; with None, it stays as it is.
+    """
 
     site: str
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +166,7 @@ class Wake:
     at_s: float
 
 
-Decision = Start | Release | Wake
+Decision = Start | Proceed | Wake
 
 TICK_S = 0.001
 """The least time between two ticks. So a policy cannot keep time from passing."""
@@ -120,7 +176,7 @@ TICK_S = 0.001
 class Policy(Protocol):
     """A policy. `initial` is the first state; `step` returns a new state and changes none.
 
-    A policy may have `timed`, whether it knows time; without it, it does not.
+    A policy may also have the attributes of `Traits`.
     """
 
     @property
@@ -129,9 +185,48 @@ class Policy(Protocol):
     def step(self, state: Any, event: Event) -> tuple[Any, tuple[Decision, ...]]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a policy declares about itself, by attributes of the same names.
+
+    Attributes:
+        timed: it also gets `Ended` and `Tick`, and may decide `Wake`.
+        gives: what workers contribute: their model after the step of the iteration, or only the
+            `update`, the step itself. A server always contributes its model.
+        accumulates: with updates, a site adds an update that no task took to its next one.
+        promises: what holds for all of its tasks, so that a verdict checks it. `once`: each
+            iteration of a site is in one result.
+    """
+
+    timed: bool = False
+    gives: Gives = "model"
+    accumulates: bool = False
+    promises: tuple[Promise, ...] = ("once",)
+
+    @classmethod
+    def of(cls, policy: Policy) -> Traits:
+        """The traits of a policy. Raises ValueError if it declares what is not allowed."""
+        found = cls(
+            bool(getattr(policy, "timed", False)),
+            getattr(policy, "gives", "model"),
+            bool(getattr(policy, "accumulates", False)),
+            tuple(getattr(policy, "promises", ("once",))),
+        )
+        if found.gives not in get_args(Gives):
+            raise ValueError(f"gives = {found.gives!r}: allowed is {_list(get_args(Gives))}")
+        if not set(found.promises) <= set(get_args(Promise)):
+            allowed = f"allowed are any of {_list(get_args(Promise))}"
+            raise ValueError(f"promises = {found.promises!r}: {allowed}")
+        return found
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
+
+
 def is_timed(policy: Policy) -> bool:
     """Whether the policy gets `Ended` and `Tick`, and may decide `Wake`."""
-    return bool(getattr(policy, "timed", False))
+    return Traits.of(policy).timed
 
 
 WHOLE_TOTAL = 2**16

@@ -19,8 +19,8 @@ from trunkline.agents.policies.policy import (
     Joined,
     Left,
     Lost,
+    Proceed,
     Ready,
-    Release,
     Start,
     average,
     weighted,
@@ -137,7 +137,7 @@ class PartialReduce:
         """Start a group, or release a site that is alone."""
         queue = tuple(site for site in state.queue if site not in chosen)
         if len(chosen) == 1:
-            return replace(state, queue=queue), Release(chosen[0])
+            return replace(state, queue=queue), Proceed(chosen[0])
         group = tuple(site for site in self.sites if site in chosen)
         newest = max(state.versions[site].number for site in group)
         joined = {site: state.versions[site].join(newest) for site in group}

@@ -13,23 +13,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.agents.policies.policy import Decision, Event, Policy, is_timed
+from trunkline.agents.policies.policy import Decision, Event, Policy
 
-ASKED = "rng"
-"""The parameter by which `create` asks for a generator."""
+RNG, SERVERS = "rng", "servers"
+"""The parameters by which `create` asks for a generator, and for the names of the servers."""
+
+
+def uses_servers(create: Callable[..., Policy]) -> bool:
+    """Whether the policies that `create` creates need servers."""
+    return SERVERS in inspect.signature(create).parameters
 
 
 def create_policy(
-    create: Callable[..., Policy], sites: tuple[str, ...], options: Mapping[str, Any], seed: str
+    create: Callable[..., Policy],
+    sites: tuple[str, ...],
+    options: Mapping[str, Any],
+    seed: str,
+    servers: tuple[str, ...] = (),
 ) -> Policy:
-    """Create a policy, with a generator seeded by `seed` if it asks for one.
+    """Create a policy for these workers, with a generator seeded by `seed` if it asks for one.
 
+    A policy that asks for `servers` gets their names; they are not among the `sites`.
     Raises what `create` raises.
     """
-    if ASKED not in inspect.signature(create).parameters:
-        return create(sites, **options)
+    given = {SERVERS: servers} if uses_servers(create) else {}
+    if RNG not in inspect.signature(create).parameters:
+        return create(sites, **given, **options)
     rng = random.Random(seed)
-    return Drawing(create(sites, rng=rng, **options), rng, seed)
+    return Drawing(create(sites, rng=rng, **given, **options), rng, seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +58,9 @@ class Drawing:
     def initial(self) -> tuple[int, Any]:
         return 0, self.policy.initial
 
-    @property
-    def timed(self) -> bool:
-        return is_timed(self.policy)
+    def __getattr__(self, name: str) -> Any:
+        """What the policy declares about itself (`Traits`)."""
+        return getattr(self.policy, name)
 
     def step(
         self, state: tuple[int, Any], event: Event

@@ -68,17 +68,21 @@ class Refusal:
     text: str
 
 
+GIVEN = ("rng", "servers")
+"""Keyword-only parameters of policies that are no options."""
+
+
 def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     """Read the options of a function (keyword-only parameters) or of a dataclass (fields).
 
     Their meanings are in the docstring, under `Options:`, in the form of Google's style. A
-    keyword-only `rng` is no option: Trunkline gives a policy this generator.
+    keyword-only `rng` and `servers` are no options: Trunkline gives them to a policy.
     """
     hints = get_type_hints(function, include_extras=True)
     meanings = _read_meanings(inspect.getdoc(function) or "")
     found = []
     for parameter in inspect.signature(function).parameters.values():
-        is_keyword = parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "rng"
+        is_keyword = parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in GIVEN
         if inspect.isclass(function) or is_keyword:
             key, dimension = units.split_name(parameter.name)
             hint = hints.get(parameter.name, Any)

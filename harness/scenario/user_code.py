@@ -19,7 +19,7 @@ import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from trunkline.agents.planning.plan import Plan, PlanError
-from trunkline.agents.policies.policy import Policy, Release, Start, Wake, is_timed
+from trunkline.agents.policies import random_draws
+from trunkline.agents.policies.policy import Policy, Proceed, Start, Traits, Wake
 from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import make_model, read_options
 from trunkline.harness.faults.fault_syntax import Read
@@ -249,14 +250,16 @@ def _check_policy(made: Any, file: str) -> None:
     @functools.wraps(create)
     def checked(sites: tuple[str, ...], **options: Any) -> Policy:
         policy = create(sites, **options)
-        form = "a pair: the state, and a tuple of Start and Release of known sites"
-        timed = is_timed(policy)
-        form += ", and of Wake at a finite time" if timed else ""
-        step = _Result(lambda given: _is_step(given, set(sites), timed), form)
+        form = "a pair: the state, and a tuple of Start and Proceed of known sites"
+        traits = Traits.of(policy)
+        form += ", and of Wake at a finite time" if traits.timed else ""
+        known = {*sites, *options.get(random_draws.SERVERS, ())}
+        step = _Result(lambda given: _is_step(given, known, traits.timed), form)
         initial = _check_results(lambda: policy.initial, file, _ANYTHING, UserCodeError)()
         found: Policy = _check_methods(policy, file, {"step": step})
         found.initial = initial  # type: ignore[misc]
-        found.timed = timed  # type: ignore[attr-defined]
+        for declared in fields(traits):
+            setattr(found, declared.name, getattr(traits, declared.name))
         return found
 
     made.create = checked
@@ -272,8 +275,9 @@ def _is_step(given: Any, sites: set[str], timed: bool) -> bool:
 def _is_decision(given: Any, sites: set[str], timed: bool) -> bool:
     match given:
         case Start(group, weights, _):
-            return bool(group) and set(group) == weights.keys() <= sites
-        case Release(site):
+            members = {*weights, *given.takers}
+            return bool(weights) and set(group) == members <= sites and given.passive <= members
+        case Proceed(site):
             return site in sites
         case Wake(at_s):
             return timed and isinstance(at_s, Real) and math.isfinite(at_s)

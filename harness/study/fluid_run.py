@@ -15,7 +15,7 @@ from statistics import fmean
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Ended, Left, Ready, Release
+from trunkline.agents.policies.policy import Ended, Left, Proceed, Ready
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
 from trunkline.harness.report import mixing
@@ -133,7 +133,7 @@ class _Run:
             match action:
                 case NewTask():
                     self._start(action)
-                case Release(site):
+                case Proceed(site):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
                     self._finish_round(site)

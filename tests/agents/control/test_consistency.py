@@ -12,7 +12,7 @@ from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies import bsp
-from trunkline.agents.policies.policy import Joined, Left, Lost, Ready, Release, average
+from trunkline.agents.policies.policy import Joined, Left, Lost, Proceed, Ready, average
 from trunkline.agents.site.plan_cache import PlanCache, PlanCaches
 from trunkline.agents.wire.messages import ProtocolError, StartTask
 
@@ -113,4 +113,4 @@ def test_a_round_without_a_barrier_begins_with_its_first_site():
     assert policy.step(state, Ready("n1", 0))[1] == (average(("n1", "n2")),)
     assert policy.step(state, Joined("n3"))[0] == policy.initial
     state, _ = policy.step(state, Left("n2"))
-    assert policy.step(state, Ready("n1", 4))[1] == (Release("n1"),)
+    assert policy.step(state, Ready("n1", 4))[1] == (Proceed("n1"),)

@@ -25,8 +25,8 @@ from trunkline.agents.policies.policy import (
     Joined,
     Left,
     Lost,
+    Proceed,
     Ready,
-    Release,
     Tick,
     Wake,
     average,
@@ -56,7 +56,7 @@ class Windows:
                 return state - {site}, ()
             case Tick() if state:
                 group = tuple(sorted(state))
-                return frozenset(), (average(group) if len(group) > 1 else Release(*group),)
+                return frozenset(), (average(group) if len(group) > 1 else Proceed(*group),)
         return state, ()
 
 
@@ -202,7 +202,7 @@ class Pairs:
             case Left(site) | Lost(site):
                 ready, here = tuple(each for each in ready if each != site), here - 1
         if here < 3:
-            return ((), here), tuple(map(Release, ready))
+            return ((), here), tuple(map(Proceed, ready))
         if len(ready) < 3:
             return (ready, here), ()
         pair = tuple(sorted(self.rng.sample(ready, 2)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trunkline.agents.policies import bsp, preduce
-from trunkline.agents.policies.policy import Joined, Left, Lost, Ready, Release, Start
+from trunkline.agents.policies.policy import Joined, Left, Lost, Proceed, Ready, Start
 
 SITES = ("a", "b", "c", "d")
 
@@ -97,7 +97,7 @@ def test_the_last_group_shrinks_so_that_nobody_is_stranded():
 def test_the_last_site_is_released():
     policy = preduce.create(SITES, p=2)
     assert groups(policy, Ready("a", 7), Left("b"), Left("c"), Left("d")) == ["a"]
-    assert decisions(policy, Left("b"), Left("c"), Left("d"), Ready("a", 7)) == [Release("a")]
+    assert decisions(policy, Left("b"), Left("c"), Left("d"), Ready("a", 7)) == [Proceed("a")]
 
 
 def test_a_site_that_leaves_the_queue_is_in_no_group():

@@ -102,7 +102,7 @@ def test_a_file_beside_the_scenario_is_used_and_its_options_are_keys(file):
 
 DRAWING = """
 from dataclasses import dataclass
-from trunkline.policy import Ended, Ready, Release, Wake
+from trunkline.policy import Ended, Ready, Proceed, Wake
 
 @dataclass(frozen=True)
 class Waiting:
@@ -114,7 +114,7 @@ class Waiting:
     def step(self, state, event):
         match event:
             case Ended(task, group):
-                return (), tuple(Release(site) for site in group)
+                return (), tuple(Proceed(site) for site in group)
             case Ready():
                 return state, (Wake(self.rng.uniform(event.at_s, self.until_s)),)
         return state, ()
@@ -129,7 +129,7 @@ def test_a_timed_policy_that_wakes_at_no_time_is_refused_before_the_run(file):
     (file.parent / "mine.py").write_text(text)
     file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
     (found,) = problems(file)
-    assert found.endswith("Start and Release of known sites, and of Wake at a finite time")
+    assert found.endswith("Start and Proceed of known sites, and of Wake at a finite time")
 
 
 def test_a_policy_may_know_time_and_draw_random_numbers(file):
@@ -282,8 +282,8 @@ def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, me
         ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
         ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
         ("return state, (average(('s9',)),)", "allowed is a pair: the state, and a tuple of Star"),
-        ("return state, (Wake(1.0),)", "a tuple of Start and Release of known sites"),
-        ("self.timed = True; return state, (Wake(1.0),)", "and Release of known sites"),
+        ("return state, (Wake(1.0),)", "a tuple of Start and Proceed of known sites"),
+        ("self.timed = True; return state, (Wake(1.0),)", "and Proceed of known sites"),
     ],
 )
 def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):

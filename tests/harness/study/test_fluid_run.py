@@ -163,7 +163,7 @@ def test_the_shipped_scenario_freezes_without_the_group_filter_and_not_with_it(h
 WINDOWS = """
 import math
 from dataclasses import dataclass
-from trunkline.policy import Ended, Left, Lost, Ready, Release, Tick, Wake, average
+from trunkline.policy import Ended, Left, Lost, Ready, Proceed, Tick, Wake, average
 
 @dataclass(frozen=True)
 class Windows:
@@ -183,7 +183,7 @@ class Windows:
                 return state, (Wake(event.at_s + self.after_s),)
             case Tick() if state:
                 group = tuple(sorted(state))
-                return frozenset(), (average(group) if len(group) > 1 else Release(*group),)
+                return frozenset(), (average(group) if len(group) > 1 else Proceed(*group),)
         return state, ()
 
 def create(sites, *, every_s: float = 1.0, after_s: float = 1000.0):
