@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from trunkline.agents.awareness.clock_sync import TimeService
 from trunkline.agents.awareness.measured_rates import MeasuredRates
@@ -105,6 +106,7 @@ class Controller:
         self._tasks = Tasks(
             self._overlay,
             settings.cut,
+            settings.servers,
             settings.task_s,
             settings.failover.replans,
             self._planner.plan,
@@ -120,7 +122,7 @@ class Controller:
         self._helps: dict[str, tuple[int, ...]] = {}
         self._awaited: set[str] = set()
         self._alone = asyncio.Event()
-        self._iterations: dict[str, int] = {}
+        self._latest: dict[str, decisions.Ready] = {}
         self._stranded: set[str] = set()
         self._ends: list[decisions.Ended] = []
         self._timers: list[asyncio.TimerHandle] = []
@@ -231,7 +233,7 @@ class Controller:
             case SiteReady():
                 self._offers[site] = frame.offer
                 self._tasks.plan_caches.note_version(site, frame.version)
-                self._ready(site, frame.iteration)
+                self._ready(decisions.Ready(site, frame.iteration, given=frame.given))
             case TaskFinished():
                 self._tasks.on_finished(site, frame.task, frame.blocks)
             case Halted():
@@ -290,7 +292,7 @@ class Controller:
         if report.left:
             self._on_left(site)
         elif report.ready is not None:
-            self._ready(site, report.ready)
+            self._ready(decisions.Ready(site, report.ready, given=report.given))
         self._tasks.on_link_found()
         self._settle_if_complete()
 
@@ -324,13 +326,13 @@ class Controller:
         self._serve_time()
         self._termination.check()
 
-    def _ready(self, site: str, iteration: int) -> None:
-        self._iterations[site] = iteration
-        if not self._termination.stopping and self._tasks.invite_ready(site):
+    def _ready(self, event: decisions.Ready) -> None:
+        self._latest[event.site] = event
+        if not self._termination.stopping and self._tasks.invite_ready(event.site):
             self._stop_if_enough()
             return
-        self._driver.ready.add(site)
-        self._decide(decisions.Ready(site, iteration))
+        self._driver.ready.add(event.site)
+        self._decide(event)
 
     def _serve_time(self) -> None:
         if self._unsettled is None:
@@ -416,9 +418,9 @@ class Controller:
                     self._start(action)
                 case Postponed():
                     self._postpone(action)
-                case decisions.Proceed(site):
+                case decisions.Proceed(site, batch):
                     self._log(task_events.SiteReleased, worker=site)
-                    self._tell(site, Released())
+                    self._tell(site, Released(batch))
         self._alarm.set(None if self._termination.stopping else self._driver.wake_s)
 
     def _tick(self) -> None:
@@ -432,12 +434,13 @@ class Controller:
 
         So it knows that a site is lost when it hears that a task of this site has ended.
         """
-        if self._driver.is_timed:
-            loop = asyncio.get_running_loop()
-            report = {"duration_s": round(loop.time() - running.begun_s, 9)}
-            group = running.start.group
-            self._ends.append(decisions.Ended(task, group, completed, report=report))
-            loop.call_soon(self._report_ends)  # no message comes with the end of a budget
+        loop = asyncio.get_running_loop()
+        report = {"duration_s": round(loop.time() - running.begun_s, 9)}
+        self._ends.append(decisions.Ended(task, running.start.group, completed, report=report))
+        if completed:
+            for site in running.start.weights.keys() & self._latest.keys():
+                self._latest[site] = replace(self._latest[site], given=True)
+        loop.call_soon(self._report_ends)  # no message comes with the end of a budget
         self._termination.check()
 
     def _report_ends(self) -> None:
@@ -463,13 +466,14 @@ class Controller:
             tensor_bytes=settings.tensor_bytes,
             forest=new.plan.to_json(),
             version=self._planner.rates.version,
+            roles=start.roles,
         )
         # A member that is not ready yet has used its last offer already.
-        ready = [site for site in start.group if site not in new.unready]
+        ready = [site for site in start.weights if site not in new.unready]
         offers = {site: self._offers[site] for site in ready if site in self._offers}
         hears = self._default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
-        self._stranded.difference_update(start.group)
+        self._stranded -= frozenset(start.group) - start.passive
         offers = offers if self._default else {}
         self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready)
         self._stop_if_enough()
@@ -496,7 +500,7 @@ class Controller:
         for site in group:
             if site in self._stranded:
                 self._stranded.discard(site)
-                self._ready(site, self._iterations[site])
+                self._ready(self._latest[site])
 
     async def _update(self) -> None:
         """Take over the latest rates for plans every `update_s` (NetStorm's UPDATE_TIME)."""

@@ -18,6 +18,8 @@ from trunkline.agents.policies.policy import (
     TICK_S,
     Ended,
     Event,
+    Left,
+    Lost,
     Policy,
     Proceed,
     Ready,
@@ -88,6 +90,7 @@ class Driver:
     _next: int = field(init=False)
     _wakes_s: frozenset[float] = frozenset()
     _ticked_s: float = -math.inf
+    _waiting: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_timed = is_timed(self.policy)
@@ -129,8 +132,14 @@ class Driver:
             PlanError: the plan builder refuses a group although every link can be used.
             AgentError: the policy wants to wake, but is not timed, or at an impossible time.
         """
-        if isinstance(event, Ready):
-            self.ready.add(event.site)
+        match event:
+            case Ready(site):
+                self.ready.add(site)
+            case Lost(site) | Left(site):
+                for waiting in self._waiting.values():
+                    waiting.discard(site)
+            case Ended(task, completed=completed):
+                self.ready |= self._waiting.pop(task, set()) if completed else set()
         if self.is_timed or not isinstance(event, Ended):
             yield from self._give(replace(event, at_s=now_s))
         yield from self.tick(now_s)
@@ -151,6 +160,8 @@ class Driver:
                 case Start():
                     yield self._begin(decision)
                 case Proceed(site):
+                    if site not in self.ready:
+                        raise AgentError(f"the policy let {site} proceed, which is not ready")
                     self.ready.discard(site)
                     yield decision
                 case Wake(at_s):
@@ -164,8 +175,10 @@ class Driver:
         self._wakes_s |= {at_s}
 
     def _begin(self, start: Start) -> NewTask | Postponed:
+        servers = set(start.group).intersection(self.planner.settings.servers)
+        start = replace(start, passive=start.passive | servers) if servers else start
         try:
-            plan = self.planner.plan(start.group, self._next)
+            plan = self.planner.plan(start, self._next)
         except PlanError as error:
             if self.planner.overlay.whole:
                 raise
@@ -173,6 +186,9 @@ class Driver:
         number, self._next = self._next, self._next + 1
         self.started += 1
         remember(self.last_tasks, number)
-        unready = frozenset(start.group) - self.ready
-        self.ready.difference_update(start.group)
+        active = frozenset(start.group) - start.passive
+        unready = active - self.ready
+        self.ready -= active
+        if start.then == "wait":
+            self._waiting[number] = set(active)
         return NewTask(number, start, plan, unready)

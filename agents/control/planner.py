@@ -22,6 +22,8 @@ from trunkline.agents.planning.plan import (
 )
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.repair import UsableOverlay
+from trunkline.agents.planning.two_sided import restrict
+from trunkline.agents.policies.policy import Start
 from trunkline.agents.wire.agent_settings import ControllerSettings
 
 Build = Callable[[PlanRequest], Plan]
@@ -52,8 +54,9 @@ class Planner:
         """The rates that plans use."""
         return self.overlay.rates
 
-    def plan(self, group: tuple[str, ...], task: int) -> Plan:
+    def plan(self, start: Start, task: int) -> Plan:
         """Build a plan over the usable links and sites. Raises PlanError if there is none."""
+        group, shards = start.group, self.settings.shards
         around = self.overlay.reachable_from(group[0])
         if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
@@ -67,6 +70,8 @@ class Planner:
             self.rates.first_mbps,
         )
         plan = self.build(request)
+        if request.shards or not start.is_symmetric:
+            plan = restrict(plan, tuple(start.weights), start.takers, shards)
         check(plan, request.rates_mbps.keys())
         return plan
 
@@ -112,4 +117,5 @@ def make_request(
         rng,
         None if first_mbps is None else {link: first_mbps[link] for link in rates_mbps},
         cut.sizes,
+        {server: chunks for server, chunks in settings.shards.items() if server in group},
     )

@@ -41,7 +41,7 @@ announced blocks that appear in no worker's report."""
 class Tasks:
     """All running tasks of a controller.
 
-    `build` makes a plan for a group over the usable links, and raises PlanError if there is none.
+    `build` makes a task's plan over the usable links, and raises PlanError if there is none.
     `detours` returns the auxiliary paths that chunks of a block may have taken. `tell` sends to
     sites that are present in the overlay. `ended` is called after each end of a task, with its
     number, its state, and whether it was completed. Until `settled`, the controller waits for
@@ -50,9 +50,10 @@ class Tasks:
 
     overlay: UsableOverlay
     cut: Chunking
+    servers: tuple[str, ...]
     task_s: float
     replans: int
-    build: Callable[[tuple[str, ...], int], Plan]
+    build: Callable[[Start, int], Plan]
     detours: Callable[[Block], Iterable[Edge]]
     plan_caches: PlanCaches
     tell: Callable[[str, Control], None]
@@ -116,7 +117,7 @@ class Tasks:
         running = self.running.get(state.task)
         if running is None:
             deadline_s = asyncio.get_running_loop().time() + state.left_s
-            start = Start(state.group, state.weights, state.scale)
+            start = Start.of(state.group, state.weights, state.scale, state.roles)
             begun_s = deadline_s - self.task_s
             running = Running(start, None, {}, 0, begun_s, deadline_s, self.replans)
             running.gone = set(state.group)
@@ -237,7 +238,7 @@ class Tasks:
         if site in running.informed:
             running.informed.discard(site)
             running.former.add(site)
-        if site in running.unfinished:
+        if site in running.unfinished or (site in running.start.weights and running.unfinished):
             running.gone.add(site)
             self._halt(task, reason)
             return
@@ -254,8 +255,8 @@ class Tasks:
         if running.awaited is not None:
             return
         hit_blocks = [running.blocks[number] for number in hit]
-        stars = all(map(repair.is_star, hit_blocks))
-        if running.plan is None or running.finished or running.unasked or not stars:
+        movable = running.start.is_symmetric and all(map(repair.is_star, hit_blocks))
+        if running.plan is None or running.finished or running.unasked or not movable:
             self._halt(task, reason)
             return
         added = [self._move_block(running.plan, block) for block in hit_blocks]
@@ -340,7 +341,7 @@ class Tasks:
         running.awaited, running.stuck = None, False
         if not running.unfinished:
             self._end(task, completed=bool(running.finished))
-        elif running.finished:
+        elif running.finished and not running.is_sharded:
             self._give_result(task)
         else:
             self._plan_anew(task)
@@ -362,14 +363,17 @@ class Tasks:
     def _plan_anew(self, task: int) -> None:
         running = self.running[task]
         if running.gone or running.extended or not running.replans:
-            self._end(task, completed=False)
+            self._end(task, completed=bool(running.finished))
             return
         running.replans -= 1
         try:
-            plan = self.build(running.start.group, task)
+            start = running.start
+            if running.finished:
+                start = replace(start, receivers=tuple(running.unfinished))
+            plan = self.build(start, task)
         except PlanError as error:
             running.reason = f"{running.reason}; {error}"
-            self._end(task, completed=False)
+            self._end(task, completed=bool(running.finished))
             return
         self._replan(task, plan, None)
 
@@ -408,6 +412,17 @@ class Tasks:
             else:
                 self._invite(site, task, plan, parts, first)
 
+    def _choose_evaluator(self, start: Start) -> str | None:
+        """The member that measures the new model; None if none of them has a new one.
+
+        A single server measures it; with several servers, a worker that pulls from all of them.
+        """
+        servers = set(start.group).intersection(self.servers)
+        if not servers:
+            return start.takers[0]
+        alone, pulls = len(servers) == 1, servers <= start.weights.keys()
+        return None if alone == pulls else start.takers[0]
+
     def _invite(
         self,
         site: str,
@@ -432,11 +447,13 @@ class Tasks:
             scale=running.start.scale,
             contributes=member and site in plan.contributors,
             receives=member and site in plan.receivers,
-            evaluate=site == running.start.group[0],
+            evaluate=site == self._choose_evaluator(running.start),
             offers=dict(offers),
             parts=() if unchanged else parts,
             version=self.plan_caches.rates.version,
             unchanged=unchanged,
+            roles=running.start.roles,
+            batch=running.start.batches.get(site),
         )
         self.tell(site, message)
 
@@ -451,7 +468,7 @@ class Tasks:
         running = self.running.pop(task)
         if running.budget is not None:
             running.budget.cancel()
-        without = tuple(sorted(set(running.start.group) - running.finished))
+        without = tuple(sorted(set(running.start.takers) - running.finished))
         if completed:
             self.log(task_events.TaskCompleted, task=task, without=without)
         else:

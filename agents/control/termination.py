@@ -32,7 +32,8 @@ class Termination:
         self._present = present
         self._busy = busy
         self._announce = announce
-        self._working = set(settings.sites)
+        self._workers = frozenset(settings.workers)
+        self._working = set(self._workers)
         self._given_up: set[str] = set()
         self._last_call: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
@@ -95,7 +96,7 @@ class Termination:
             self._over.set_result(None)
         elif self._last_call is not None:
             return
-        elif self.stopping or len(self._working) < len(self._sites):
+        elif self.stopping or len(self._working) < len(self._workers):
             reached = " that can be reached" if self._working else ""
             self.stop(f"every site{reached} has done its rounds")
             self._call_last(self._patience_s, self._give_up_absent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from trunkline.agents.events.event import Count, Event
 
@@ -90,6 +90,13 @@ class TaskFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ContributionTaken(Event):
+    """Worker: all receivers have the result, of which this site only was a contributor."""
+
+    task: Count
+
+
+@dataclass(frozen=True, slots=True)
 class TaskDropped(Event):
     """Worker: a member gave the task up; `digest` is of the model that it keeps."""
 
@@ -109,8 +116,21 @@ class Evaluated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Roles:
+    """How the members of a task take part, as in `agents.policies.policy.Start`."""
+
+    receivers: tuple[str, ...]
+    passive: tuple[str, ...]
+    keep: float
+    momentum: float
+    then: Literal["proceed", "wait"]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
     """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
+
+    Without `roles`, every member is ready, contributes, and gets the result as its new model.
 
     `bytes` is the model's size; `forest` is the plan as `agents.planning.plan.Plan.to_json` gives
     it, made by the rates of that `version`. The model consists of tensors of `tensor_bytes`, or of
@@ -128,6 +148,45 @@ class TaskStarted(Event):
     tensor_bytes: tuple[Count, ...] = field(default=(), kw_only=True)
     forest: Mapping[str, Any]
     version: Count = 1
+    roles: Roles | None = None
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """The members that are to get the result."""
+        return self.group if self.roles is None else self.roles.receivers
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """The members that take part without being ready."""
+        return () if self.roles is None else self.roles.passive
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("roles",) if self.roles is None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMerged(Event):
+    """Worker: a task's result became a part of this site's model, as the task's roles say.
+
+    The model before has the digest `base`; the new one is the site's version number `version`. The
+    `step` is the fingerprint of the step that was added.
+    """
+
+    task: Count
+    version: Count
+    base: str
+    base_fingerprint: tuple[float, ...]
+    step: tuple[float, ...]
+    digest: str
+    fingerprint: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerBegan(Event):
+    """Worker: this server holds version 0 of its shard of the model."""
+
+    digest: str
+    fingerprint: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

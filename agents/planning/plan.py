@@ -20,8 +20,8 @@ import itertools
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Directed = tuple[str, str]
@@ -61,18 +61,38 @@ class Block:
 
     def indexes(self) -> Iterable[int]:
         """Every chunk index, ascending."""
-        for start, stop in self.chunks:
-            yield from range(start, stop)
+        return _indexes(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every contributor's chunks are summed, and every receiver gets all `chunk_count` sums."""
+    """Every contributor's chunks are summed, and every receiver gets all `chunk_count` sums.
+
+    A member in `shards` holds only these chunks of the model: it contributes and receives no
+    others.
+    """
 
     contributors: tuple[str, ...]
     receivers: tuple[str, ...]
     chunk_count: int
     blocks: tuple[Block, ...]
+    shards: Mapping[str, Chunks] = field(default_factory=dict)
+
+    def contributors_of(self, block: Block) -> tuple[str, ...]:
+        """The contributors that hold the block's chunks."""
+        return tuple(site for site in self.contributors if self._holds(site, block))
+
+    def receivers_of(self, block: Block) -> tuple[str, ...]:
+        """The receivers that hold the block's chunks."""
+        return tuple(site for site in self.receivers if self._holds(site, block))
+
+    def chunks_of(self, site: str) -> Chunks:
+        """The chunks that a member holds."""
+        return self.shards.get(site, ((0, self.chunk_count),))
+
+    def _holds(self, site: str, block: Block) -> bool:
+        first = block.chunks[0][0]
+        return any(start <= first < stop for start, stop in self.chunks_of(site))
 
     def participants(self) -> tuple[str, ...]:
         """Every site that sends, receives, adds or forwards, sorted by name."""
@@ -89,6 +109,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain lists and strings, for messages and event logs."""
+        held = {site: [list(span) for span in chunks] for site, chunks in self.shards.items()}
         return {
             "contributors": list(self.contributors),
             "receivers": list(self.receivers),
@@ -102,7 +123,7 @@ class Plan:
                 }
                 for block in self.blocks
             ],
-        }
+        } | ({"shards": held} if held else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
@@ -120,6 +141,10 @@ class Plan:
                 )
                 for block in data["blocks"]
             ),
+            shards={
+                site: tuple((int(start), int(stop)) for start, stop in chunks)
+                for site, chunks in data.get("shards", {}).items()
+            },
         )
 
 
@@ -137,6 +162,7 @@ class PlanRequest:
         first_mbps: the rates that were known when the run began; None if they are `rates_mbps`.
             They decide what must not change from task to task, such as the roots of trees.
         chunk_sizes: the size of each chunk in bytes; None if all are alike.
+        shards: the chunks that each server of the group holds; empty if there is none.
     """
 
     group: tuple[str, ...]
@@ -147,6 +173,7 @@ class PlanRequest:
     rng: random.Random
     first_mbps: Mapping[Directed, float] | None = None
     chunk_sizes: tuple[int, ...] | None = None
+    shards: Mapping[str, Chunks] = field(default_factory=dict)
 
     def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
         """Share the request's chunks among sites; see the function `split`."""
@@ -167,8 +194,9 @@ class PlanBuilder(Protocol):
 def check(plan: Plan, links: Collection[Directed]) -> None:
     """Prove by symbolic execution that a plan is right.
 
-    Every receiver must get every chunk exactly once, and each chunk must hold each contributor
-    exactly once. Every hop must be one of the `links`.
+    Every receiver must get every chunk that it holds exactly once, and each chunk must have the
+    contribution of each contributor that holds it exactly once. Every hop must be one of the
+    `links`.
 
     Raises:
         PlanError: the plan is wrong; the message names the first violation.
@@ -180,11 +208,12 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
         where = f"block {number} at {block.aggregator}"
         _check_chunks(block, plan.chunk_count, where)
         _check_hops(block, links, where)
-        _check_sum(block, plan.contributors, where)
-        for site in _find_reached(block, where) & delivered.keys():
+        _check_shards(block, plan.shards, where)
+        _check_sum(block, plan.contributors_of(block), where)
+        for site in _find_reached(block, where).intersection(plan.receivers_of(block)):
             delivered[site].update(block.indexes())
-    everything = Counter(range(plan.chunk_count))
     for site, got in delivered.items():
+        everything = Counter(_indexes(plan.chunks_of(site)))
         if got != everything:
             missing = sorted(everything - got)[:5]
             repeated = sorted(got - everything)[:5]
@@ -247,6 +276,19 @@ def _check_chunks(block: Block, chunk_count: int, where: str) -> None:
         last = stop
     if not block.chunks:
         raise PlanError(f"{where}: has no chunks")
+
+
+def _check_shards(block: Block, shards: Mapping[str, Chunks], where: str) -> None:
+    chunks = set(block.indexes())
+    for site, held in shards.items():
+        common = chunks.intersection(_indexes(held))
+        if common and common != chunks:
+            raise PlanError(f"{where}: {site} holds {len(common)} of its {len(chunks)} chunks")
+
+
+def _indexes(chunks: Chunks) -> Iterator[int]:
+    """All chunk indexes in these ranges, ascending."""
+    return itertools.chain.from_iterable(itertools.starmap(range, chunks))
 
 
 def _check_hops(block: Block, links: Collection[Directed], where: str) -> None:

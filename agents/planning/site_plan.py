@@ -76,7 +76,7 @@ def _block_part(plan: Plan, number: int, block: Block, site: str) -> BlockPart |
     if not (parents or children or reached):
         return None
     adds = bool(parents) or aggregates
-    own = [site] if adds and site in plan.contributors else []
+    own = [site] if adds and site in plan.contributors_of(block) else []
     return BlockPart(
         block=number,
         chunks=block.chunks,
@@ -84,5 +84,5 @@ def _block_part(plan: Plan, number: int, block: Block, site: str) -> BlockPart |
         originals=tuple(sorted([child for child in children if child not in inner] + own)),
         parent=parents[0] if parents else None,
         outs=outs,
-        receives=reached and site in plan.receivers,
+        receives=reached and site in plan.receivers_of(block),
     )

@@ -1,7 +1,8 @@
-"""PS: a global parameter server. Members push to it, and it sends the result back.
+"""PS: parameter servers. Members push to them, and they send the result back.
 
-CREW's paper, Section V: the server is the worker with the largest average rate over its direct
-links to all other workers. Ties go to the smallest average latency.
+Each server that is a member of the group aggregates the chunks that it holds. In a group without
+servers, one worker is the server (CREW's paper, Section V): the one with the largest average rate
+over its direct links to all other workers. Ties go to the smallest average latency.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from trunkline.agents.planning.routes import routes
 
 
 def build(request: PlanRequest) -> Plan:
-    """One block, two stars around the server."""
-    hub = choose_server(request)
-    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
-    spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
-    block = Block(((0, request.chunk_count),), hub, *spokes)
-    return Plan(request.group, request.group, request.chunk_count, (block,))
+    """One block for each server: two stars around it."""
+    whole = ((0, request.chunk_count),)
+    held = request.shards or {choose_server(request): whole}
+    blocks = []
+    for hub, chunks in held.items():
+        others = [site for site in request.group if site != hub]
+        pairs = [pair for site in others for pair in ((site, hub), (hub, site))]
+        spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
+        blocks.append(Block(chunks, hub, *spokes))
+    return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
 
 
 def choose_server(request: PlanRequest) -> str:

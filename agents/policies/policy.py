@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
+from trunkline.agents.events.task_events import Roles
+
 Then = Literal["proceed", "wait"]
 Gives = Literal["model", "update"]
 Promise = Literal["once"]
@@ -134,13 +136,22 @@ class Start:
         return set(self.takers) == set(self.weights) == set(self.group)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether every member is ready, contributes, gets the result as its model and goes on."""
-        return (
-            self.is_symmetric
-            and not (self.passive or self.keep or self.momentum or self.batches)
-            and self.then == "proceed"
-        )
+    def roles(self) -> Roles | None:
+        """How members take part, for logs and messages; None if the task is plain."""
+        passive = tuple(site for site in self.group if site in self.passive)
+        found = Roles(self.takers, passive, self.keep, self.momentum, self.then)
+        return None if found == Roles(self.group, (), 0.0, 0.0, "proceed") else found
+
+    @classmethod
+    def of(
+        cls, group: tuple[str, ...], weights: Mapping[str, float], scale: float, roles: Roles | None
+    ) -> Start:
+        """The task of these members; the inverse of `roles`."""
+        if roles is None:
+            return cls(group, weights, scale)
+        passive = frozenset(roles.passive)
+        kept = roles.keep, roles.momentum, roles.then
+        return cls(group, weights, scale, roles.receivers, passive, *kept)
 
 
 @dataclass(frozen=True, slots=True)

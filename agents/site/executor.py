@@ -38,6 +38,7 @@ class Executor:
         now_ns: Callable[[], int],
         bounds: Bounds | None = None,
         tensor_bytes: tuple[int, ...] = (),
+        held: tuple[int, ...] | None = None,
     ) -> None:
         self.dispatch = Dispatch(site, sites, self._account, bounds)
         self._chunks = Pool(chunk_bytes // 4)
@@ -48,6 +49,7 @@ class Executor:
             self._chunks,
             self._put,
             self.dispatch.drop,
+            held,
         )
         self._now_ns = now_ns
         self._tasks: dict[int, Share] = {}
@@ -64,21 +66,25 @@ class Executor:
         message: StartTask,
         contribution: Vector | None,
         finished: Callable[[Vector], None],
+        left: Callable[[], None] = lambda: None,
     ) -> None:
         """Take part in a task; `finished(result)` is called once if this site is a receiver.
 
         `contribution` is the whole model and must not change before `finished` is called, which
-        happens only when the links have sent all of it.
+        happens only when the links have sent all of it. If this site is no receiver, `left()` is
+        called then, perhaps several times; the contribution must not change before the task ends.
         """
         self.halt(message.task)  # the site may have had another part of the same task before
         self._settle(self._offers.of(message.task))
         self._ended.discard(message.task)
         result = self._take_result() if message.receives else None
-        share = Share(self._local, message, contribution, result, finished)
+        share = Share(self._local, message, contribution, result, finished, left)
         self._tasks[message.task] = share
         self._adopt(share)
+        share.unsent += 1  # keeps the site from reporting before all of its chunks are queued
         share.start(message.parts)
         self._process_early(share)
+        share.release_own()
 
     def offer(self, number: int, contribution: Vector, parts: Iterable[BlockPart]) -> None:
         """Send this site's contribution by a default split, before its task is known.
@@ -157,6 +163,11 @@ class Executor:
     def runs(self, task: int) -> bool:
         """Whether this site takes part in the task now."""
         return task in self._tasks
+
+    def has_left(self, task: int) -> bool:
+        """Whether nothing of this site's contribution is still to be sent."""
+        share = self._tasks[task]
+        return not (share.unsent or share.owed)
 
     def running(self) -> tuple[int, ...]:
         """The tasks that this site takes part in now."""

@@ -32,7 +32,8 @@ Put = Callable[[str, ChunkHeader, Vector, Phase, Callable[[], None]], None]
 class Local:
     """What all tasks of a site share: its name, the chunks of its model, memory, the links.
 
-    `drop` removes the queued chunks that its argument selects from all links.
+    `drop` removes the queued chunks that its argument selects from all links. A server has the
+    chunks of its shard in `held`; with None, the site receives all.
     """
 
     site: str
@@ -41,11 +42,17 @@ class Local:
     chunks: Pool
     put: Put
     drop: Callable[[Callable[[Outgoing], bool]], None]
+    held: tuple[int, ...] | None = None
     rank: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         ranks = {name: rank for rank, name in enumerate(self.sites)}
         object.__setattr__(self, "rank", ranks)
+
+    @property
+    def wanted(self) -> set[int]:
+        """The chunks that this site receives."""
+        return set(range(self.cut.count) if self.held is None else self.held)
 
 
 @dataclass(slots=True)
@@ -71,6 +78,7 @@ class Share:
     contribution: Vector | None
     result: Vector | None
     finished: Callable[[Vector], None]
+    left: Callable[[], None]
     blocks: int = field(init=False)
     parts: dict[int, BlockPart] = field(init=False)
     missing: set[int] = field(init=False)
@@ -89,7 +97,10 @@ class Share:
         self.blocks = self.message.blocks
         self.floor = self.message.floor
         self.parts = {part.block: part for part in self.message.parts}
-        self.missing = set(range(self.local.cut.count)) if self.message.receives else set()
+        self.missing = self.local.wanted if self.message.receives else set()
+        if self.message.contributes and not self.message.receives:
+            parts = self.message.parts
+            self.owed = {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
 
     def is_withdrawn(self, block: int) -> bool:
         """Whether this block is withdrawn, so that its chunks are not needed."""
@@ -147,7 +158,7 @@ class Share:
             self.floor = floor
             self._withdraw(lambda number: number < floor)
             if not self.reported and self.result is not None:
-                self.missing = set(range(self.local.cut.count))
+                self.missing = self.local.wanted
 
     def process(self, header: ChunkHeader, data: Vector) -> None:
         """Process a chunk of an announced block that is not withdrawn.
@@ -183,10 +194,16 @@ class Share:
         self.finish_if_done()
 
     def finish_if_done(self) -> None:
-        """Report the result once it is complete and the contribution is no longer needed."""
+        """Report the result once it is complete and the contribution is no longer needed.
+
+        A site that only contributes reports once all of its contribution has left.
+        """
         unsent = self.unsent or self.owed or (self.offer and self.offer.unsent)
-        done = not self.missing and not unsent and not self.over
-        if done and self.result is not None and not self.reported:
+        if self.missing or unsent or self.over:
+            return
+        if self.result is None:
+            self.left()
+        elif not self.reported:
             self.reported = True
             self.finished(self.result)
 

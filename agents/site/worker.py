@@ -21,8 +21,10 @@ from trunkline.agents.events import connection_events, round_events, task_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning.disciplines import DISCIPLINES
 from trunkline.agents.planning.site_plan import BlockPart
+from trunkline.agents.planning.two_sided import list_indexes, share_model
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.site.plan_cache import PlanCache
+from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.wire.agent_settings import WorkerSettings, remember
 from trunkline.agents.wire.clock import Clock
 from trunkline.agents.wire.controller_link import ControllerLink
@@ -96,27 +98,36 @@ class Worker:
         self._iteration = settings.first_iteration
         self._synchronized = settings.first_iteration
         self._offer = settings.lives * OFFERS_PER_LIFE
+        self._unlocked: asyncio.Future[None] | None = None
         self._default: tuple[BlockPart, ...] = ()
         self._plan_cache = PlanCache()
-        self._task: StartTask | None = None
-        self._halted = False
+        self._batch: int | None = None
+        self._given = False
+        self._active: int | None = None
+        self._joined: dict[int, StartTask] = {}
+        self._halted: set[int] = set()
         self._installed: dict[int, StartTask] = {}
         self._deadlines_s: dict[int, float] = {}
         self._last_tasks: dict[int, int] = {}
         for task in settings.last_tasks:
             remember(self._last_tasks, task)
         self._lost_peers: dict[str, None] = {}
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: list[asyncio.TimerHandle] = []
         self._stopping = False
         self._left = False
+        elements = len(workload.contribution())
+        cut = settings.cut(elements)
+        shard = share_model(settings.servers, cut).get(settings.site)
+        self._model = SiteModel(workload, cut, settings.gives, settings.accumulates, shard)
         self._executor = Executor(
             settings.site,
             settings.sites,
-            len(workload.contribution()),
+            elements,
             settings.chunk_bytes,
             clock.now_ns,
             settings.auxiliary,
             settings.tensor_bytes,
+            None if shard is None else list_indexes(shard),
         )
         reach = reach or Unreachable()
         self._awareness = Awareness(
@@ -178,8 +189,7 @@ class Worker:
                 self._close_task(moved)
             self._neighbours.say_goodbye()
         finally:
-            if self._patience is not None:
-                self._patience.cancel()
+            self._stop_patience()
             rounds.cancel()
             pulse.cancel()
             awareness.cancel()
@@ -202,13 +212,17 @@ class Worker:
 
     async def _run_rounds(self) -> None:
         await self._begun
+        if self._settings.is_server:
+            self._log(task_events.ServerBegan, *self._describe(self._model.model))
+            return
         limit = self._settings.rounds
         while not self._stopping and (limit is None or self._iteration < limit):
             iteration, start_ns = self._iteration, self._clock.now_ns()
             self._log(round_events.ComputeStarted, iteration=iteration)
             self._awareness.on_compute_started()
-            await self._clock.compute(partial(self._workload.compute, iteration))
+            await self._clock.compute(partial(self._model.compute, iteration, self._batch))
             self._log(round_events.ComputeFinished, iteration=iteration)
+            await self._commit(iteration)
             outcome = await self._synchronize()
             if outcome is Outcome.STOPPED:
                 break
@@ -225,17 +239,30 @@ class Worker:
         self._left = True
         self._controller.tell(Left(self._synchronized))
 
+    async def _commit(self, iteration: int) -> None:
+        """Take over the step of an iteration, once no task reads and replaces the model."""
+        while any(message.receives for message in self._joined.values()):
+            self._unlocked = self._loop.create_future()
+            await self._unlocked
+        self._model.commit(iteration)
+
+    def _unlock(self) -> None:
+        if self._unlocked is not None and not self._unlocked.done():
+            self._unlocked.set_result(None)
+
     async def _synchronize(self) -> Outcome:
         """Wait for a group and its result; after a dropped task, wait for another group."""
+        self._given = False
         while not self._stopping:
             if not self._controller.connected:
                 return Outcome.ALONE
             self._outcome = self._loop.create_future()
             self._offer += 1
             self._log(round_events.Ready, iteration=self._iteration)
-            self._controller.tell(SiteReady(self._iteration, self._offer, self._plan_cache.version))
+            version = self._plan_cache.version
+            self._controller.tell(SiteReady(self._iteration, self._offer, version, self._given))
             if self._default:
-                self._executor.offer(self._offer, self._workload.contribution(), self._default)
+                self._executor.offer(self._offer, self._model.model, self._default)
             outcome = await self._outcome
             self._outcome = None
             self._executor.take_back()
@@ -245,8 +272,8 @@ class Worker:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether this site has reported ready and has no task yet."""
-        return self._outcome is not None and not self._outcome.done() and self._task is None
+        """Whether this site has reported ready and is an active member of no task."""
+        return self._outcome is not None and not self._outcome.done() and self._active is None
 
     def _settle(self, outcome: Outcome) -> None:
         if self._outcome is None or self._outcome.done():
@@ -258,15 +285,13 @@ class Worker:
     def _on_controller_found(self, name: str, begin: Begin) -> None:
         """Report this worker's whole state to the controller that is in charge now."""
         self._default = begin.default
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        self._stop_patience()
         if self._begun.done():
             self._log(connection_events.ControllerFound, controller=name)
         else:
             self._begun.set_result(None)
         lost, self._lost_peers = tuple(self._lost_peers), {}
-        tasks = [*self._installed.values(), *([self._task] if self._task else [])]
+        tasks = [*self._installed.values(), *self._joined.values()]
         self._controller.tell(
             Report(
                 ready=self._iteration if self._is_waiting else None,
@@ -275,6 +300,7 @@ class Worker:
                 tasks=tuple(self._make_state(message) for message in tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
                 last_tasks=tuple(self._last_tasks.values()),
+                given=self._is_waiting and self._given,
             )
         )
         self._awareness.report_all()
@@ -293,6 +319,7 @@ class Worker:
             self._executor.blocks(message.task),
             message.task in self._installed,
             max(0.0, self._deadlines_s[message.task] - self._loop.time()),
+            message.roles,
         )
 
     def _on_controller_lost(self, error: Exception) -> None:
@@ -305,30 +332,36 @@ class Worker:
             self._refuse(task, senders)
         if self._is_waiting:
             self._settle(Outcome.ALONE)
-        elif self._task is not None and self._halted:
-            self._give_up(self._task.task, "halted, and the controller is lost")
-        elif self._task is not None:
-            left_s = max(0.0, self._deadlines_s[self._task.task] - self._loop.time())
+        for task in list(self._joined):
+            if task in self._halted:
+                self._give_up(task, "halted, and the controller is lost")
+                continue
+            left_s = max(0.0, self._deadlines_s[task] - self._loop.time())
             if any(peer not in self._neighbours.links for peer in self._settings.neighbours):
                 left_s = min(left_s, self._settings.failover.patience_s)
             reason = "no repair came in time"
-            self._patience = self._loop.call_later(left_s, self._give_up, self._task.task, reason)
+            self._patience.append(self._loop.call_later(left_s, self._give_up, task, reason))
+
+    def _stop_patience(self) -> None:
+        for timer in self._patience:
+            timer.cancel()
+        self._patience.clear()
 
     def _on_controller_frame(self, frame: Frame) -> None:
         match frame:
             case StartTask():
                 self._start_task(frame)
             case RearrangeTask():
-                if self._task is not None and self._task.task == frame.task:
-                    self._halted = False
+                self._halted.discard(frame.task)
                 self._executor.rearrange(frame)
             case Halt():
                 self._halt(frame.task)
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                self._end_task(frame.task, frame.reason)
-            case Released():
+                self._end_task(frame.task, frame.completed, frame.reason)
+            case Released(batch):
+                self._batch = batch or self._batch
                 self._settle(Outcome.RELEASED)
             case TimeServer() | TimeReply():
                 self._awareness.on_controller_frame(frame)
@@ -352,49 +385,101 @@ class Worker:
         remember(self._last_tasks, message.task)
         contribution = None
         if message.contributes or message.receives:
-            if not self._is_waiting:
-                raise ProtocolError(f"task {message.task} while not waiting for one")
-            self._task, self._halted = message, False
-            self._deadlines_s[message.task] = self._loop.time() + message.left_s
-            contribution = self._workload.contribution()
-            self._log(
-                task_events.Contributed,
-                task=message.task,
-                iteration=self._iteration,
-                digest=digest(contribution),
-                fingerprint=fingerprint(contribution, self._settings.chunk_bytes),
-                weight=message.weights.get(self._settings.site, 0.0),
-            )
-        self._executor.start(message, contribution, self._on_finished)
+            contribution = self._join(message)
+        finished, left = partial(self._on_finished, message), partial(self._on_left, message)
+        self._executor.start(message, contribution, finished, left)
 
-    def _on_finished(self, result: Vector) -> None:
-        message = self._task
-        assert message is not None
-        self._task = None
-        self._installed[message.task] = message
-        self._workload.install(result)
-        prints = fingerprint(result, self._settings.chunk_bytes)
-        self._log(task_events.TaskFinished, message.task, digest(result), prints)
-        self._controller.tell(TaskFinished(message.task, self._executor.blocks(message.task)))
+    def _join(self, message: StartTask) -> Vector:
+        """Become a member of a task; returns this site's contribution."""
+        task, site = message.task, self._settings.site
+        if message.roles is None or site not in message.roles.passive:
+            if not self._is_waiting:
+                raise ProtocolError(f"task {task} while not waiting for one")
+            self._active = task
+        self._joined[task] = message
+        self._halted.discard(task)
+        self._deadlines_s[task] = self._loop.time() + message.left_s
+        contribution = self._model.model
+        if message.contributes:
+            lasting = self._active != task or not message.receives
+            contribution = self._model.contribute(task, lasting)
+        vector, prints = self._describe(contribution)
+        self._log(
+            task_events.Contributed,
+            task=task,
+            iteration=self._model.version if self._settings.is_server else self._model.iteration,
+            digest=vector,
+            fingerprint=prints,
+            weight=message.weights.get(site, 0.0),
+        )
+        return contribution
+
+    def _describe(self, vector: Vector) -> tuple[str, tuple[float, ...]]:
+        return digest(vector), fingerprint(vector, self._settings.chunk_bytes)
+
+    def _on_finished(self, message: StartTask, result: Vector) -> None:
+        task = message.task
+        del self._joined[task]
+        self._installed[task] = message
+        merge = self._model.merge(result, message.roles)
+        self._log(task_events.TaskFinished, task, *self._describe(result))
+        if merge is not None:
+            base, step, model = map(self._describe, (merge.base, merge.step, merge.model))
+            values = merge.version, *base, step[1], *model
+            self._log(task_events.ModelMerged, task, *values)
+        self._controller.tell(TaskFinished(task, self._executor.blocks(task)))
         if message.evaluate and (accuracy := self._workload.evaluate()):
-            self._log(task_events.Evaluated, task=message.task, **asdict(accuracy))
-            self._controller.tell(Evaluated(message.task, accuracy.accuracy_percent))
-        self._settle(Outcome.FINISHED)
+            self._log(task_events.Evaluated, task=task, **asdict(accuracy))
+            self._controller.tell(Evaluated(task, accuracy.accuracy_percent))
+        self._unlock()
+        self._go_on(message)
+
+    def _on_left(self, message: StartTask) -> None:
+        """Go on if the task asks nothing more of this site, which keeps its contribution."""
+        if message.contributes and message.roles is not None and message.roles.then == "proceed":
+            self._go_on(message)
+
+    def _go_on(self, message: StartTask) -> None:
+        """An active member has done its part of a task: it proceeds, or waits for the next one."""
+        if self._active != message.task:
+            return
+        self._active = None
+        self._given |= message.contributes
+        if message.roles is None or message.roles.then == "proceed":
+            self._batch = message.batch or self._batch
+            self._settle(Outcome.FINISHED)
+        elif not self._controller.connected:
+            self._settle(Outcome.ALONE)
+        elif self._stopping:
+            self._settle(Outcome.STOPPED)
 
     def _halt(self, task: int) -> None:
-        if self._task is not None and self._task.task == task:
-            self._halted = True
+        if task in self._joined:
+            self._halted.add(task)
         finished = self._executor.halt(task)
         self._controller.tell(Halted(task, finished))
 
-    def _end_task(self, task: int, reason: str) -> None:
+    def _end_task(self, task: int, taken: bool, reason: str) -> None:
+        """Forget a task; `taken` says whether its result has this site's contribution."""
         self._close_task(task)
         self._installed.pop(task, None)
         self._deadlines_s.pop(task, None)
-        if self._task is not None and self._task.task == task:
-            self._task = None
-            kept = digest(self._workload.contribution())
-            self._log(task_events.TaskDropped, task=task, reason=reason, digest=kept)
+        message = self._joined.pop(task, None)
+        if message is None:
+            self._model.end(task, taken=True)
+            return
+        taken = taken and not message.receives
+        self._model.end(task, taken)
+        self._unlock()
+        if taken and self._controller.connected:
+            self._log(task_events.ContributionTaken, task)
+            self._go_on(message)
+            return
+        kept = digest(self._model.model)
+        self._log(task_events.TaskDropped, task=task, reason=reason, digest=kept)
+        if self._active == task:
+            self._active = None
+            self._given |= taken
             self._settle(Outcome.DROPPED)
 
     def _close_task(self, task: int) -> None:
@@ -414,7 +499,10 @@ class Worker:
         """Without a controller: leave the task and tell all neighbours."""
         if not self._executor.runs(task):
             return
-        self._end_task(task, reason)
+        message = self._joined.get(task)
+        # The receivers may have the result. So an update counts as taken rather than twice.
+        taken = message is not None and not message.receives and self._executor.has_left(task)
+        self._end_task(task, taken, reason)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import Chunking, cut_model
-from trunkline.agents.planning.plan import Directed
+from trunkline.agents.planning.plan import Chunks, Directed
+from trunkline.agents.planning.two_sided import share_model
+from trunkline.agents.policies.policy import Gives
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.workloads.base import ELEMENT_BYTES
 
 TASKS_PER_CONTROLLER = 1_000_000
 """The size of each controller's own range of task numbers."""
@@ -55,6 +58,9 @@ class WorkerSettings:
     probing: how to measure links, with the site's `clock`; None for no measurements.
     auxiliary: the bounds for auxiliary paths; None for no such paths.
     tensor_bytes: the sizes of the model's tensors; empty for a single tensor.
+    servers: the sites that hold the model and compute nothing.
+    gives: what workers contribute, their model or the update of an iteration (`Traits`).
+    accumulates: whether an update that no task took is added to the next one.
     """
 
     site: str
@@ -72,6 +78,19 @@ class WorkerSettings:
     clock: SiteClock = field(default_factory=SiteClock)
     auxiliary: Bounds | None = None
     tensor_bytes: tuple[int, ...] = ()
+    servers: tuple[str, ...] = ()
+    gives: Gives = "model"
+    accumulates: bool = False
+
+    def cut(self, elements: int) -> Chunking:
+        """The chunks of a model with so many elements, in elements."""
+        tensors = tuple(size // ELEMENT_BYTES for size in self.tensor_bytes)
+        return cut_model(elements, self.chunk_bytes // ELEMENT_BYTES, tensors)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this site is a server."""
+        return self.site in self.servers
 
     @property
     def callees(self) -> tuple[str, ...]:
@@ -95,6 +114,7 @@ class ControllerSettings:
     time_roots: how many sites ask the controller for the time, which has its own `clock`.
     auxiliary: whether the controller gives workers auxiliary paths.
     tensor_bytes: the sizes of the model's tensors, as in `WorkerSettings`.
+    servers: the sites that hold the model and compute nothing.
     """
 
     sites: tuple[str, ...]
@@ -119,11 +139,22 @@ class ControllerSettings:
     clock: SiteClock = field(default_factory=SiteClock)
     auxiliary: bool = False
     tensor_bytes: tuple[int, ...] = ()
+    servers: tuple[str, ...] = ()
 
     @property
     def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.model_bytes, self.chunk_bytes, self.tensor_bytes)
+
+    @property
+    def shards(self) -> Mapping[str, Chunks]:
+        """The chunks that each server holds."""
+        return share_model(self.servers, self.cut)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The sites that compute."""
+        return tuple(site for site in self.sites if site not in self.servers)
 
     @property
     def term(self) -> int:

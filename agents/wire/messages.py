@@ -12,12 +12,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.site_plan import BlockPart
 
 
 class ProtocolError(Exception):
     """The peer broke the protocol, so the connection cannot be trusted any further."""
 
+
+Plain = Field(exclude_if=lambda value: not value)
+"""For fields that messages leave out if they say nothing: the size of a message takes time."""
 
 ControllerRank = Annotated[int, Field(ge=0, lt=32)]
 """0 for the controller that starts the run, 1 for the backup; a frame has five bits for it."""
@@ -51,13 +55,14 @@ class TaskState:
     blocks: int
     finished: bool
     left_s: float
+    roles: Annotated[Roles | None, Plain] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Worker to controller, first on every connection: everything that a new one must know.
 
-    ready: the iteration that waits for a group, if any.
+    ready: the iteration that waits for a group, if any; `given` as in `SiteReady`.
     left: whether the worker has done its rounds.
     lost: the neighbours that it has lost since its last report or cannot reach.
     tasks: the tasks of which it is a member.
@@ -71,6 +76,7 @@ class Report:
     tasks: tuple[TaskState, ...]
     helps: tuple[int, ...]
     last_tasks: tuple[int, ...]
+    given: Annotated[bool, Plain] = False
     type: Literal["report"] = "report"
 
 
@@ -108,12 +114,14 @@ class SiteReady:
 
     `offer` is the number of its contribution, which may be on its way by the default split.
     `version` is that of its cached parts (NetStorm's TRP). The task's start answers it; before
-    that, the worker sends nothing by these parts.
+    that, the worker sends nothing by these parts. With `given`, the contribution of this iteration
+    is in the result of a task already.
     """
 
     iteration: int
     offer: int
     version: int = 0
+    given: Annotated[bool, Plain] = False
     type: Literal["ready"] = "ready"
 
 
@@ -129,6 +137,8 @@ class StartTask:
     offers: the contributors' offers that the task takes in (non-blocking scatter). Offered chunks
         at a site that does not aggregate them are dropped, and missing chunks are sent.
     parts: this site's parts, made with rates of this `version`; empty if `unchanged`.
+    roles: how members take part; None if the task is plain.
+    batch: the samples in each step of this site's next iteration; None for no change.
     """
 
     task: int
@@ -145,6 +155,8 @@ class StartTask:
     parts: tuple[BlockPart, ...]
     version: int = 0
     unchanged: bool = False
+    roles: Annotated[Roles | None, Plain] = None
+    batch: Annotated[int | None, Plain] = None
     type: Literal["start"] = "start"
 
 
@@ -309,8 +321,12 @@ class TimeReply:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Controller to worker: there is no site to synchronize with in this round; go on alone."""
+    """Controller to worker: go on without a task in this round.
 
+    With a `batch`, steps have this number of samples from now on.
+    """
+
+    batch: Annotated[int | None, Plain] = None
     type: Literal["released"] = "released"
 
 
