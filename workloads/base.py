@@ -1,16 +1,19 @@
 """The protocol of workloads, and two ways to compare models.
 
-A workload is what one site computes and sends. The agents see only the `Workload` protocol. The
-checks compare models by `digest` (equal or not) and by `fingerprint`, which is linear: the
-fingerprint of a weighted sum is the weighted sum of the fingerprints.
+A workload is what one site computes and sends. The agents see only the protocol `Workload`, or
+`WorkloadWithChanges` if a policy moves changes of models instead of models. The checks compare
+models by `digest` (equal or not) and by `fingerprint`, which is linear: the fingerprint of a
+weighted sum is the weighted sum of the fingerprints.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -63,7 +66,9 @@ class Workload(Protocol):
     - optionally `tensor_bytes(*, <options>) -> tuple[int, ...]`, the sizes of the tensors of a
       contribution; empty for one array,
     - optionally `compute_times(rank, sites, seed, *, <options>)`, whose `time_s(iteration)` is the
-      modelled duration in seconds, if it is known before the run; a verdict then checks it,
+      modelled duration in seconds, if it is known before the run; a verdict then checks it;
+      `time_s(iteration, batch)` is the duration with another batch,
+    - optionally `GIVES_CHANGES = True`, if its workloads are `WorkloadWithChanges`,
     - optionally `files(*, <options>) -> list[Path]`, further files that its results depend on,
     - optionally `expected` and `is_exact`, as in `synthetic`, for results that can be predicted.
 
@@ -72,7 +77,10 @@ class Workload(Protocol):
     """
 
     def compute(self, iteration: int) -> float:
-        """Do the work of one iteration and return its *modelled* duration in seconds."""
+        """Do the work of one iteration and return its *modelled* duration in seconds.
+
+        It may take an argument `batch`, as in `WorkloadWithChanges` (see `takes_batch`).
+        """
 
     def contribution(self) -> Vector:
         """Return the model of this site, not a copy; it is valid until the next `compute`."""
@@ -82,6 +90,48 @@ class Workload(Protocol):
 
     def evaluate(self) -> Evaluation | None:
         """Evaluate the model; None if the kind has no accuracy or no evaluation is due."""
+
+
+@runtime_checkable
+class WorkloadWithChanges(Workload, Protocol):
+    """A workload that computes beside its model, and says what a step adds to it.
+
+    `compute` leaves the model alone, which is the memory of `contribution`. It keeps the step's
+    result in memory of its own, because on a real clock it runs in a thread, while the agent reads
+    the model for other sites and installs results.
+    """
+
+    def compute(self, iteration: int, batch: int | None = None) -> float:
+        """Prepare the step of one iteration and return its *modelled* duration in seconds.
+
+        `batch` is the number of samples per step in this iteration; None means the workload's own.
+        The duration is linear in it.
+        """
+
+    def commit(self) -> None:
+        """Take over the step of the last `compute` in the model; call it at most once per step.
+
+        The model becomes the result of the step. If `install` has changed the model since that
+        `compute` began, `change` is added to it instead (but see `Synthetic.commit`).
+        """
+
+    def change(self) -> Vector:
+        """Return what the step of the last `compute` adds to the model that it began with.
+
+        The vector is not the model's memory. It is valid until the next `compute`.
+        """
+
+
+def gives_changes(kind_or_workload: ModuleType | Workload) -> bool:
+    """Whether a workload has `commit` and `change`; of a kind, its module says so beforehand."""
+    if isinstance(kind_or_workload, ModuleType):
+        return bool(getattr(kind_or_workload, "GIVES_CHANGES", False))
+    return isinstance(kind_or_workload, WorkloadWithChanges)
+
+
+def takes_batch(workload: Workload) -> bool:
+    """Whether `compute` of a workload has a parameter `batch`."""
+    return "batch" in inspect.signature(workload.compute).parameters
 
 
 def tensor_bytes_of(kind: Any, options: Mapping[str, Any]) -> tuple[int, ...]:

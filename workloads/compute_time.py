@@ -117,17 +117,37 @@ NAMED: Mapping[str, Distribution] = {"t1": T1, "t2": T2}
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
-    """The compute times of one site: draws from a distribution, times a factor."""
+    """The compute times of one site: draws from a distribution, times a factor.
+
+    They are the times of steps on `batch` samples, the workload's own batch. None means that it has
+    no batch.
+    """
 
     distribution: Distribution
     seed: int
     rank: int
     factor: float = 1.0
+    batch: int | None = None
 
-    def time_s(self, iteration: int) -> float:
-        """Return the duration of one iteration in seconds."""
+    def time_s(self, iteration: int, batch: int | None = None) -> float:
+        """Return the duration of one iteration in seconds; it is linear in the batch.
+
+        Args:
+            iteration: the number of the iteration, from 0 on.
+            batch: the samples per step in this iteration; None for the workload's own batch.
+
+        Raises ValueError for a batch that is no whole number above 0, and for any batch if the
+        workload has none.
+        """
         probability = uniform(self.seed, self.rank, iteration)
-        return self.factor * self.distribution.quantile_s(probability)
+        own_s = self.factor * self.distribution.quantile_s(probability)
+        if batch is None:
+            return own_s
+        if self.batch is None:
+            raise ValueError(f"batch: {batch}: allowed is none, the workload has no batch")
+        if type(batch) is not int or batch < 1:
+            raise ValueError(f"batch: {batch!r}: allowed is a whole number above 0")
+        return own_s * (batch / self.batch)
 
 
 def uniform(seed: int, rank: int, iteration: int) -> float:
@@ -178,12 +198,20 @@ def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Site
 
 
 def for_site(
-    rank: int, sites: Sites, seed: int, compute_s: Any, factor: float, slowdown: Any
+    rank: int,
+    sites: Sites,
+    seed: int,
+    compute_s: Any,
+    factor: float,
+    slowdown: Any,
+    batch: int | None = None,
 ) -> ComputeTime:
-    """Return the compute times of the site `rank` by the options that all kinds share."""
-    return ComputeTime(
-        parse(compute_s), seed, rank, factor * slowdown_factor(slowdown, rank, sites)
-    )
+    """Return the compute times of the site `rank` by the options that all kinds share.
+
+    `batch` is the workload's own batch; None if it has none.
+    """
+    factor *= slowdown_factor(slowdown, rank, sites)
+    return ComputeTime(parse(compute_s), seed, rank, factor, batch)
 
 
 def of_options(
@@ -194,10 +222,11 @@ def of_options(
     compute_s: Any,
     compute_factor: float = 1.0,
     slowdown: Any = None,
+    batch: int | None = None,
     **_: Any,
 ) -> ComputeTime:
-    """Return the compute times of the site `rank` by all options of a kind that has these three."""
-    return for_site(rank, sites, seed, compute_s, compute_factor, slowdown)
+    """Return the compute times of the site `rank` by all options of a kind that has these."""
+    return for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch)
 
 
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from trunkline.workloads import compute_time, tensors
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
-from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.option_rules import OptionError, Rule, Sites, find_broken, reject, whole
 from trunkline.workloads.tensors import Model
 
 EVALUATES = False
+GIVES_CHANGES = True
 compute_times = compute_time.of_options
 
 PERIOD = 1_048_573
@@ -48,20 +49,42 @@ of a few ranks start far apart."""
 
 MODEL_LIMIT_BYTES = 16 * 2**30
 
+RULES: Mapping[str, Rule] = {"batch": whole(1, 1_000_000)}
+
 
 class Synthetic:
-    """One site's tensor; `compute` fills it with the contribution of an iteration."""
+    """One site's tensor: zeros, until `commit` fills it with the contribution of an iteration.
+
+    `compute` only remembers the iteration. The change of an iteration is its contribution itself:
+    whole numbers, as the model.
+    """
 
     def __init__(self, rank: int, seed: int, elements: int, times: ComputeTime) -> None:
         self._rank = rank
         self._seed = seed
         self._times = times
         self._model: Vector = allocate(elements)
+        self._change: Vector | None = None
+        self._iteration: int | None = None
+        self._has_change = False
 
-    def compute(self, iteration: int) -> float:
-        """Replace the tensor by the contribution of this iteration."""
-        _fill(self._model, self._seed, self._rank, iteration)
-        return self._times.time_s(iteration)
+    def compute(self, iteration: int, batch: int | None = None) -> float:
+        """Choose the contribution of this iteration; `batch` only scales the time."""
+        self._iteration, self._has_change = iteration, False
+        return self._times.time_s(iteration, batch)
+
+    def commit(self) -> None:
+        """Replace the tensor by the contribution, also after `install`."""
+        self._fill(self._model)
+
+    def change(self) -> Vector:
+        """Return the contribution, in memory that is allocated at the first call."""
+        if self._change is None:
+            self._change = allocate(self._model.size)
+        if not self._has_change:
+            self._fill(self._change)
+            self._has_change = True
+        return self._change
 
     def contribution(self) -> Vector:
         """Return the tensor itself."""
@@ -74,6 +97,11 @@ class Synthetic:
     def evaluate(self) -> None:
         """Return None: a tensor has no accuracy."""
 
+    def _fill(self, out: Vector) -> None:
+        if self._iteration is None:
+            raise RuntimeError("nothing is computed yet")
+        _fill(out, self._seed, self._rank, self._iteration)
+
 
 def build(
     rank: int,
@@ -84,6 +112,7 @@ def build(
     compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
+    batch: int = 32,
 ) -> Synthetic:
     """Return the workload of the site `rank`. Raises OptionError.
 
@@ -93,6 +122,7 @@ def build(
             {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
+        batch: samples in an iteration. An iteration with n times as many takes n times as long.
     """
     reject(
         problems(
@@ -101,9 +131,10 @@ def build(
             compute_s=compute_s,
             compute_factor=compute_factor,
             slowdown=slowdown,
+            batch=batch,
         )
     )
-    times = compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown)
+    times = compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch)
     return Synthetic(rank, seed, _size_bytes(model_bytes) // ELEMENT_BYTES, times)
 
 
@@ -121,7 +152,7 @@ def tensor_bytes(*, model_bytes: int | Model = 50_000_000, **_: Any) -> tuple[in
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
-    found = compute_time.problems(sites, options)
+    found = find_broken(RULES, options) + compute_time.problems(sites, options)
     size = options.get("model_bytes", ELEMENT_BYTES)
     if size in get_args(Model):
         return found

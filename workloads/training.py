@@ -3,6 +3,10 @@
 As in P-Reduce (Algorithm 2), a site takes SGD steps on its own shard and contributes the updated
 model. The result of the synchronization replaces that model. Momentum stays local.
 
+The steps are taken on a copy of the model. So a site can also contribute the change that they make,
+and the model may change while they are taken: then the change is added to it, as in AD-PSGD (Lian
+et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018, Algorithm 1).
+
 The work is real, but its duration is modelled (`compute_time`), so that runs repeat exactly.
 Batches are drawn from (seed, rank, iteration), the initial model from the seed, and torch uses one
 thread.
@@ -10,6 +14,8 @@ thread.
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -17,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from trunkline.workloads import compute_time, datasets, models
-from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector
+from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.datasets import Bytes, Dataset
 from trunkline.workloads.option_rules import (
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     import torch
 
 EVALUATES = True
+GIVES_CHANGES = True
 compute_times = compute_time.of_options
 
 PIXEL_MEAN = 72.94
@@ -85,8 +92,14 @@ class Training:
         evaluate_every: int,
     ) -> None:
         self._module = module
-        self._flat: Vector = models.flatten(module).numpy()
-        self._parameters = list(module.parameters())
+        self._model: Vector = models.flatten(module).numpy()
+        self._stepped_module = copy.deepcopy(module)
+        self._stepped: Vector = models.flatten(self._stepped_module).numpy()
+        self._change: Vector = allocate(self._model.size)
+        # An `install` while the model is copied in another thread would mix two models.
+        self._copying = threading.Lock()
+        self._is_installed_since = False
+        self._parameters = list(self._stepped_module.parameters())
         self._velocities = [parameter.detach() * 0 for parameter in self._parameters]
         self._data = data
         self._shard = shard
@@ -95,21 +108,40 @@ class Training:
         self._evaluate_every = evaluate_every
         self._evaluations_asked = times.rank
 
-    def compute(self, iteration: int) -> float:
-        """Take `local_steps` steps of SGD on batches drawn from the shard."""
+    def compute(self, iteration: int, batch: int | None = None) -> float:
+        """Take `local_steps` steps of SGD, on batches drawn from the shard, from a copy."""
+        time_s = self._times.time_s(iteration, batch)
+        with self._copying:
+            np.copyto(self._stepped, self._model)
+            self._is_installed_since = False
+        np.copyto(self._change, self._stepped)
         rng = np.random.default_rng((BATCHES, self._times.seed, self._times.rank, iteration))
-        size = (self._sgd.local_steps, self._sgd.batch)
-        for batch in self._shard[rng.integers(self._shard.size, size=size)]:
-            self._step(batch)
-        return self._times.time_s(iteration)
+        size = (self._sgd.local_steps, batch or self._sgd.batch)
+        for samples in self._shard[rng.integers(self._shard.size, size=size)]:
+            self._step(samples)
+        np.subtract(self._stepped, self._change, out=self._change)
+        return time_s
+
+    def commit(self) -> None:
+        """Take over the parameters after the steps; add the change if others were installed."""
+        if self._is_installed_since:
+            self._model += self._change
+        else:
+            np.copyto(self._model, self._stepped)
+
+    def change(self) -> Vector:
+        """Return the parameters after the steps minus those before them."""
+        return self._change
 
     def contribution(self) -> Vector:
         """Return the parameters, not a copy."""
-        return self._flat
+        return self._model
 
     def install(self, result: Vector) -> None:
         """Overwrite the parameters; momentum stays as it is."""
-        np.copyto(self._flat, result)
+        with self._copying:
+            np.copyto(self._model, result)
+            self._is_installed_since = True
 
     def evaluate(self) -> Evaluation | None:
         """Return accuracy and loss on the whole test set at every `evaluate_every`-th call.
@@ -121,12 +153,13 @@ class Training:
             return None
         return evaluate(self._module, self._data.test_images, self._data.test_labels)
 
-    def _step(self, batch: Indexes) -> None:
+    def _step(self, samples: Indexes) -> None:
         import torch
         from torch.nn.functional import cross_entropy
 
-        images, labels = _tensors(self._data.train_images[batch], self._data.train_labels[batch])
-        loss = cross_entropy(self._module(images), labels)
+        data = self._data
+        images, labels = _tensors(data.train_images[samples], data.train_labels[samples])
+        loss = cross_entropy(self._stepped_module(images), labels)
         gradients = torch.autograd.grad(loss, self._parameters)
         with torch.no_grad():
             for parameter, velocity, gradient in zip(
@@ -193,7 +226,7 @@ def build(
         loaded,
         dealt[rank],
         Sgd(batch, local_steps, learning_rate, momentum, weight_decay),
-        compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown),
+        compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch),
         evaluate_every,
     )
 

@@ -35,7 +35,7 @@ from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.model import Topology, TopologyError
-from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload
+from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload, gives_changes
 from trunkline.workloads.option_rules import OptionError
 
 SUFFIX = ".py"
@@ -286,6 +286,9 @@ def _is_decision(given: Any, sites: set[str], timed: bool) -> bool:
 
 # -- workloads ------------------------------------------------------------------------------------
 
+_OF_CHANGES = ("commit", "change")
+"""The methods that a workload may leave out."""
+
 _DEFAULTS = {"EVALUATES": False, "problems": lambda _, **__: [], "preload": lambda **_: None}
 """Defaults of the functions and values that a workload's file may leave out."""
 
@@ -313,9 +316,16 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
 
     @functools.wraps(build)
     def checked(*place: Any, **given: Any) -> Workload:
+        workload = build(*place, **given)
         methods = _workload_methods(model_bytes(**given) // ELEMENT_BYTES)
-        workload: Workload = _check_methods(build(*place, **given), file, methods)
-        return workload
+        missing = [name for name in _OF_CHANGES if not hasattr(workload, name)]
+        if missing and (gives_changes(made) or len(missing) < len(_OF_CHANGES)):
+            allowed = "commit and change, or neither of them and no GIVES_CHANGES"
+            raise UserCodeError(f"{file}: its workload has no {missing[0]}: allowed is {allowed}")
+        for name in missing:
+            del methods[name]
+        found: Workload = _check_methods(workload, file, methods)
+        return found
 
     made.build = checked
 
@@ -338,9 +348,12 @@ def _workload_methods(elements: int) -> dict[str, _Result]:
             return None
         return Evaluation(float(given.accuracy_percent), float(given.loss), int(given.samples))
 
+    model = _Result(is_model, f"contiguous float32 of shape ({elements},)")
     return {
         "compute": _Result(is_time, "a time in seconds", float),
-        "contribution": _Result(is_model, f"contiguous float32 of shape ({elements},)"),
+        "commit": _ANYTHING,
+        "change": model,
+        "contribution": model,
         "install": _ANYTHING,
         "evaluate": _Result(is_evaluation, "an Evaluation", plain),
     }

@@ -73,14 +73,7 @@ class _Run:
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._times = {
-            site: compute_time.for_site(
-                rank,
-                self._sites,
-                scenario.seed,
-                options["compute_s"],
-                options["compute_factor"],
-                options["slowdown"],
-            )
+            site: compute_time.of_options(rank, self._sites, scenario.seed, **options)
             for rank, site in enumerate(self._sites)
         }
         self._iterations: Counter[str] = Counter()

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline import workloads
-from trunkline.workloads.base import digest, fingerprint
+from trunkline.workloads import synthetic
+from trunkline.workloads.base import digest, fingerprint, gives_changes, takes_batch
 
 CHUNK_BYTES = 64
 ELEMENTS = CHUNK_BYTES // 4
@@ -93,3 +94,51 @@ def test_kinds_are_the_files_that_define_build():
         "synthetic": False,
         "training": True,
     }
+
+
+def test_a_kind_says_before_a_run_whether_its_workloads_give_changes():
+    kinds = workloads.find_kinds()
+    assert {name: gives_changes(kind) for name, kind in kinds.items()} == {
+        "program": False,
+        "synthetic": True,
+        "training": True,
+    }
+
+
+class Plain:
+    """A workload without any of the optional methods."""
+
+    def compute(self, iteration):
+        return 0.1
+
+    def contribution(self):
+        return vector(1.0)
+
+    def install(self, result): ...
+
+    def evaluate(self): ...
+
+
+class Committing(Plain):
+    def commit(self): ...
+
+
+class Stepping(Committing):
+    def compute(self, iteration, batch=None):
+        return 0.1
+
+    def change(self):
+        return vector(2.0)
+
+
+@pytest.mark.parametrize(
+    ("workload", "changes", "batch"),
+    [
+        (Plain(), False, False),
+        (Committing(), False, False),
+        (Stepping(), True, True),
+        (synthetic.build(0, 1, 1, model_bytes=4), True, True),
+    ],
+)
+def test_a_workload_shows_by_its_methods_what_it_can_do(workload, changes, batch):
+    assert (gives_changes(workload), takes_batch(workload)) == (changes, batch)

@@ -1,3 +1,4 @@
+import re
 import statistics
 
 import pytest
@@ -12,6 +13,7 @@ from trunkline.workloads.compute_time import (
     Lognormal,
     Uniform,
     for_site,
+    of_options,
     parse,
     problems,
     slowdown_factor,
@@ -203,3 +205,28 @@ def test_all_problems_are_found_at_once():
         "slowdown",
     ]
     assert problems(3, {}) == []
+
+
+def test_times_are_linear_in_the_batch():
+    times = for_site(0, 1, 5, "t1", 1.0, None, 24)
+    own_s = times.time_s(3)
+    assert own_s == for_site(0, 1, 5, "t1", 1.0, None).time_s(3)
+    assert [times.time_s(3, batch) for batch in (24, 48, 6)] == [own_s, 2 * own_s, own_s / 4]
+
+
+def test_the_own_batch_is_the_option_batch_of_a_kind():
+    times = of_options(0, 1, 5, compute_s=0.3, batch=10, other="x")
+    assert times.time_s(0, 20) == 0.6
+
+
+@pytest.mark.parametrize(
+    ("own", "batch", "said"),
+    [
+        (32, 0, "batch: 0: allowed is a whole number above 0"),
+        (32, 1.5, "batch: 1.5: allowed is a whole number above 0"),
+        (None, 32, "batch: 32: allowed is none, the workload has no batch"),
+    ],
+)
+def test_a_batch_that_has_no_time_is_refused(own, batch, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        for_site(0, 1, 5, 0.1, 1.0, None, own).time_s(0, batch)

@@ -154,6 +154,7 @@ def test_the_heaviest_allowed_sum_is_still_exact():
 def test_a_worker_contributes_the_closed_form_of_its_iteration():
     workload = build(2, 9, 1, model_bytes=4 * ELEMENTS, compute_s=0.3)
     assert workload.compute(5) == 0.3
+    workload.commit()
     assert np.array_equal(workload.contribution(), contribution(1, 2, 5, ELEMENTS))
     assert workload.evaluate() is None
 
@@ -161,12 +162,69 @@ def test_a_worker_contributes_the_closed_form_of_its_iteration():
 def test_an_installed_result_replaces_the_tensor_until_the_next_iteration():
     workload = build(2, 9, 1, model_bytes=4 * ELEMENTS)
     workload.compute(0)
+    workload.commit()
     result = np.full(ELEMENTS, 7, dtype=np.float32)
     workload.install(result)
     result[:] = 0
     assert set(workload.contribution()) == {7.0}
     workload.compute(1)
+    workload.commit()
     assert np.array_equal(workload.contribution(), contribution(1, 2, 1, ELEMENTS))
+
+
+def test_models_are_those_of_the_first_version_to_the_bit():
+    """The digests come from the version in which `compute` itself changed the model."""
+    workload = build(2, 9, 1, model_bytes=4 * ELEMENTS)
+    digests = [digest(workload.contribution())]
+    for iteration in range(3):
+        workload.compute(iteration)
+        workload.commit()
+        digests.append(digest(workload.contribution()))
+        if iteration == 1:
+            workload.install(workload.contribution() * np.float32(0.75))
+            digests.append(digest(workload.contribution()))
+    assert digests == [
+        "97e6fd22566722828f19163867134516",
+        "ec1e85b6eba25f6406cde41d32ecf8e9",
+        "277ddcf463fdc9717e8ae835a4dd74d9",
+        "396a3aa641c98532d0851307e3916d1f",
+        "eea283d01e484eb5f6b7a8cce63769bc",
+    ]
+
+
+def test_a_change_is_the_contribution_of_its_iteration_and_leaves_the_tensor_alone():
+    workload = build(2, 9, 1, model_bytes=4 * ELEMENTS)
+    for iteration in (0, 1):
+        workload.compute(iteration)
+        assert not workload.contribution().any()
+        change = workload.change()
+        assert np.array_equal(change, contribution(1, 2, iteration, ELEMENTS))
+        assert not np.shares_memory(change, workload.contribution())
+
+
+def test_a_commit_replaces_what_was_installed_since_its_compute():
+    workload = build(2, 9, 1, model_bytes=4 * ELEMENTS)
+    workload.compute(4)
+    workload.install(np.full(ELEMENTS, 7, dtype=np.float32))
+    workload.commit()
+    assert np.array_equal(workload.contribution(), contribution(1, 2, 4, ELEMENTS))
+
+
+@pytest.mark.parametrize("method", ["commit", "change"])
+def test_nothing_can_be_committed_before_the_first_compute(method):
+    with pytest.raises(RuntimeError, match="nothing is computed yet"):
+        getattr(build(0, 1, 1, model_bytes=4), method)()
+
+
+def test_a_batch_only_scales_the_time():
+    workload = build(0, 3, 1, model_bytes=400, compute_s=0.3, batch=10)
+    assert [workload.compute(0, batch) for batch in (None, 10, 20)] == [0.3, 0.3, 0.6]
+    assert np.array_equal(workload.change(), contribution(1, 0, 0, 100))
+
+
+def test_an_impossible_batch_is_refused():
+    with pytest.raises(OptionError, match="batch: 0: allowed is a whole number from 1 to"):
+        build(0, 3, 1, batch=0)
 
 
 def test_a_slow_site_takes_longer():

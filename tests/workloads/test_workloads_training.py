@@ -2,6 +2,7 @@ import gzip
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -191,32 +192,38 @@ def test_building_a_model_leaves_the_global_random_state_alone():
 # -- training -------------------------------------------------------------------------------
 
 
+def step(workload, iteration):
+    workload.compute(iteration)
+    workload.commit()
+
+
 def test_the_same_seed_trains_the_same_model_to_the_bit():
     first, second = (training.build(1, 3, 7, **SMALL) for _ in range(2))
     for iteration in range(3):
-        first.compute(iteration)
-        second.compute(iteration)
+        step(first, iteration)
+        step(second, iteration)
     assert digest(first.contribution()) == digest(second.contribution())
 
 
 def test_sites_train_on_different_batches():
     first, second = (training.build(rank, 3, 7, **SMALL) for rank in (0, 1))
-    first.compute(0)
-    second.compute(0)
+    step(first, 0)
+    step(second, 0)
     assert digest(first.contribution()) != digest(second.contribution())
 
 
 def test_compute_returns_the_modelled_time():
     workload = training.build(1, 3, 1, **SMALL, compute_s=0.1, slowdown={"1": 4.0})
     assert workload.compute(0) == pytest.approx(0.4)
+    assert workload.compute(0, 32) == pytest.approx(0.8)
 
 
 def test_one_plain_step_is_the_learning_rate_times_the_gradient():
     options = {"channels": 1, "hidden": 4, "batch": 8, "local_steps": 1, "momentum": 0.0}
     slow, fast = (training.build(0, 1, 1, **options, learning_rate=rate) for rate in (0.1, 0.2))
     start = slow.contribution().copy()
-    slow.compute(0)
-    fast.compute(0)
+    step(slow, 0)
+    step(fast, 0)
     np.testing.assert_allclose(
         fast.contribution() - start, 2 * (slow.contribution() - start), atol=1e-6
     )
@@ -226,27 +233,153 @@ def test_momentum_stays_when_a_model_is_installed():
     plain, heavy = (training.build(0, 1, 1, **SMALL, momentum=momentum) for momentum in (0.0, 0.9))
     start = plain.contribution().copy()
     for workload in (plain, heavy):
-        workload.compute(0)
+        step(workload, 0)
         workload.install(start)
-        workload.compute(1)
+        step(workload, 1)
     assert digest(plain.contribution()) != digest(heavy.contribution())
+
+
+OTHER = {"momentum": 0.5, "weight_decay": 0.01, "learning_rate": 0.03, "shards": "dirichlet"}
+FIRST_VERSION = [
+    "7ffb2cdd4866b6cf8e6c35faecc11c4f",
+    "b301119bdb1efd570784bfc5eeaaae86",
+    "cac49efc62478cd85d93fec4bc041aa7",
+    "db06d3a7a2b689b5e143199e13c519ca",
+    "1f51e8b13c451bdc765c3eff59c2d63f",
+    "e8ef250ff71f4d82fb9270f32253ac3e",
+    "004f3c0d8e6b9b38c5ed0b13bba47b09",
+    "97497b14bf4c0c2da26194cddd118d84",
+]
+FIRST_VERSION_OF_OTHER = [
+    "6c3f43ec3646cfaebebf4c0107234a5b",
+    "d6d7f47256d8c55e24d3a21427e70362",
+    "6b29ae0e87e6207dec2ac593a6b46f73",
+    "f8ffd379cde773cc95c3fd33da27fd47",
+    "1f17ebd1d69fb813e8d83fa5ad77c55d",
+    "057754382d8882cacf86263dccc62756",
+    "08d050972b51e141c5cfa1f30067b228",
+    "0839b24216ac37d639f3b4406097e067",
+]
+"""Digests of models, from the version in which `compute` itself changed the model."""
+
+
+@pytest.mark.parametrize(
+    ("rank", "seed", "options", "digests"),
+    [(1, 7, {}, FIRST_VERSION), (2, 9, {**OTHER, "alpha": 0.3}, FIRST_VERSION_OF_OTHER)],
+)
+def test_models_are_those_of_the_first_version_to_the_bit(rank, seed, options, digests):
+    import torch
+
+    if (torch.__version__, torch.backends.cpu.get_cpu_capability()) != ("2.13.0+cpu", "AVX512"):
+        pytest.skip("another torch or processor may round otherwise")
+    workload = training.build(rank, 3, seed, **SMALL, **options)
+    found = [digest(workload.contribution())]
+    for iteration in range(5):
+        step(workload, iteration)
+        found.append(digest(workload.contribution()))
+        if iteration in (1, 3):
+            workload.install(workload.contribution() * np.float32(0.75))
+            found.append(digest(workload.contribution()))
+    assert found == digests
+
+
+def test_compute_leaves_the_model_alone_until_commit():
+    workload = training.build(0, 3, 1, **SMALL)
+    model, before = workload.contribution(), workload.contribution().copy()
+    quality = workload.evaluate()
+    workload.compute(0)
+    assert np.array_equal(model, before)
+    assert workload.evaluate() == quality
+    workload.commit()
+    assert workload.contribution() is model
+    assert not np.array_equal(model, before)
+    assert workload.evaluate() != quality
+
+
+def test_a_change_is_the_model_after_the_steps_minus_the_one_before():
+    workload = training.build(0, 3, 1, **SMALL)
+    for iteration in range(2):
+        before = workload.contribution().copy()
+        workload.compute(iteration)
+        change = workload.change()
+        assert not np.shares_memory(change, workload.contribution())
+        added = change.copy()
+        workload.commit()
+        assert np.array_equal(added, workload.contribution() - before)
+        assert np.array_equal(workload.change(), added)
+        assert added.any()
+
+
+def test_a_change_is_added_to_a_model_that_came_in_during_the_steps():
+    workload = training.build(0, 3, 1, **SMALL)
+    workload.compute(0)
+    came = np.linspace(-1, 1, workload.contribution().size, dtype=np.float32)
+    workload.install(came)
+    workload.commit()
+    assert np.array_equal(workload.contribution(), came + workload.change())
+    before = workload.contribution().copy()
+    step(workload, 1)
+    assert np.array_equal(workload.contribution() - before, workload.change())
+
+
+def test_a_change_of_one_plain_step_is_minus_the_learning_rate_times_the_gradient():
+    options = {"channels": 1, "hidden": 4, "batch": 8, "local_steps": 1, "momentum": 0.0}
+    workload = training.build(0, 1, 1, **options, learning_rate=0.1)
+    module = models.cnn(1, 4, seed=1)
+    np.copyto(models.flatten(module).numpy(), workload.contribution())
+    rng = np.random.default_rng((training.BATCHES, 1, 0, 0))
+    shard = iid(60_000, 1, np.random.default_rng((training.SHARDS, 1)))[0]
+    samples = shard[rng.integers(60_000, size=8)]
+    data = datasets.load()
+
+    import torch
+
+    pixels = (data.train_images[samples, None] - training.PIXEL_MEAN) / training.PIXEL_DEVIATION
+    labels = torch.tensor(data.train_labels[samples].astype(int))
+    scores = module(torch.tensor(pixels, dtype=torch.float32))
+    torch.nn.functional.cross_entropy(scores, labels).backward()
+    gradient = np.concatenate([each.grad.numpy().ravel() for each in module.parameters()])
+    workload.compute(0)
+    np.testing.assert_allclose(workload.change(), -0.1 * gradient, atol=1e-6)
+
+
+def test_a_batch_of_another_size_makes_another_step_and_takes_its_share_of_the_time():
+    own, same, twice = (training.build(0, 3, 1, **SMALL, compute_s=0.5) for _ in range(3))
+    assert [own.compute(0), same.compute(0, 16), twice.compute(0, 32)] == [0.5, 0.5, 1.0]
+    assert np.array_equal(own.change(), same.change())
+    assert not np.array_equal(own.change(), twice.change())
+
+
+def test_a_model_can_be_read_and_installed_while_another_thread_computes():
+    workload = training.build(0, 3, 1, channels=4, hidden=64, batch=32, local_steps=20)
+    model = workload.contribution()
+    with ThreadPoolExecutor(1) as pool:
+        for iteration in range(3):
+            computing = pool.submit(workload.compute, iteration)
+            installed = np.full(model.size, 0.01 * (1 + iteration), np.float32)
+            workload.install(installed)
+            while not computing.done():
+                assert np.array_equal(model, installed)
+            computing.result()
+            workload.commit()
+            np.testing.assert_allclose(model, installed + workload.change(), atol=1e-6)
 
 
 def test_weight_decay_shrinks_the_model():
     plain, decayed = (training.build(0, 1, 1, **SMALL, weight_decay=decay) for decay in (0.0, 0.5))
-    plain.compute(0)
-    decayed.compute(0)
+    step(plain, 0)
+    step(decayed, 0)
     assert np.linalg.norm(decayed.contribution()) < np.linalg.norm(plain.contribution())
 
 
 def test_the_contribution_stays_until_an_installed_model_replaces_it():
     workload = training.build(0, 3, 1, **SMALL)
-    workload.compute(0)
+    step(workload, 0)
     before = digest(workload.contribution())
     workload.evaluate()
     assert digest(workload.contribution()) == before
     other = training.build(1, 3, 1, **SMALL)
-    other.compute(0)
+    step(other, 0)
     workload.install(other.contribution())
     assert digest(workload.contribution()) == digest(other.contribution())
     assert workload.evaluate() == other.evaluate()
@@ -260,7 +393,7 @@ def test_three_sites_that_average_their_models_learn():
     before = sites[0].evaluate()
     for iteration in range(4):
         for site in sites:
-            site.compute(iteration)
+            step(site, iteration)
         average = sum(site.contribution() for site in sites) / np.float32(3)
         for site in sites:
             site.install(average)
@@ -338,6 +471,7 @@ from trunkline.workloads.base import digest
 def train():
     workload = training.build(0, 3, 1, **{SMALL!r})
     workload.compute(0)
+    workload.commit()
     return [digest(workload.contribution()), datasets.load.cache_info().misses]
 
 training.preload()

@@ -26,6 +26,7 @@ from trunkline.agents.wire.framing import ChunkHeader, encode, encode_chunk
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import Report, SiteReady, TaskFinished
+from trunkline.workloads import synthetic
 from trunkline.workloads.base import Evaluation, digest
 
 SITES = ("a", "b", "c", "d", "e")
@@ -183,6 +184,21 @@ def test_what_is_sent_is_what_is_received(name):
         return flows
 
     assert book("sent", "dst") == book("received", "src") != {}
+
+
+def test_a_site_contributes_the_model_with_the_step_that_it_computed():
+    world = World(mesh())
+    for rank, site in enumerate(world.sites):
+        world.workloads[site] = synthetic.build(
+            rank, world.sites, 3, model_bytes=4 * world.elements, compute_s=0.0
+        )
+    world.run("ring", preduce.create(world.sites, p=2), tasks=3)
+    contributed = world.of("contributed")
+    assert {e["iteration"] for e in contributed} > {0}
+    for e in contributed:
+        rank = world.sites.index(e["site"])
+        model = synthetic.contribution(3, rank, e["iteration"], world.elements)
+        assert e["digest"] == digest(model)
 
 
 def test_each_site_does_its_rounds_and_the_last_are_released():

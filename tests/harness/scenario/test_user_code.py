@@ -19,6 +19,7 @@ from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.study import fluid_run
+from trunkline.workloads.base import gives_changes, takes_batch
 
 SCENARIO = """\
 topology: {builder: wan.py, count: 3}
@@ -274,6 +275,70 @@ def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, me
     mine = scenario.workload.module.build(0, ("s0",), 1, **scenario.workload.options)
     with pytest.raises(UserCodeError, match=f"^sums.py: .*{re.escape(said)}"):
         mine.compute(0), mine.contribution(), mine.evaluate()
+
+
+STEPS = """\
+import numpy as np
+{kind}
+class Mine:
+    def __init__(self, elements):
+        self.model = np.zeros(elements, np.float32)
+    def compute(self, iteration, batch=None):
+        self.step = batch or 4
+        return 0.1
+    def contribution(self): return self.model
+    def install(self, result): self.model[:] = result
+    def evaluate(self): return None
+{methods}
+def build(rank, sites, seed, *, model_bytes: int): return Mine(model_bytes // 4)
+def model_bytes(*, model_bytes): return model_bytes
+"""
+COMMIT = "    def commit(self): self.model += self.step\n"
+CHANGE = "    def change(self): return np.full(self.model.size, self.step, 'f')\n"
+
+
+def build_steps(file, kind, methods):
+    (file.parent / "sums.py").write_text(STEPS.format(kind=kind, methods=methods))
+    scenario = load(file)
+    kind = scenario.workload.module
+    return kind, lambda: kind.build(0, ("s0",), 1, **scenario.workload.options)
+
+
+def test_a_workload_may_give_changes_and_take_a_batch(file):
+    kind, build = build_steps(file, "GIVES_CHANGES = True", COMMIT + CHANGE)
+    mine = build()
+    assert gives_changes(kind) and gives_changes(mine) and takes_batch(mine)
+    mine.compute(0, 7)
+    mine.commit()
+    assert (mine.contribution()[0], mine.change()[0]) == (7.0, 7.0)
+
+
+def test_a_workload_need_not_give_changes(file):
+    kind, build = build_steps(file, "", "")
+    assert not gives_changes(kind) and not gives_changes(build())
+    assert not hasattr(build(), "commit")
+
+
+@pytest.mark.parametrize(
+    ("kind", "methods", "missing"),
+    [
+        ("GIVES_CHANGES = True", "", "commit"),
+        ("GIVES_CHANGES = True", COMMIT, "change"),
+        ("", COMMIT, "change"),
+        ("", CHANGE, "commit"),
+    ],
+)
+def test_a_workload_that_gives_changes_needs_both_methods(file, kind, methods, missing):
+    _, build = build_steps(file, kind, methods)
+    with pytest.raises(UserCodeError, match=f"^sums.py: its workload has no {missing}: allowed is"):
+        build()
+
+
+def test_a_change_that_is_no_model_is_refused(file):
+    change = "    def change(self): return np.zeros(3, 'f')\n"
+    _, build = build_steps(file, "GIVES_CHANGES = True", COMMIT + change)
+    with pytest.raises(UserCodeError, match="change gave float32 of shape"):
+        build().change()
 
 
 @pytest.mark.parametrize(
