@@ -6,6 +6,7 @@ and a number for each of its versions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ from trunkline.agents.planning.plan import Chunks
 from trunkline.agents.planning.two_sided import list_indexes
 from trunkline.agents.policies.policy import Gives
 from trunkline.agents.wire.agent_settings import AgentError
-from trunkline.workloads.base import Vector, Workload, gives_changes, takes_batch
+from trunkline.workloads.base import Vector, Workload, WorkloadWithChanges, takes_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,15 @@ class SiteModel:
             return self.workload.compute(iteration)
         if not takes_batch(self.workload):
             raise AgentError("the policy sets a batch size, but the workload takes none")
-        return self.workload.compute(iteration, batch)
+        compute: Callable[..., float] = self.workload.compute
+        return compute(iteration, batch)
 
     def commit(self, iteration: int) -> None:
         """Take over the step of the iteration that was computed, in the model or as an update."""
         self.iteration = iteration
-        if not gives_changes(self.workload):
+        if not isinstance(self.workload, WorkloadWithChanges):
             if self.gives == "update":
-                raise AgentError("the policy wants updates, but the workload gives none")
+                raise AgentError("the policy wants updates, but the workload gives no changes")
         elif self.gives == "model":
             self.workload.commit()
         elif self.accumulates and self._update is not None:

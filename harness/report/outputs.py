@@ -210,14 +210,14 @@ def _make_compute_s(scenario: Scenario) -> Callable[[str, int], float] | None:
 
     None unless the workload knows them before the run (`compute_times`).
     """
-    kind, topology = scenario.workload.module, scenario.topology
+    kind = scenario.workload.module
     if scenario.runs_programs or not hasattr(kind, "compute_times"):
         return None
 
     @functools.cache
     def times(site: str) -> Any:
-        sites, options = topology.site_names, scenario.workload.options
-        return kind.compute_times(topology.rank(site), sites, scenario.seed, **options)
+        place = scenario.worker_rank(site), scenario.workers, scenario.seed
+        return kind.compute_times(*place, **scenario.workload.options)
 
     return lambda site, iteration: float(times(site).time_s(iteration))
 
@@ -236,7 +236,7 @@ def _make_expected_input(
 
     @functools.lru_cache(maxsize=256)
     def of_iteration(site: str, iteration: int) -> tuple[str, tuple[float, ...]]:
-        term = Term(scenario.topology.rank(site), iteration, 1.0)
+        term = Term(scenario.worker_rank(site), iteration, 1.0)
         model = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
         return digest(model), fingerprint(model, scenario.scheme.chunk_bytes)
 
@@ -256,7 +256,7 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
         started = task.started
         terms = {
             event.site: Term(
-                scenario.topology.rank(event.site),
+                scenario.worker_rank(event.site),
                 event.iteration,
                 started.weights[event.site],
             )

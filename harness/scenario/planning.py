@@ -45,17 +45,18 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         update_threshold=scheme.update_rate_percent / 100,
         auxiliary=scheme.auxiliary is not None,
         tensor_bytes=scenario.tensor_bytes,
+        servers=scheme.servers,
     )
 
 
 def create_policy(scenario: Scenario, term: int = 0) -> Policy:
-    """Create the scenario's policy for all of its sites, and for a controller's term.
+    """Create the scenario's policy for its workers, and for a controller's term.
 
     A policy that draws random numbers draws others in another term (`ControllerSettings.term`).
     """
-    component, sites = scenario.scheme.policy, scenario.topology.site_names
-    seed = f"{scenario.seed} policy {term}"
-    return random_draws.create_policy(component.module.create, sites, component.options, seed)
+    create, options = scenario.scheme.policy.module.create, scenario.scheme.policy.options
+    seed, servers = f"{scenario.seed} policy {term}", scenario.scheme.servers
+    return random_draws.create_policy(create, scenario.workers, options, seed, servers)
 
 
 def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Build, Plan | None]:

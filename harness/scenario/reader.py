@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies import random_draws
+from trunkline.agents.policies.policy import Traits
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
@@ -44,7 +46,7 @@ from trunkline.harness.scenario.settings import (
 )
 from trunkline.topologies import explicit
 from trunkline.topologies.model import LinkOverride, Topology, TopologyError
-from trunkline.workloads.base import tensor_bytes_of
+from trunkline.workloads.base import gives_changes, tensor_bytes_of
 
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "crew": {"policy": "preduce", "plan": "crew"},
@@ -131,6 +133,8 @@ class Reader:
         self._check_together(basics, topology, workload, scheme)
         if programs:
             scheme = PROGRAMS
+        elif sites and workload and scheme and self._source.is_sound("scheme", "workload"):
+            self._check_updates(scheme, workload, sites)
         if not (topology and workload and scheme):
             return None
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
@@ -308,23 +312,68 @@ class Reader:
         chosen = awareness_section.with_defaults(scheme)
         if text := awareness_section.find_refusal(chosen):
             self._source.refuse(("scheme", "awareness", "probe_chunk"), text)
-        self._check_policy(policy.create, chosen.policy.options, sites)
+        chosen = self._place_servers(chosen, sites)
+        self._check_policy(policy.create, chosen.policy.options, sites, chosen.servers)
         if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
             able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]
             allowed = f"allowed with plan {', '.join(able)}; {names['plan']} has no default split"
             self._source.refuse(("scheme", "scatter"), allowed)
         return chosen
 
+    def _place_servers(self, scheme: Scheme, sites: tuple[str, ...]) -> Scheme:
+        """Check the servers; the first site is the server of a policy that needs one."""
+        path, given = ("scheme", "servers"), scheme.servers
+        if not random_draws.uses_servers(scheme.policy.module.create):
+            if given:
+                kind = scheme.policy.kind
+                self._source.refuse(path, f"allowed is none; policy {kind} uses no servers")
+            return replace(scheme, servers=())
+        for index, site in enumerate(given):
+            if site not in sites and sites:
+                self._source.refuse((*path, index), list_choices(sites, site))
+            elif site in given[:index]:
+                self._source.refuse((*path, index), "allowed is each site once")
+        if sites and len(set(given)) >= len(sites):
+            self._source.refuse(path, "allowed is fewer than all sites; the others are workers")
+        if scheme.scatter != "blocking":
+            self._source.refuse(("scheme", "scatter"), "allowed with servers is blocking")
+        return scheme if given else replace(scheme, servers=sites[:1])
+
     def _check_policy(
-        self, create: Callable[..., Any], options: Mapping[str, Any], sites: tuple[str, ...]
+        self,
+        create: Callable[..., Any],
+        options: Mapping[str, Any],
+        sites: tuple[str, ...],
+        servers: tuple[str, ...],
     ) -> None:
         if not sites:
             return
         try:
-            random_draws.create_policy(create, sites, options, "")
+            workers = tuple(site for site in sites if site not in servers)
+            Traits.of(random_draws.create_policy(create, workers, options, "", servers))
         except ValueError as error:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]
             self._refuse_option("scheme", first_word, str(error), options)
+
+    def _check_updates(self, scheme: Scheme, workload: Component, sites: tuple[str, ...]) -> None:
+        """Check that the workload suits the servers, and gives updates if the policy wants them."""
+        workers = tuple(site for site in sites if site not in scheme.servers)
+        create, options = scheme.policy.module.create, scheme.policy.options
+        traits = Traits.of(random_draws.create_policy(create, workers, options, "", scheme.servers))
+        if traits.gives == "update" and not gives_changes(workload.module):
+            known = self._extensions.workloads
+            able = ", ".join(name for name, kind in known.items() if gives_changes(kind))
+            allowed = f"allowed with policy {scheme.policy.kind} are {able}, which give updates"
+            self._source.refuse(("workload", "kind"), allowed)
+        for problem in workload.module.problems(workers, **workload.options):
+            path: KeyPath = ("workload", *problem.key.split("."))
+            self._source.refuse(path, f"allowed is {problem.allowed}")
+        size = workload.module.model_bytes(**workload.options)
+        tensors = tensor_bytes_of(workload.module, workload.options)
+        try:
+            share_model(scheme.servers, cut_model(size, scheme.chunk_bytes, tensors))
+        except ValueError as error:
+            self._source.refuse(("scheme", "servers"), f"allowed are fewer servers: {error}")
 
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Check that the sites which other sections name exist."""

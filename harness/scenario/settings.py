@@ -120,6 +120,8 @@ class Scheme:
         update_rate_percent: plans take them over only if a rate has changed by at least this share.
         auxiliary: whether and when chunks may take paths around an edge of the plan; `null` is
             never.
+        servers: the sites that hold the model and compute nothing, if the policy needs servers;
+            several servers share the model's chunks evenly; by default the first site.
     """
 
     policy: Component
@@ -133,6 +135,7 @@ class Scheme:
     update_s: Duration = 5.0
     update_rate_percent: Annotated[float, Field(ge=0)] = 0.0
     auxiliary: Auxiliary | None = None
+    servers: tuple[str, ...] = ()
 
     @property
     def bounds(self) -> Bounds | None:
@@ -257,6 +260,15 @@ class Scenario:
     def runs_programs(self) -> bool:
         """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The sites that compute: all but the servers."""
+        return tuple(s for s in self.topology.site_names if s not in self.scheme.servers)
+
+    def worker_rank(self, site: str) -> int:
+        """The place of a site among the workers, for its workload; a server has the first one's."""
+        return 0 if site in self.scheme.servers else self.workers.index(site)
 
     @property
     def model_bytes(self) -> int:

@@ -29,6 +29,7 @@ from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import AgentFailed, Late, TimersLate
 from trunkline.agents.events.task_events import TaskJoined, TaskStarted
 from trunkline.agents.planning.plan import PlanError
+from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
@@ -231,9 +232,9 @@ class Agent:
     async def _run_worker(self, pipes: Pipes) -> None:
         scenario, site = self.scenario, pipes.name
         topology = scenario.topology
-        kind = scenario.workload.module
-        rank = topology.rank(site)
-        workload = kind.build(rank, topology.site_names, scenario.seed, **scenario.workload.options)
+        kind, rank = scenario.workload.module, topology.rank(site)
+        place = scenario.worker_rank(site), scenario.workers, scenario.seed
+        workload = kind.build(*place, **scenario.workload.options)
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(site), WORKER_PORT)
         clock = pipes.start_clock(scenario.clock)
@@ -246,6 +247,7 @@ class Agent:
             higher = [peer for name, peer in peers.items() if topology.rank(name) > rank]
             sockets = await mesh(listener, gate, lower, higher)
             controller = await dial(site, self.identity, controllers[CONTROLLER])
+        traits = Traits.of(planning.create_policy(scenario))
         settings = WorkerSettings(
             site,
             topology.site_names,
@@ -262,6 +264,9 @@ class Agent:
             awareness_section.clock_of(scenario, site),
             scenario.scheme.bounds,
             scenario.tensor_bytes,
+            scenario.scheme.servers,
+            traits.gives,
+            traits.accumulates,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)
