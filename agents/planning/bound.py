@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from trunkline.agents.planning.plan import Directed, Plan
+from trunkline.agents.planning.two_sided import list_indexes
 
 _LARGEST_FLOW = 2**31 - 1
 """SciPy computes flows in 32-bit integers."""
@@ -18,8 +20,8 @@ _LARGEST_FLOW = 2**31 - 1
 def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
     """The time in seconds that no plan with these contributors and receivers can beat.
 
-    Every contributor's whole model must influence every other receiver, so at least `model_bytes`
-    cross every cut between the two. The smallest cut equals the maximum flow. Delays are left out.
+    All that a contributor and another receiver hold of the model must cross every cut between the
+    two. The smallest cut equals the maximum flow. Delays are left out.
     Capacities are rates rounded up to whole units, as fine as 32 bits allow.
     """
     sites = sorted({site for link in rates_mbps for site in link})
@@ -33,10 +35,19 @@ def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) ->
         (np.array(units, dtype=np.int32), (rows, columns)),
         shape=(len(sites), len(sites)),
     )
-    flows = [
-        maximum_flow(capacity, index[src], index[dst]).flow_value
-        for src in plan.contributors
-        for dst in plan.receivers
-        if src != dst
-    ]
-    return max((model_bytes * 8e-6 * per_mbps / flow for flow in flows), default=0.0)
+
+    def least_s(src: str, dst: str) -> float:
+        flow = int(maximum_flow(capacity, index[src], index[dst]).flow_value)
+        return _count_common(plan, src, dst) * model_bytes * 8e-6 * per_mbps / flow
+
+    pairs = ((src, dst) for src in plan.contributors for dst in plan.receivers if src != dst)
+    return max(itertools.starmap(least_s, pairs), default=0.0)
+
+
+def _count_common(plan: Plan, src: str, dst: str) -> float:
+    """The least share of the model that both sites hold; the last chunk may be a short one."""
+    if src not in plan.shards and dst not in plan.shards:
+        return 1.0
+    common = set(list_indexes(plan.chunks_of(src))).intersection(list_indexes(plan.chunks_of(dst)))
+    whole = len(common) == plan.chunk_count
+    return 1.0 if whole else max(0, len(common) - 1) / plan.chunk_count

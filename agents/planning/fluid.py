@@ -250,7 +250,10 @@ class FluidOverlay:
         plan, number = job.plan, self.started
         self.started += 1
         trees = [_Trees.of(block, unready) for block in plan.blocks]
-        missing = dict.fromkeys(plan.receivers, plan.chunk_count)
+        missing = {
+            site: sum(stop - start for start, stop in plan.chunks_of(site))
+            for site in plan.receivers
+        }
         flows = {inward: Flow(number, inward) for inward in (True, False)}
         kept = _find_kept(plan, trees, offers)
         task = _RunningTask(job, trees, missing, received, flows, offers, kept, set(unready))

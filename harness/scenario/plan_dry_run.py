@@ -38,7 +38,7 @@ def first_group(scenario: Scenario) -> tuple[str, ...] | None:
         UserCodeError: a user's policy fails.
     """
     driver, _ = planning.create_driver(scenario)
-    for site in scenario.topology.site_names:
+    for site in scenario.workers:
         if group := _find_group(driver.step(Ready(site, 0), 0.0)):
             return group
     for _ in range(TICKS):

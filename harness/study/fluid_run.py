@@ -72,21 +72,25 @@ class _Run:
         self._overlay = FluidOverlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
+        self._workers = scenario.workers
         self._times = {
-            site: compute_time.of_options(rank, self._sites, scenario.seed, **options)
-            for rank, site in enumerate(self._sites)
+            site: compute_time.of_options(rank, self._workers, scenario.seed, **options)
+            for rank, site in enumerate(self._workers)
         }
+        self._batches: dict[str, int] = {}
+        self._locks: Counter[str] = Counter()
+        self._computed: dict[str, int] = {}
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
         self._groups: list[Mapping[str, float]] = []
         self._running = 0
-        self._working = set(self._sites)
+        self._working = set(self._workers)
         self._alarm_s: float | None = None
         self._until_s: float | None = None
         self._rounds = 0
 
     def run(self) -> Expectation:
-        for site in self._sites:
+        for site in self._workers:
             self._compute(site)
         if self._stop.time_s is not None:
             self._overlay.call_at(self._stop.time_s, self._end)
@@ -95,8 +99,8 @@ class _Run:
         self._overlay.run()
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
-        rho = mixing.compute_rho(self._groups, self._sites)
-        return Expectation(task_s, self._rounds / len(self._sites), window_s, rho)
+        rho = mixing.compute_rho(self._groups, self._workers)
+        return Expectation(task_s, self._rounds / len(self._workers), window_s, rho)
 
     def _compute(self, site: str) -> None:
         iteration = self._iterations[site]
@@ -106,10 +110,14 @@ class _Run:
             self._working.discard(site)
             self._decide(Left(site))
             return
-        done_s = self._overlay.now_s + self._times[site].time_s(iteration)
-        self._overlay.call_at(done_s, lambda: self._on_ready(site, iteration))
+        took_s = self._times[site].time_s(iteration, self._batches.get(site))
+        self._overlay.call_at(self._overlay.now_s + took_s, lambda: self._on_ready(site, iteration))
 
     def _on_ready(self, site: str, iteration: int) -> None:
+        """Let a site be ready, once no task in which it is passive replaces its model."""
+        if self._locks[site]:
+            self._computed[site] = iteration
+            return
         if self._until_s is None and self._overlay.join(site):
             self._end_if_enough()
             return
@@ -126,10 +134,10 @@ class _Run:
             match action:
                 case NewTask():
                     self._start(action)
-                case Proceed(site):
+                case Proceed(site, batch):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
-                    self._finish_round(site)
+                    self._finish_round(site, batch)
         self._set_alarm()
 
     def _set_alarm(self) -> None:
@@ -149,19 +157,21 @@ class _Run:
             self._perform(self._driver.tick(self._overlay.now_s))
 
     def _start(self, new: NewTask) -> None:
-        plan = new.plan
-        self._groups.append(new.start.weights)
+        plan, start = new.plan, new.start
+        if start.is_symmetric and not start.keep:
+            self._groups.append(start.weights)
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
+        locked = start.passive.intersection(plan.receivers, self._workers)
+        self._locks.update(locked)
 
         def received(site: str) -> None:
             missing.discard(site)
             if not missing:
-                self._running -= 1
-                task_s = self._overlay.now_s - begun_s
-                self._tasks_s.append(task_s)
-                report = {"duration_s": task_s}
-                self._decide(Ended(new.number, new.start.group, True, report=report))
-            self._finish_round(site)
+                self._end_task(new, self._overlay.now_s - begun_s)
+            if site in locked:
+                self._unlock(site)
+            elif site not in start.passive and start.then == "proceed":
+                self._finish_round(site, start.batches.get(site))
 
         if self._driver.started == 1:  # timelines start with the first task
             self._change_links(begun_s)
@@ -169,6 +179,19 @@ class _Run:
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
         self._overlay.start(self._make_task(plan), received, offers, new.unready)
         self._end_if_enough()
+
+    def _end_task(self, new: NewTask, task_s: float) -> None:
+        self._running -= 1
+        self._tasks_s.append(task_s)
+        self._decide(Ended(new.number, new.start.group, True, report={"duration_s": task_s}))
+        givers = set(new.start.group) - set(new.start.takers) - new.start.passive
+        for site in sorted(givers) if new.start.then == "proceed" else ():
+            self._finish_round(site, new.start.batches.get(site))
+
+    def _unlock(self, site: str) -> None:
+        self._locks[site] -= 1
+        if not self._locks[site] and site in self._computed:
+            self._on_ready(site, self._computed.pop(site))
 
     def _end_if_enough(self) -> None:
         if self._driver.started == self._stop.tasks and not self._overlay.open:
@@ -204,7 +227,9 @@ class _Run:
         sizes = self._model_bytes, self._chunk_bytes
         return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
-    def _finish_round(self, site: str) -> None:
+    def _finish_round(self, site: str, batch: int | None = None) -> None:
+        if batch is not None:
+            self._batches[site] = batch
         self._iterations[site] += 1
         self._rounds += self._until_s is None
         self._compute(site)
