@@ -270,6 +270,7 @@ def scenarios(draw):
                 ),
                 "compute_factor": draw(st.floats(1e-3, 1e3)),
                 "slowdown": draw(st.one_of(st.none(), st.just({"n1": 2.5}))),
+                "batch": draw(st.integers(1, 10**6)),
             },
         ),
         stop=Stop(
