@@ -9,9 +9,13 @@ from trunkline.agents.events.event import Count, Event
 
 @dataclass(frozen=True, slots=True)
 class ComputeStarted(Event):
-    """Worker: an iteration's own work begins."""
+    """Worker: an iteration's own work begins, with a `batch` if the policy has set one."""
 
     iteration: Count
+    batch: Count | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("batch",) if self.batch is None else ()
 
 
 @dataclass(frozen=True, slots=True)

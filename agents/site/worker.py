@@ -218,7 +218,7 @@ class Worker:
         limit = self._settings.rounds
         while not self._stopping and (limit is None or self._iteration < limit):
             iteration, start_ns = self._iteration, self._clock.now_ns()
-            self._log(round_events.ComputeStarted, iteration=iteration)
+            self._log(round_events.ComputeStarted, iteration, self._batch)
             self._awareness.on_compute_started()
             await self._clock.compute(partial(self._model.compute, iteration, self._batch))
             self._log(round_events.ComputeFinished, iteration=iteration)
