@@ -108,13 +108,13 @@ MUTANTS = (
         ),
         (
             "a block moves although a member has finished and contributes no more",
-            "        if running.plan is None or running.finished or running.unasked or not stars:\n",
-            "        if running.plan is None or running.unasked or not stars:\n",
+            "        if running.plan is None or running.finished or running.unasked or not movable:\n",
+            "        if running.plan is None or running.unasked or not movable:\n",
         ),
         (
             "a block moves although a member has not been asked yet",
-            "        if running.plan is None or running.finished or running.unasked or not stars:\n",
-            "        if running.plan is None or running.finished or not stars:\n",
+            "        if running.plan is None or running.finished or running.unasked or not movable:\n",
+            "        if running.plan is None or running.finished or not movable:\n",
         ),
         (
             "a result that could not be given is not given when a link is back",
@@ -143,8 +143,8 @@ MUTANTS = (
         "control/controller.py",
         (
             "a task takes in an offer of an earlier round",
-            "        ready = [site for site in start.group if site not in new.unready]\n",
-            "        ready = list(start.group)\n",
+            "        ready = [site for site in start.weights if site not in new.unready]\n",
+            "        ready = list(start.weights)\n",
         ),
         (
             "a returning member waits for a task that was decided without it",
@@ -226,12 +226,12 @@ MUTANTS = (
         ),
         (
             "a backup's next term does not know the task numbers of its last one",
-            "        remember(self.last_tasks, number)\n        unready",
-            "        unready",
+            "        remember(self.last_tasks, number)\n        active",
+            "        active",
         ),
         (
             "a member that is not ready counts as asked",
-            "        unready = frozenset(start.group) - self.ready\n",
+            "        unready = active - self.ready\n",
             "        unready = frozenset[str]()\n",
         ),
     ),
@@ -285,7 +285,7 @@ MUTANTS = (
         "site/task_execution.py",
         (
             "a result that is begun again keeps chunks of the old plan",
-            "                self.missing = set(range(self.local.cut.count))\n",
+            "                self.missing = self.local.wanted\n",
             "                pass\n",
         ),
         (
@@ -342,8 +342,8 @@ MUTANTS = (
         ),
         (
             "a task that is over may finish",
-            "        done = not self.missing and not unsent and not self.over\n",
-            "        done = not self.missing and not unsent\n",
+            "        if self.missing or unsent or self.over:\n",
+            "        if self.missing or unsent:\n",
         ),
         (
             "late chunks of a block that has moved are added",
@@ -400,8 +400,8 @@ MUTANTS = (
         ),
         (
             "a task may finish between its old and its new blocks",
-            "        share.unsent += 1  # keeps",
-            "        share.unsent -= 0  # keeps",
+            "        share.unsent += 1  # keeps the task",
+            "        share.unsent -= 0  # keeps the task",
         ),
         (
             "offers are kept although the controller is lost",
@@ -410,11 +410,54 @@ MUTANTS = (
         ),
     ),
     *_in(
+        "site/site_model.py",
+        (
+            "a server contributes an old version of its model",
+            "self._snapshot[0] != self.version:",
+            "self._snapshot[0] > self.version:",
+        ),
+        (
+            "an update that a task gave up is lost",
+            "            self._update = update\n",
+            "            pass\n",
+        ),
+        (
+            "an update that a task has taken is given again",
+            "        if taken or update is None:\n",
+            "        if update is None:\n",
+        ),
+        (
+            "the step before plays no part although there is momentum",
+            "        self._last_step = step.copy()\n",
+            "",
+        ),
+        (
+            "a server forgets its model when an update comes",
+            "np.float32(keep) * base + step if keep else step",
+            "step",
+        ),
+    ),
+    *_in(
         "site/worker.py",
         (
+            "a step is taken over while a task replaces the model",
+            "        while any(message.receives for message in self._joined.values()):\n",
+            "        while False:\n",
+        ),
+        (
+            "an update that the receivers may have is given again",
+            "            self._given |= taken\n",
+            "",
+        ),
+        (
+            "a worker that waits for its next task is not asked for its contribution any more",
+            "                given=self._is_waiting and self._given,\n",
+            "",
+        ),
+        (
             "a halted member finishes its task although the controller is lost",
-            "        elif self._task is not None and self._halted:\n",
-            "        elif self._task is not None and self._stopping:\n",
+            "            if task in self._halted:\n",
+            "            if task in self._halted and self._stopping:\n",
         ),
         (
             "a refusal does not reach the controller",
@@ -458,9 +501,8 @@ MUTANTS = (
         ),
         (
             "a task that goes on counts as halted",
-            "            case RearrangeTask():\n"
-            "                if self._task is not None and self._task.task == frame.task:\n",
-            "            case RearrangeTask():\n                if self._task is not None and frame.task < 0:\n",
+            "                self._halted.discard(frame.task)\n",
+            "                pass\n",
         ),
         (
             "a task that was dropped is contributed to no more, but not left",
