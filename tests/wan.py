@@ -35,6 +35,7 @@ from trunkline.agents.planning.plan import PlanRequest
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
+from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.liveness import Failover
@@ -204,9 +205,15 @@ class Integers:
     def __post_init__(self):
         self.model = np.zeros(self.elements, np.float32)
 
-    def compute(self, iteration):
-        self.model[:] = contribution(self.rank, iteration, self.elements)
-        return self.compute_s
+    def compute(self, iteration, batch=None):
+        self.step = contribution(self.rank, iteration, self.elements)
+        return self.compute_s * (batch or 1)
+
+    def commit(self):
+        self.model[:] = self.step
+
+    def change(self):
+        return self.step
 
     def contribution(self):
         return self.model
@@ -259,6 +266,7 @@ class Wan:
         clocks=None,
         assumed=None,
         bounds=None,
+        servers=(),
         **stop,
     ):
         self.rates = rates
@@ -267,6 +275,7 @@ class Wan:
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
         self.latest_mbps, self.bounds = latest_mbps, bounds
+        self.servers, self.traits = servers, Traits.of(policy)
         self.probing, self.assumed = probing, assumed or rates
         self.clocks = clocks or {}
         self.lives = {}
@@ -434,6 +443,9 @@ class Wan:
             probing=self.probing,
             clock=self.clocks.get(site, SiteClock()),
             auxiliary=self.bounds,
+            servers=self.servers,
+            gives=self.traits.gives,
+            accumulates=self.traits.accumulates,
         )
         compute_s = self.compute_s.get(site, 0.1)
         workload = Integers(self.sites.index(site), self.elements, compute_s)
@@ -461,6 +473,7 @@ class Wan:
             rank=self.names.index(name),
             clock=self.clocks.get(name, SiteClock()),
             auxiliary=self.bounds is not None,
+            servers=self.servers,
             **self.stop,
         )
         build, default = registry.plans()[self.plan].build, None

@@ -58,6 +58,7 @@ from trunkline.agents.wire.messages import (
     Stop,
     TaskFinished,
     TaskOver,
+    TaskState,
     TimeRequest,
     describe,
 )
@@ -280,7 +281,7 @@ class Controller:
             if self._unsettled is not None:
                 self._tasks.adopt(state, site)
             elif not self._tasks.on_rejoined(site, state):
-                self._tell(site, TaskOver(state.task, False, DECIDED_WITHOUT))
+                self._tell(site, self._describe_end(site, state))
         self._helps[site] = report.helps
         if self._unsettled is None:
             self._tasks.add_helper(site, report.helps)
@@ -295,6 +296,14 @@ class Controller:
             self._ready(decisions.Ready(site, report.ready, given=report.given))
         self._tasks.on_link_found()
         self._settle_if_complete()
+
+    def _describe_end(self, site: str, state: TaskState) -> TaskOver:
+        """How a task ended from which this site was absent."""
+        completed: bool | None = False
+        if state.roles is not None and site not in state.roles.receivers:
+            known = state.task in self._tasks.running or state.task in self._tasks.completed
+            completed = state.task in self._tasks.completed if known else None
+        return TaskOver(state.task, completed, DECIDED_WITHOUT)
 
     def _settle_if_complete(self) -> None:
         """Settle once every worker has reported or was lost before its report."""

@@ -60,6 +60,7 @@ class Tasks:
     log: Log
     ended: Callable[[int, Running, bool], None]
     running: dict[int, Running] = field(default_factory=dict)
+    completed: set[int] = field(default_factory=set)
     settled: bool = False
 
     def start(
@@ -470,6 +471,7 @@ class Tasks:
             running.budget.cancel()
         without = tuple(sorted(set(running.start.takers) - running.finished))
         if completed:
+            self.completed.add(task)
             self.log(task_events.TaskCompleted, task=task, without=without)
         else:
             self.log(task_events.TaskAbandoned, task=task, reason=running.reason)

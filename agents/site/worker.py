@@ -106,6 +106,7 @@ class Worker:
         self._active: int | None = None
         self._joined: dict[int, StartTask] = {}
         self._halted: set[int] = set()
+        self._reported: set[int] = set()
         self._installed: dict[int, StartTask] = {}
         self._deadlines_s: dict[int, float] = {}
         self._last_tasks: dict[int, int] = {}
@@ -292,6 +293,7 @@ class Worker:
             self._begun.set_result(None)
         lost, self._lost_peers = tuple(self._lost_peers), {}
         tasks = [*self._installed.values(), *self._joined.values()]
+        self._reported.update(self._joined)
         self._controller.tell(
             Report(
                 ready=self._iteration if self._is_waiting else None,
@@ -359,7 +361,10 @@ class Worker:
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                self._end_task(frame.task, frame.completed, frame.reason)
+                taken = frame.completed
+                if taken is None:
+                    taken = self._may_be_taken(frame.task)
+                self._end_task(frame.task, taken, frame.reason)
             case Released(batch):
                 self._batch = batch or self._batch
                 self._settle(Outcome.RELEASED)
@@ -452,6 +457,8 @@ class Worker:
             self._settle(Outcome.ALONE)
         elif self._stopping:
             self._settle(Outcome.STOPPED)
+        elif message.task in self._reported:
+            self._settle(Outcome.DROPPED)  # so it is ready again: the policy may not know it waits
 
     def _halt(self, task: int) -> None:
         if task in self._joined:
@@ -499,12 +506,17 @@ class Worker:
         """Without a controller: leave the task and tell all neighbours."""
         if not self._executor.runs(task):
             return
-        message = self._joined.get(task)
-        # The receivers may have the result. So an update counts as taken rather than twice.
-        taken = message is not None and not message.receives and self._executor.has_left(task)
-        self._end_task(task, taken, reason)
+        self._end_task(task, self._may_be_taken(task), reason)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
+
+    def _may_be_taken(self, task: int) -> bool:
+        """Whether receivers may have a result with this site's contribution, for all it knows.
+
+        A contribution to other sites then counts as taken, because it must not count twice.
+        """
+        message = self._joined.get(task)
+        return message is not None and not message.receives and self._executor.has_left(task)
 
     def _refuse_unknown(self, peer: str, header: ChunkHeader) -> None:
         """Without a controller: take part in no new task and no new offer."""

@@ -256,10 +256,13 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class TaskOver:
-    """Controller to every participant: forget the task, which is `completed` or abandoned."""
+    """Controller to every participant: forget the task, which is `completed` or abandoned.
+
+    None for `completed` means that this controller does not know: the task ended without it.
+    """
 
     task: int
-    completed: bool
+    completed: bool | None
     reason: str
     type: Literal["over"] = "over"
 

@@ -1,0 +1,98 @@
+"""Servers in whole runs in one process: every update counts once, whatever is lost meanwhile."""
+
+import numpy as np
+import pytest
+from wan import CHUNK_BYTES, Wan, contribution, mesh, schedule
+
+from trunkline.agents.policies import ad_psgd, eager_reduce, ps
+from trunkline.agents.policies.random_draws import create_policy
+from trunkline.workloads.base import fingerprint
+
+ELEMENTS = 4000
+WORKERS = ("n1", "n2", "n3")
+
+
+def play(create, servers=("s1",), scenario=None, rounds=4, plan="ps", backup=False, **options):
+    sites = (*WORKERS, *servers)
+    policy = create_policy(create, WORKERS, options, "seed", servers)
+    wan = Wan(mesh(sites), plan, policy, rounds=rounds, servers=servers, backup=backup)
+    wan.run(scenario)
+    return wan
+
+
+def break_at_random(seed):
+    async def faults(wan):
+        await schedule(seed, wan)(wan)
+
+    return faults
+
+
+def list_merges(wan):
+    """For each life of each server its merges: the updates as (site, iteration), and the event."""
+    started = {event["task"]: event for event in wan.of("task_started")}
+    iterations = {(e["task"], e["site"]): e["iteration"] for e in wan.of("contributed")}
+    lives = []
+    for server in wan.servers:
+        for event in wan.events:
+            if event["site"] != server:
+                continue
+            if event["event"] == "server_began":
+                lives.append([])
+            if event["event"] == "model_merged":
+                start = started[event["task"]]
+                updates = [(site, iterations[event["task"], site]) for site in start["weights"]]
+                lives[-1].append((updates, start["scale"], event))
+    return lives
+
+
+def check(wan):
+    """Each version adds its updates to the one before, and no update twice; returns the updates."""
+    for merges in list_merges(wan):
+        seen, model = set(), np.zeros(ELEMENTS, np.float32)
+        for number, (updates, scale, event) in enumerate(merges, start=1):
+            assert event["version"] == number
+            assert not seen.intersection(updates)
+            seen.update(updates)
+            terms = [contribution(wan.sites.index(s), i, ELEMENTS) for s, i in updates]
+            model = model + np.float32(scale) * sum(terms)
+            if len(wan.servers) == 1:
+                right = fingerprint(model, CHUNK_BYTES)
+                np.testing.assert_allclose(event["fingerprint"], right, rtol=1e-5, atol=1.0)
+    return seen
+
+
+@pytest.mark.parametrize("mode", ["bsp", "asp", "ssp", "hete", "bk"])
+@pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
+def test_every_update_is_in_the_model_of_the_servers_once(mode, servers):
+    wan = play(ps.create, servers, mode=mode)
+    seen = check(wan)
+    rounds = {(site, iteration) for site in WORKERS for iteration in range(4)}
+    assert seen == rounds if mode != "bk" else seen < rounds
+    assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+
+
+@pytest.mark.parametrize("create", [ad_psgd.create, eager_reduce.create])
+def test_workers_without_servers_end_their_rounds(create):
+    wan = play(create, (), plan="crew")
+    finished = wan.of("worker_finished")
+    assert {e["site"]: e["rounds"] for e in finished} == dict.fromkeys(WORKERS, 4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
+def test_no_update_counts_twice_whatever_is_lost(seed, servers):
+    mode = ["bsp", "asp", "ssp", "hete", "bk"][seed % 5]
+
+    wan = play(
+        ps.create, servers, break_at_random(seed), rounds=12, backup=bool(seed % 2), mode=mode
+    )
+    check(wan)
+    assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("create", [ad_psgd.create, eager_reduce.create])
+def test_every_worker_ends_its_rounds_whatever_is_lost(seed, create):
+    faults = break_at_random(seed)
+    wan = play(create, (), faults, plan="crew", rounds=12, backup=bool(seed % 2))
+    assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
