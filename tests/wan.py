@@ -525,7 +525,7 @@ def schedule(seed, wan, faults=6, until_s=20.0):
             pair = site, rng.choice(wan.names)
         else:
             name = site if kind < 0.9 else rng.choice(wan.names)
-            if name in wan.agents and name != "backup":
+            if name in wan.agents and name != "backup" and not wan.of("stopping"):
                 wan.kill(name)
                 await asyncio.sleep(lasts_s)
                 if name not in wan.agents and not wan.of("stopping"):
