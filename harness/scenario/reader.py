@@ -53,6 +53,13 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "opr": {"policy": "preduce", "plan": "opr"},
     "p-reduce": {"policy": "preduce", "plan": "ring"},
     "allreduce": {"policy": "bsp", "plan": "ring"},
+    "eager-reduce": {"policy": "eager_reduce", "plan": "ring"},
+    "ad-psgd": {"policy": "ad_psgd", "plan": "ring"},
+    "ps-bsp": {"policy": "ps", "plan": "ps", "mode": "bsp"},
+    "ps-asp": {"policy": "ps", "plan": "ps", "mode": "asp"},
+    "ps-ssp": {"policy": "ps", "plan": "ps", "mode": "ssp"},
+    "ps-hete": {"policy": "ps", "plan": "ps", "mode": "hete"},
+    "ps-bk": {"policy": "ps", "plan": "ps", "mode": "bk"},
     "mxnet": {"policy": "bsp", "plan": "star"},
     "mlnet": {"policy": "bsp", "plan": "bkt"},
     "tsengine": {
@@ -323,11 +330,8 @@ class Reader:
     def _place_servers(self, scheme: Scheme, sites: tuple[str, ...]) -> Scheme:
         """Check the servers; the first site is the server of a policy that needs one."""
         path, given = ("scheme", "servers"), scheme.servers
-        if not random_draws.uses_servers(scheme.policy.module.create):
-            if given:
-                kind = scheme.policy.kind
-                self._source.refuse(path, f"allowed is none; policy {kind} uses no servers")
-            return replace(scheme, servers=())
+        if not given and random_draws.uses_servers(scheme.policy.module.create):
+            given = sites[:1]
         for index, site in enumerate(given):
             if site not in sites and sites:
                 self._source.refuse((*path, index), list_choices(sites, site))
@@ -335,9 +339,9 @@ class Reader:
                 self._source.refuse((*path, index), "allowed is each site once")
         if sites and len(set(given)) >= len(sites):
             self._source.refuse(path, "allowed is fewer than all sites; the others are workers")
-        if scheme.scatter != "blocking":
+        if given and scheme.scatter != "blocking":
             self._source.refuse(("scheme", "scatter"), "allowed with servers is blocking")
-        return scheme if given else replace(scheme, servers=sites[:1])
+        return replace(scheme, servers=given)
 
     def _check_policy(
         self,

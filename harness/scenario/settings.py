@@ -120,8 +120,8 @@ class Scheme:
         update_rate_percent: plans take them over only if a rate has changed by at least this share.
         auxiliary: whether and when chunks may take paths around an edge of the plan; `null` is
             never.
-        servers: the sites that hold the model and compute nothing, if the policy needs servers;
-            several servers share the model's chunks evenly; by default the first site.
+        servers: the sites that compute nothing; if the policy uses servers, they hold the model,
+            each of several servers an even share of its chunks, and the default is the first site.
     """
 
     policy: Component
