@@ -197,13 +197,16 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
         return
     own = _count_own(task)
     size = task.started.bytes
+    held = {s: task.cut.size_of(c) for s, c in Plan.from_json(task.started.forest).shards.items()}
+    # A server may be the only one that needs a contribution's chunks, or that has them.
+    asked = held if task.started.roles is None else _count_asked(task)
     for done in task.finished:
         arrived = sum(into.bytes for into in task.received if into.site == done.site)
-        if done.site not in silent and arrived < size - own[done.site]:
+        if done.site not in silent and arrived < held.get(done.site, size) - own[done.site]:
             yield fail(f"{name}: {done.site} has the result, but received only {arrived} bytes")
     for given in task.inputs:
         left = sum(out.bytes for out in task.sent if out.site == given.site)
-        if given.site not in silent and left < size - own[given.site]:
+        if given.site not in silent and left < asked.get(given.site, size) - own[given.site]:
             yield fail(f"{name}: {given.site} is in the result, but sent only {left} bytes")
 
 
@@ -223,6 +226,18 @@ def _count_own(task: Task) -> Counter[str]:
     for block in _list_blocks(task):
         own[block.aggregator].update(block.indexes())
     return Counter({site: sum(map(task.cut.size, chunks)) for site, chunks in own.items()})
+
+
+def _count_asked(task: Task) -> Counter[str]:
+    """The bytes that each contributor must send: of blocks that a receiver has got."""
+    asked, finished = Counter[str](), {event.site for event in task.finished}
+    plan = Plan.from_json(task.started.forest)
+    for block in plan.blocks:
+        if not finished.intersection(plan.receivers_of(block)):
+            continue
+        for edge in block.in_edges:
+            asked[edge[0]] += task.cut.size_of(block.chunks)
+    return asked
 
 
 def _list_blocks(task: Task) -> Iterator[Block]:
@@ -273,7 +288,7 @@ def _find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> di
             silent[into.src] = lost
     done_ns = min((event.t_ns for event in task.finished), default=math.inf)
     for event in task.joined:
-        if event.t_ns > done_ns:
+        if event.t_ns > done_ns and task.started.roles is None:
             silent[event.site] = Span(event.t_ns, event.t_ns, f"{event.site} joined late")
     return silent
 

@@ -25,7 +25,15 @@ from trunkline.agents.events.round_events import (
     WorkerFinished,
 )
 from trunkline.agents.events.run_events import Stopping
-from trunkline.agents.events.task_events import Received, Sent, TaskCompleted, TaskDropped
+from trunkline.agents.events.task_events import (
+    Contributed,
+    ContributionTaken,
+    Received,
+    Sent,
+    TaskCompleted,
+    TaskDropped,
+)
+from trunkline.agents.planning.plan import Chunks, Plan
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
@@ -50,16 +58,23 @@ share: the agents' event loop rounds waits up to whole milliseconds, and the ker
 def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     """An agent acts on a message only after it was sent and had time to arrive.
 
-    Judged are the starts of tasks, the reports of results, the ends of tasks and of the run.
+    Judged are the starts of tasks, the reports of results, the ends of tasks and of the run. A
+    passive member need not have been ready; a member that waits after a task is not ready again.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     ready = _list_ready(history)
+    waits = _list_waits(history)
     for task in history.tasks:
         told_by = task.started.site
         for given in task.contributed:
+            if task.is_passive(given.site):
+                continue
             ready_ns = ready.before(given.site, given.t_ns)
             least_ns = ready_ns + paths.control_ns(given.site, told_by)
+            if (before := waits.get((given.site, ready_ns), {}).get(task.number)) is not None:
+                # It waits since a task has ended, which the controller knew at once.
+                least_ns = min((event.t_ns for event in before.completed), default=least_ns)
             if rules.barrier and losses.term_of(task.started) is not None:
                 text = f"task {task.number} with {given.site} began"
                 yield from _after(task.started.t_ns, least_ns, text)
@@ -68,6 +83,8 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _after(joined.t_ns, least_ns, f"task {task.number}: {joined.site} joined")
         for event in task.completed:
             yield from _judge_completion(task, event, paths)
+        for taken in task.taken:
+            yield from _judge_taking(task, taken, paths)
         for dropped in task.dropped:
             yield from _judge_drop(task, dropped, paths, losses)
         yield from _judge_reports(task, paths, losses, stop_ns)
@@ -86,8 +103,11 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
         }
         if not (task.halted or task.rearranged):
             yield from _check_order(task)
+        held = Plan.from_json(task.started.forest).shards
         for done in task.finished:
             for site, t_ns in offered_ns.items():
+                if not _shares(held, site, done.site):
+                    continue
                 text = f"task {task.number}: {done.site} had the result"
                 yield from _after(done.t_ns, t_ns + paths.payload_ns(site, done.site), text, 0)
             yield judged()
@@ -156,7 +176,8 @@ def computing_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             spent_s += took_s
             if rules.compute_s is None or event.site not in rules.topology.site_names:
                 continue
-            modelled_s = rules.compute_s(event.site, event.iteration)
+            batch = () if start.batch is None else (start.batch,)
+            modelled_s = rules.compute_s(event.site, event.iteration, *batch)
             most_s = modelled_s * (1 + LONGER_SHARE) + LONGER_S
             if took_s > most_s:
                 most_s += losses.paused_s(start.t_ns, event.t_ns, event.site)
@@ -179,7 +200,13 @@ def _check_order(task: Task) -> Iterator[Finding]:
         late_ns = into.end_ns - finished_ns.get(into.site, into.end_ns)
         if into.phase == "out" and late_ns > CLOCK_NS:
             yield fail(f"task {task.number}: {into.site} had the result before all of it arrived")
+    alone = set()
+    if task.started.roles is not None:
+        blocks = Plan.from_json(task.started.forest).blocks
+        alone = {block.aggregator for block in blocks if not block.in_edges}
     for out in task.sent:
+        if out.site in alone:  # of some blocks it is the only contributor
+            continue
         if out.phase == "out" and out.start_ns < first_ns.get(out.site, 0) - CLOCK_NS:
             yield fail(f"task {task.number}: {out.site} sent a result before an input arrived")
 
@@ -262,6 +289,27 @@ def _list_ready(history: History) -> _ReadyTimes:
     return _ReadyTimes(times_ns)
 
 
+def _list_waits(history: History) -> Mapping[tuple[str, int], Mapping[int, Task]]:
+    """By site and its time ready: its later tasks, and the task after which it waited for each."""
+    tasks = {task.number: task for task in history.tasks}
+    found: defaultdict[tuple[str, int], dict[int, Task]] = defaultdict(dict)
+    ready_ns: dict[str, int] = {}
+    last: dict[str, Task] = {}
+    for event in history.events:
+        match event:
+            case Ready():
+                ready_ns[event.site] = event.t_ns
+                last.pop(event.site, None)
+            case Contributed(task=number) if (task := tasks.get(number)) is not None:
+                if task.is_passive(event.site):
+                    continue
+                if event.site in last:
+                    found[event.site, ready_ns.get(event.site, 0)][number] = last.pop(event.site)
+                if task.waits:
+                    last[event.site] = task
+    return found
+
+
 def _with_slack_ns(delay_ms: float) -> int:
     return max(0, round((delay_ms * DELAY_SHARE - DELAY_SLACK_MS) * 1e6))
 
@@ -276,11 +324,11 @@ def _after(t_ns: int, least_ns: int, what: str, objects: int = 1) -> Iterator[Fi
 
 
 def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterator[Finding]:
-    """A task is complete when all of its members but those in `without` have reported."""
+    """A task is complete when all of its receivers but those in `without` have reported."""
     finished_ns = {done.site: done.t_ns for done in reversed(task.finished)}
-    for site in set(event.without) - set(task.started.group):
+    for site in set(event.without) - set(task.started.receivers):
         yield fail(f"task {task.number} was completed without {site}, which is no member")
-    for site in task.started.group:
+    for site in task.started.receivers:
         if site in event.without:
             continue
         if site not in finished_ns:
@@ -289,6 +337,24 @@ def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterato
         least_ns = finished_ns[site] + paths.control_ns(site, event.site)
         text = f"task {task.number}: the {event.site} knew of {site} and completed the task"
         yield from _after(event.t_ns, least_ns, text)
+
+
+def _judge_taking(task: Task, taken: ContributionTaken, paths: Paths) -> Iterator[Finding]:
+    """A contributor learns from a controller that the task is completed."""
+    name = f"task {task.number}: {taken.site} learned of its end"
+    told_ns = [event.t_ns + paths.control_ns(event.site, taken.site) for event in task.completed]
+    if told_ns:
+        yield from _after(taken.t_ns, min(told_ns), name)
+    else:
+        yield judged()
+        yield fail(f"{name}, but no controller completed it")
+
+
+def _shares(held: Mapping[str, Chunks], contributor: str, receiver: str) -> bool:
+    """Whether a contribution is a part of what a receiver gets, if members hold shards."""
+    if contributor not in held or receiver not in held:
+        return True
+    return any(a < d and c < b for a, b in held[contributor] for c, d in held[receiver])
 
 
 def _judge_drop(

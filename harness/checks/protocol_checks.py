@@ -7,7 +7,7 @@ of a controller follow a fixed order, from the first event to the last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.awareness_events import PlansUpdated
@@ -35,8 +35,11 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
+    ContributionTaken,
     Evaluated,
     GroupPostponed,
+    ModelMerged,
+    ServerBegan,
     SiteReleased,
     TaskAbandoned,
     TaskCompleted,
@@ -63,11 +66,22 @@ RANKS = {CONTROLLER: 0, BACKUP: 1}
 
 
 def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each worker computes, is ready, joins a task, ends it, and begins the next round."""
+    """Each worker computes, is ready, joins a task, ends it, and begins the next round.
+
+    A server only takes part in tasks. A passive member of a task may do anything else meanwhile.
+    """
     losses = Losses.of(history, rules)
     prompt_ns = PROMPT_NS["real" if history.run is None else history.run.clock]
+    tasks = {task.number: task for task in history.tasks}
     workers = {
-        site: _Worker(site, prompt_ns, rules.topology.neighbours(site), rules.started is not None)
+        site: _Worker(
+            site,
+            prompt_ns,
+            rules.topology.neighbours(site),
+            rules.started is not None,
+            tasks,
+            site in rules.servers,
+        )
         for site in rules.topology.site_names
     }
     released: defaultdict[str, list[int]] = defaultdict(list)
@@ -88,7 +102,12 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
         ended = worker.state == "restarted" and (
             worker.has_left or worker.restart_ns >= stop_ns - losses.detection_ns
         )
-        if worker.state not in ("left", "dead") and not ended:
+        for task in sorted(worker.passive | worker.left):
+            if worker.state != "dead":
+                yield fail(f"{worker.site} did not end its part of task {task}")
+        if worker.owed is not None and worker.state != "dead":
+            yield fail(f"{worker.site} did not merge the result of task {worker.owed}")
+        if worker.state not in ("left", "dead", "serving") and not ended:
             yield fail(f"{worker.site} did not finish: its last step was {worker.state!r}")
         yield judged(worker.steps)
     for site, releases_ns in released.items():
@@ -135,12 +154,22 @@ def controllers_follow_the_protocol(history: History, rules: Rules) -> Iterator[
 
 @dataclass(slots=True)
 class _Worker:
-    """The state of a worker, by its last event; `rounds` counts those that were not done alone."""
+    """The state of a worker or a server, by its last event; `rounds` counts those not done alone.
+
+    Attributes:
+        passive: the tasks in which it takes part without being ready, and that have not ended here.
+        left: the tasks that its contribution has left, so that it went on before their ends.
+        owed: a task whose result must be merged by the next event.
+        fresh: a task whose result was installed by the last event.
+        committed: the latest iteration that is in its model, or has given an update.
+    """
 
     site: str
     prompt_ns: int
     neighbours: tuple[str, ...] = ()
     begins_whole: bool = True
+    tasks: Mapping[int, Task] = field(default_factory=dict)
+    is_server: bool = False
     state: str = "idle"
     iteration: int = 0
     rounds: int = 0
@@ -151,6 +180,11 @@ class _Worker:
     has_left: bool = False
     restart_ns: int = 0
     joined: set[int] = field(default_factory=set)
+    passive: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+    owed: int | None = None
+    fresh: int | None = None
+    committed: int = 0
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
 
@@ -165,9 +199,103 @@ class _Worker:
             self.connected, self.restart_ns = True, event.t_ns
             self.joined.clear()
             self.lost.clear()
+            self.passive.clear()
+            self.left.clear()
+            self.owed, self.fresh, self.committed = None, None, 0
 
     def take(self, event: Event) -> Iterator[Finding]:
-        """Take in the worker's next event."""
+        """Take in the next event of the site."""
+        yield from self._check_merge(event)
+        if self._is_aside(event):
+            yield from self._take_aside(event)
+            self.steps += 1
+        else:
+            yield from self._take_step(event)
+        self.fresh = event.task if isinstance(event, TaskFinished | ModelMerged) else None
+
+    def _check_merge(self, event: Event) -> Iterator[Finding]:
+        """A result that is merged is merged by the very next event of the site, and only then."""
+        owed, self.owed = self.owed, None
+        if isinstance(event, ModelMerged):
+            if event.task != owed:
+                yield self._wrong(event, f"it had no result of task {event.task} to merge")
+        elif owed is not None:
+            yield self._wrong(event, f"it had not merged the result of task {owed}")
+        if isinstance(event, TaskFinished):
+            task = self.tasks.get(event.task)
+            merges = self.is_server or (task is not None and task.merges)
+            self.owed = event.task if merges else None
+
+    def _is_aside(self, event: Event) -> bool:
+        """Whether an event does not change what the site is doing."""
+        match event:
+            case ModelMerged() | ServerBegan():
+                return True
+            case Contributed(task=number) | TaskFinished(task=number):
+                return (task := self.tasks.get(number)) is not None and task.is_passive(self.site)
+            case TaskDropped(task=number) | ContributionTaken(task=number):
+                return number in self.passive | self.left
+            case Evaluated(task=number):
+                task = self.tasks.get(number)
+                return task is not None and (task.waits or task.is_passive(self.site))
+        return False
+
+    def _take_aside(self, event: Event) -> Iterator[Finding]:
+        match event:
+            case ServerBegan():
+                if not self.is_server:
+                    yield self._wrong(event, "it is no server")
+                if self.state not in ("idle", "restarted"):
+                    yield self._wrong(event, "it had begun before")
+                self.state = "serving"
+            case Contributed(task=number, iteration=iteration):
+                if self.state == "dead" or (self.is_server and self.state != "serving"):
+                    yield self._wrong(event, f"the site was {self.state!r}")
+                if number not in self.joined:
+                    yield self._wrong(event, "it had not joined the task")
+                if number in self.passive:
+                    yield self._wrong(event, "it was in the task already")
+                if not self.is_server and iteration != self.committed:
+                    text = f"it has iteration {iteration}, not {self.committed}"
+                    yield self._wrong(event, text)
+                self.passive.add(number)
+            case (
+                TaskFinished(task=number)
+                | TaskDropped(task=number)
+                | ContributionTaken(task=number)
+            ):
+                yield from self._check_end(event, number)
+                if number not in self.passive | self.left:
+                    yield self._wrong(event, "it was not in the task")
+                self.passive.discard(number)
+                self.left.discard(number)
+                if self.state == "computed":  # it may have waited for this before it is ready
+                    self.computed_ns = event.t_ns
+            case Evaluated(task=number):
+                if number != self.fresh:
+                    yield self._wrong(event, "it did not install the result just before")
+
+    def _check_end(self, event: Event, number: int) -> Iterator[Finding]:
+        """Receivers finish a task; from other members, it takes their contribution."""
+        task = self.tasks.get(number)
+        receives = task is None or self.site in task.started.receivers
+        if isinstance(event, TaskFinished) and not receives:
+            yield self._wrong(event, "it is no receiver of the result")
+        if isinstance(event, ContributionTaken) and receives:
+            yield self._wrong(event, "it is a receiver of the result")
+
+    def _has_left(self) -> bool:
+        """Whether the site may go on before its task ends: it need not get its result."""
+        task = self.tasks.get(self.task)
+        if self.state != "in a task" or task is None or task.started.roles is None:
+            return False
+        return self.site not in task.started.receivers and not task.waits
+
+    def _receives_aside(self) -> bool:
+        """Whether a task is still to change the site's model."""
+        return any(self.site in self.tasks[number].started.receivers for number in self.passive)
+
+    def _take_step(self, event: Event) -> Iterator[Finding]:
         wanted: tuple[str, ...]
         match event:
             case ComputeStarted(iteration=iteration):
@@ -181,8 +309,11 @@ class _Worker:
             case Ready(iteration=iteration):
                 wanted, after, self.ready_ns = ("computed",), "waiting", event.t_ns
                 yield from self._check_iteration(event, iteration)
+                self.committed = iteration
                 if not self.connected:
                     yield self._wrong(event, "it had no controller")
+                if self._receives_aside():
+                    yield self._wrong(event, "a task was still to replace its model")
             case TaskJoined(task=task):
                 self.joined.add(task)
                 wanted, after = (), self.state
@@ -194,8 +325,13 @@ class _Worker:
                 if task not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
             case TaskFinished(task=task):
-                wanted, after = ("in a task",), "finished"
+                wanted, after = ("in a task",), self._after_task(event)
                 yield from self._check_task(event, task)
+                yield from self._check_end(event, task)
+            case ContributionTaken(task=task):
+                wanted, after = ("in a task",), self._after_task(event)
+                yield from self._check_task(event, task)
+                yield from self._check_end(event, task)
             case TaskDropped(task=task):
                 wanted, after = ("in a task",), "computed"
                 yield from self._check_task(event, task)
@@ -204,11 +340,15 @@ class _Worker:
                 yield from self._check_task(event, task)
             case RoundFinished(rounds=rounds):
                 wanted, after = ("finished", "waiting"), "idle"
+                if self._has_left():
+                    wanted = ("in a task",)
+                    self.left.add(self.task)
                 self.rounds += 1
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
             case RoundAlone(iteration=iteration):
                 wanted, after = ("computed", "waiting"), "idle"
+                self.committed = iteration
                 yield from self._check_iteration(event, iteration)
                 yield from self._check_promptness(event)
                 if self.connected:
@@ -231,11 +371,21 @@ class _Worker:
                 return
         if after == "computed":
             self.computed_ns = event.t_ns
+        if self.is_server and wanted:
+            yield self._wrong(event, "the site is a server")
         if wanted and self.state not in wanted:
             allowed = " or ".join(map(repr, wanted))
             yield self._wrong(event, f"the worker was {self.state!r}; allowed is {allowed}")
         self.state = after
         self.steps += 1
+
+    def _after_task(self, event: TaskFinished | ContributionTaken) -> str:
+        """What an active member does after a task; it may be told to before it knows of the end."""
+        task = self.tasks.get(event.task)
+        if task is None or not task.waits:
+            return "finished"
+        self.ready_ns = min((end.t_ns for end in task.completed), default=event.t_ns)
+        return "waiting"
 
     def _check_iteration(self, event: Event, iteration: int) -> Iterator[Finding]:
         if iteration != self.iteration - 1:

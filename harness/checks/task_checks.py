@@ -21,13 +21,17 @@ from trunkline.agents.events.round_events import (
 )
 from trunkline.agents.events.task_events import (
     Contributed,
+    ContributionTaken,
     Evaluated,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
     TaskFinished,
 )
+from trunkline.agents.planning.plan import Chunks, Plan
 from trunkline.harness.checks.losses import Losses, Span, Term
+from trunkline.harness.checks.model_checks import models_before
+from trunkline.harness.checks.replay import Replay
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,
@@ -93,17 +97,18 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
-    """All members of a task install its result, or all give it up.
+    """All receivers of a task install its result, or all give it up.
 
-    A member may differ in three cases: it was killed or had no controller; every member that had
-    the result was out of the controller's reach; or the budget was spent.
+    The other members learn the same: their contribution was taken, or the task was dropped. A
+    member may differ in three cases: it was killed or had no controller; every member that had the
+    result was out of the controller's reach; or the budget was spent.
     """
     losses = Losses.of(history, rules)
     split = 0
     for task in history.tasks:
         split += bool(task.finished and task.dropped)
         members = set(task.started.group)
-        ends = (*task.finished, *task.dropped)
+        ends = (*task.finished, *task.dropped, *task.taken)
         for event in (*ends, *task.contributed):
             if event.site not in members:
                 yield fail(f"{_name(task)}: {event.site} took part but is not a member")
@@ -113,12 +118,19 @@ def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
-    """All members that installed a task's result hold the same bytes."""
+    """All members that installed a task's result hold the same bytes.
+
+    Servers that hold different shards have different results.
+    """
     for task in history.tasks:
         if task.finished:
-            digests = {event.digest for event in task.finished}
-            if len(digests) > 1:
-                yield fail(f"{_name(task)}: members hold {len(digests)} different results")
+            plan = Plan.from_json(task.started.forest)
+            digests: defaultdict[Chunks, set[str]] = defaultdict(set)
+            for event in task.finished:
+                digests[plan.chunks_of(event.site)].add(event.digest)
+            most = max(map(len, digests.values()))
+            if most > 1:
+                yield fail(f"{_name(task)}: members hold {most} different results")
             yield judged()
 
 
@@ -127,8 +139,13 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
 
     Fingerprints are compared: they are linear.
     """
+    losses = Losses.of(history, rules)
     for task in history.tasks:
         if not task.finished:
+            continue
+        if lost := _find_lost_shard(task, losses):
+            what = f"{_name(task)}: {losses.explain(lost)}"
+            yield excused("a server with a part of the result was lost", what)
             continue
         yield judged()
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
@@ -142,6 +159,9 @@ def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
 
     Only some workloads have contributions that can be computed again.
     """
+    if rules.replay is not None and _has_roles(history):
+        yield from _judge_replayed_results(history, rules.replay(history))
+        return
     if rules.expected_digest is None:
         return
     for task in history.tasks:
@@ -164,6 +184,9 @@ def inputs_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
 
     Only some workloads have contributions that can be computed again.
     """
+    if rules.replay is not None and _has_roles(history):
+        yield from _judge_replayed_inputs(history, rules.replay(history))
+        return
     if rules.expected_input is None:
         return
     for event in history.all(Contributed):
@@ -175,10 +198,19 @@ def inputs_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
-    """A member that gave a task up still has the model that it contributed."""
+    """A member that gave a task up still has the model that it contributed.
+
+    In a task with roles, it has the model that it had before, if that is known: a passive member
+    may be in several tasks, and not every member contributes its model.
+    """
+    known = models_before(history, rules) if _has_roles(history) else {}
     for task in history.tasks:
         given = {event.site: event.digest for event in task.contributed}
+        if task.started.roles is not None:
+            given = {event.site: known[id(event)] for event in task.dropped if id(event) in known}
         for event in task.dropped:
+            if task.started.roles is not None and event.site not in given:
+                continue
             yield judged()
             if event.digest != given.get(event.site):
                 yield fail(f"{_name(task)}: the model of {event.site} changed")
@@ -187,8 +219,10 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
 def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
     """Each contributor is in its task once with its weight, and no iteration is in two results.
 
-    One exception: a site that gave up a task that others finished contributes again.
+    One exception: a site that gave up a task that others finished contributes again. The rule of
+    iterations is for workers of policies that promise it (`agents.policies.policy.Traits`).
     """
+    once = "once" in rules.promises
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for task in history.tasks:
@@ -202,7 +236,9 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
                 text = f"{site} contributed {sites[site]} times, not {int(site in weights)}"
                 yield fail(f"{_name(task)}: {text}")
         for event in task.inputs:
-            if event.site in gave_up:
+            if not once or event.site in rules.servers:
+                yield judged()
+            elif event.site in gave_up:
                 text = f"{_name(task)}: iteration {event.iteration} of {event.site}"
                 yield excused("the site gave up a result that others have", text)
             else:
@@ -212,7 +248,8 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
             if event.weight != asked:
                 text = f"{event.site} has weight {event.weight}, not {asked}"
                 yield fail(f"{_name(task)}: {text}")
-            if (event.site, event.iteration) not in computed:
+            worked = not task.is_passive(event.site)
+            if worked and (event.site, event.iteration) not in computed:
                 what = f"{event.site} contributed iteration {event.iteration}"
                 yield fail(f"{what}, which it did not compute")
     for (site, iteration), tasks in uses.items():
@@ -222,21 +259,49 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
 
 
 def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each ready worker joins a task or goes on; each contributor is told how its task ended."""
-    waiting: dict[str, Ready | Contributed] = {}
+    """Each ready worker joins a task or goes on; each contributor is told how its task ended.
+
+    A worker that waits after a task joins another one or goes on, too.
+    """
+    waiting: dict[str, Ready | Contributed | ContributionTaken | TaskFinished] = {}
+    aside: dict[tuple[str, int], Contributed] = {}
+    tasks = {task.number: task for task in history.tasks}
     for event in history.events:
+        task = tasks.get(getattr(event, "task", -1))
+        match event:
+            case Contributed() if task is not None and task.is_passive(event.site):
+                aside[event.site, event.task] = event
+                continue
+            case (
+                TaskFinished(task=number)
+                | TaskDropped(task=number)
+                | ContributionTaken(task=number)
+            ) if aside.pop((event.site, number), None) is not None:
+                continue
         match event:
             case Ready() | Contributed():
                 before = waiting.get(event.site)
-                joined = isinstance(before, Ready) and isinstance(event, Contributed)
+                joined = not isinstance(before, Contributed) and isinstance(event, Contributed)
                 if before is not None and not joined:
                     yield fail(f"{_describe_wait(before)} and got no answer before it asked again")
                 waiting[event.site] = event
-            case TaskFinished() | TaskDropped() | RoundFinished() | WorkerFinished() | RoundAlone():
-                waiting.pop(event.site, None)
+            case TaskFinished() | ContributionTaken() if task is not None and task.waits:
+                waiting[event.site] = event
+            case (
+                TaskFinished()
+                | TaskDropped()
+                | ContributionTaken()
+                | RoundFinished()
+                | WorkerFinished()
+                | RoundAlone()
+            ):
+                given = waiting.pop(event.site, None)
+                if isinstance(event, RoundFinished) and isinstance(given, Contributed):
+                    aside[given.site, given.task] = given  # it went on before the task's end
             case AgentChanged(who=who, do="kill"):
                 waiting.pop(who, None)
-    for left in waiting.values():
+                aside = {key: each for key, each in aside.items() if key[0] != who}
+    for left in (*waiting.values(), *aside.values()):
         yield fail(f"{_describe_wait(left)} and waited to the end of the log")
     yield judged(len(history.all(Ready)) + len(history.all(Contributed)))
 
@@ -310,7 +375,7 @@ def _should_have_ended(task: Task, term: Term, losses: Losses) -> bool:
             losses.out_of_reach(term.controller, event.site), event.t_ns, term.end_ns
         )
     }
-    return reported >= set(task.started.group)
+    return reported >= set(task.started.receivers)
 
 
 def _check_ending(
@@ -352,8 +417,9 @@ def _excuse_ending(task: Task, term: Term, times: int) -> Finding:
 def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterator[Finding]:
     """Judge what one member did, or excuse it if it differs from the others for a reason."""
     taken = [event for event in task.contributed if event.site == site]
-    ends: list[TaskFinished | TaskDropped] = [
+    ends: list[TaskFinished | TaskDropped | ContributionTaken] = [
         *(event for event in task.finished if event.site == site),
+        *(event for event in task.taken if event.site == site),
         *(event for event in task.dropped if event.site == site),
     ]
     who = f"{_name(task)}: {site}"
@@ -375,6 +441,12 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
             yield judged()
         else:
             yield excused("the member was killed", f"{who}: {losses.explain(dead)}")
+    elif isinstance(ends[0], ContributionTaken):
+        yield judged()
+        if not task.finished:
+            yield fail(f"{who} counts its contribution as taken, but nobody has the result")
+        if site in task.started.receivers:
+            yield fail(f"{who} is a receiver, and has no result")
     elif isinstance(ends[0], TaskFinished) or not task.finished:
         yield judged()
     else:
@@ -436,6 +508,66 @@ def _find_loss(task: Task, losses: Losses, start_ns: int, end_ns: int) -> Span |
     return None
 
 
+def _has_roles(history: History) -> bool:
+    return any(task.started.roles is not None for task in history.tasks)
+
+
+def _judge_replayed_inputs(history: History, right: Replay) -> Iterator[Finding]:
+    for event in history.all(Contributed):
+        text = f"task {event.task}: iteration {event.iteration} of {event.site}"
+        wanted = right.contributions.get((event.task, event.site))
+        if wanted is None:
+            yield excused("what the site had is not known after an earlier loss", text)
+            continue
+        yield judged()
+        if (event.digest, event.fingerprint) != wanted:
+            yield fail(f"{text} is not what the seed gives")
+
+
+def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding]:
+    for task in history.tasks:
+        wrong = unknown = False
+        for event in task.finished:
+            wanted = right.results.get((task.number, event.site))
+            unknown |= wanted is None
+            if wanted is not None and (event.digest, event.fingerprint) != wanted:
+                wrong = True
+                yield fail(f"{_name(task)}: the result at {event.site} is not the exact sum")
+        if unknown and not wrong:
+            why = "a contribution or the order of the sum is not known after a loss"
+            yield excused(why, f"{_name(task)}: {_describe_changes(task)}")
+        elif task.finished:
+            yield judged()
+
+
+def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
+    """When a receiver was lost that alone holds a part of the result and did not finish."""
+    plan = Plan.from_json(task.started.forest)
+    finished = {event.site for event in task.finished}
+    end_ns = (task.end_ns or task.started.t_ns) + losses.detection_ns
+    for site in task.started.receivers:
+        if site in plan.shards and site not in finished:
+            spans = losses.out_of_reach(task.started.site, site)
+            if found := losses.find(spans, task.started.t_ns, end_ns):
+                return found
+    return None
+
+
+def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """The fingerprints of whole results: of each receiver of it all, and of all shards together."""
+    shards = Plan.from_json(task.started.forest).shards
+    parts: dict[Chunks, tuple[str, tuple[float, ...]]] = {}
+    for event in task.finished:
+        if event.site in shards and event.site not in task.started.weights:
+            parts[shards[event.site]] = event.site, event.fingerprint
+        elif event.site not in shards:
+            yield event.site, event.fingerprint
+    if parts:
+        where = " and ".join(site for site, _ in parts.values())
+        prints = zip(*(values for _, values in parts.values()), strict=True)
+        yield where, tuple(map(math.fsum, prints))
+
+
 def _check_sum(task: Task) -> Iterator[Finding]:
     """Compare fingerprints: a sum's fingerprint is the sum of fingerprints."""
     started = task.started
@@ -454,11 +586,11 @@ def _check_sum(task: Task) -> Iterator[Finding]:
         yield doubt(f"{_name(task)}: the contributions are not finite numbers")
         return
     allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
-    for event in task.finished:
-        errors = [abs(got - right) for got, right in zip(event.fingerprint, expected, strict=True)]
+    for where, found in _list_results(task):
+        errors = [abs(got - right) for got, right in zip(found, expected, strict=True)]
         if not all(error <= allowed for error in errors):
             yield fail(
-                f"{_name(task)}: the fingerprint at {event.site} is off by {max(errors):.3g},"
+                f"{_name(task)}: the fingerprint at {where} is off by {max(errors):.3g},"
                 f" rounding explains {allowed:.3g}"
             )
 
@@ -467,7 +599,9 @@ def _describe_changes(task: Task) -> str:
     return f"rearranged {len(task.rearranged)} times, planned anew {len(task.replanned)} times"
 
 
-def _describe_wait(event: Ready | Contributed) -> str:
+def _describe_wait(event: Ready | Contributed | ContributionTaken | TaskFinished) -> str:
+    if isinstance(event, ContributionTaken | TaskFinished):
+        return f"{event.site} waited after task {event.task} at {format_time(event.t_ns)}"
     what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
     return f"{event.site} was {what} iteration {event.iteration} at {format_time(event.t_ns)}"
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trunkline.agents.events.run_events import RunStarted
+from trunkline.harness.checks.replay import Replay
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Stop
@@ -45,12 +46,17 @@ class Rules:
         controllers: the sites of the controller and, if there is one, of the backup, by name.
         started: the header that the run's log must have; None if it is not known.
         timeline: the faults that must happen; None if they are not known.
-        compute_s: the modelled seconds of an iteration of a site; None if they are not known.
+        compute_s: the modelled seconds of an iteration of a site, whose third argument is the batch
+            if there is one; None if they are not known.
         stop: when the run ends; None if that is not known.
         barrier: whether a task begins only when all of its members are ready.
         has_paths: whether chunks may take auxiliary paths.
         expected_input: the digest and the fingerprint of a site's contribution in an iteration, for
             workloads whose inputs have a closed form.
+        servers: the sites that hold a model for others and compute nothing.
+        gives_updates: whether workers contribute what an iteration adds, not their model.
+        promises: what the policy promises of all of its tasks (`agents.policies.policy.Traits`).
+        replay: what the models of all sites were, for workloads whose inputs have a closed form.
     """
 
     topology: Topology
@@ -63,11 +69,15 @@ class Rules:
     controllers: Mapping[str, str] = field(default_factory=dict)
     started: RunStarted | None = None
     timeline: tuple[Entry, ...] | None = None
-    compute_s: Callable[[str, int], float] | None = None
+    compute_s: Callable[..., float] | None = None
     stop: Stop | None = None
     barrier: bool = True
     has_paths: bool = True
     expected_input: Callable[[str, int], tuple[str, tuple[float, ...]]] | None = None
+    servers: tuple[str, ...] = ()
+    gives_updates: bool = False
+    promises: tuple[str, ...] = ("once",)
+    replay: Callable[[History], Replay] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,10 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import RunStarted
 from trunkline.agents.events.task_events import (
     Contributed,
+    ContributionTaken,
     Discarded,
     Evaluated,
+    ModelMerged,
     Received,
     Routed,
     Sent,
@@ -66,6 +68,8 @@ class Task:
     discarded: tuple[Discarded, ...] = ()
     routed: tuple[Routed, ...] = ()
     finished: tuple[TaskFinished, ...] = ()
+    merged: tuple[ModelMerged, ...] = ()
+    taken: tuple[ContributionTaken, ...] = ()
     dropped: tuple[TaskDropped, ...] = ()
     evaluated: tuple[Evaluated, ...] = ()
     completed: tuple[TaskCompleted, ...] = ()
@@ -89,6 +93,37 @@ class Task:
             for event in self.contributed
             if event.weight != 0 or event.site in self.started.weights
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether its active members wait for another task afterwards."""
+        return self.started.roles is not None and self.started.roles.then == "wait"
+
+    @property
+    def merges(self) -> bool:
+        """Whether the result is added to what receivers have; a server merges in any case."""
+        roles = self.started.roles
+        return roles is not None and bool(roles.keep or roles.momentum)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether every member contributes its model, and takes the result in its place."""
+        started = self.started
+        receives = set(started.receivers) == set(started.weights) == set(started.group)
+        return receives and not self.merges
+
+    @property
+    def updates(self) -> bool:
+        """Whether the task changes a shared model.
+
+        A task with roles that keeps nothing of the receivers' models only hands on a model, unless
+        it mixes models.
+        """
+        return self.mixes or self.merges
+
+    def is_passive(self, site: str) -> bool:
+        """Whether a site takes part without being ready."""
+        return site in self.started.passive
 
     @property
     def outcome(self) -> Outcome:
@@ -248,12 +283,17 @@ class History:
 def phases(history: History) -> dict[str, tuple[Phase, ...]]:
     """The phases of every worker, by site, in order of time. Open phases end with the log.
 
-    A killed worker has no phases until it is started again.
+    A killed worker has no phases until it is started again. A task in which a worker is passive
+    does not change what it is doing, so a server has no phases.
     """
     found: defaultdict[str, list[Phase]] = defaultdict(list)
     doing: dict[str, Phase] = {}
+    tasks = {task.number: task for task in history.tasks}
     for event in history.events:
         site = event.site
+        task_ = tasks.get(getattr(event, "task", -1))
+        if task_ is not None and _is_aside(event, task_, doing.get(site)):
+            continue
         match event:
             case ComputeStarted():
                 begun: Phase | None = Phase("compute", event.t_ns, event.t_ns)
@@ -261,10 +301,13 @@ def phases(history: History) -> dict[str, tuple[Phase, ...]]:
                 begun = Phase("wait", event.t_ns, event.t_ns)
             case Contributed(task=task) | SyncStarted(task=task):
                 begun = Phase("sync", event.t_ns, event.t_ns, task)
+            case TaskFinished() | ContributionTaken() if task_ is not None and task_.waits:
+                begun = Phase("wait", event.t_ns, event.t_ns)
             case (
                 ComputeFinished()
                 | SyncFinished()
                 | TaskFinished()
+                | ContributionTaken()
                 | TaskDropped()
                 | RoundFinished()
                 | RoundAlone()
@@ -312,6 +355,8 @@ _KINDS: Mapping[type[Event], str] = {
     Discarded: "discarded",
     Routed: "routed",
     TaskFinished: "finished",
+    ModelMerged: "merged",
+    ContributionTaken: "taken",
     TaskDropped: "dropped",
     Evaluated: "evaluated",
     TaskCompleted: "completed",
@@ -348,6 +393,14 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
 def _task(started: TaskStarted, said: Mapping[str, list[Event]]) -> Task:
     parts = {part: tuple(events) for part, events in said.items()}
     return Task(started, **parts)  # type: ignore[arg-type]  # _KINDS gives each part its type
+
+
+def _is_aside(event: Event, task: Task, phase: Phase | None) -> bool:
+    """Whether a task's event is of a passive member, or of one that has gone on already."""
+    if task.is_passive(event.site):
+        return True
+    over = isinstance(event, ContributionTaken | TaskDropped)
+    return over and task.started.roles is not None and (phase is None or phase.task != task.number)
 
 
 def _end(phase: Phase | None, now_ns: int, into: list[Phase]) -> None:

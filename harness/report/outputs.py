@@ -24,7 +24,9 @@ from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
+from trunkline.agents.policies.policy import Traits
 from trunkline.harness.checks import judging, summation_order
+from trunkline.harness.checks.replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Sync, Task
@@ -37,8 +39,9 @@ from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.planning import create_policy
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, digest, fingerprint
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, digest, fingerprint
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -119,6 +122,10 @@ def make_rules(scenario: Scenario) -> Rules:
         barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
         has_paths=scenario.scheme.auxiliary is not None,
         expected_input=_make_expected_input(scenario),
+        servers=scenario.scheme.servers,
+        promises=_read_traits(scenario).promises,
+        gives_updates=_read_traits(scenario).gives == "update",
+        replay=_make_replay(scenario),
     )
 
 
@@ -205,8 +212,47 @@ def _place_controllers(scenario: Scenario) -> dict[str, str]:
     return {CONTROLLER: scenario.controller_site, **({BACKUP: backup} if backup else {})}
 
 
-def _make_compute_s(scenario: Scenario) -> Callable[[str, int], float] | None:
-    """A function that gives the modelled seconds of a site's iteration.
+def _read_traits(scenario: Scenario) -> Traits:
+    """What the policy declares about itself."""
+    return Traits() if scenario.runs_programs else Traits.of(create_policy(scenario))
+
+
+def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:
+    """A function that computes the vectors of a run again; it remembers the last run.
+
+    None unless the workload's contributions have a closed form (`expected`).
+    """
+    kind = scenario.workload.module
+    if not hasattr(kind, "expected"):
+        return None
+    elements, traits = scenario.model_bytes // ELEMENT_BYTES, _read_traits(scenario)
+
+    def make_pattern(site: str, iteration: int) -> Vector:
+        term = Term(scenario.worker_rank(site), iteration, 1.0)
+        pattern: Vector = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
+        return pattern
+
+    source = Source(
+        elements,
+        make_pattern,
+        lambda vector: (digest(vector), fingerprint(vector, scenario.scheme.chunk_bytes)),
+        kind.is_exact,
+        scenario.workers,
+        traits.gives == "update",
+        traits.accumulates,
+    )
+    last: list[tuple[History, Replay]] = []
+
+    def of_run(history: History) -> Replay:
+        if not last or last[0][0] is not history:
+            last[:] = [(history, replay(history, source))]
+        return last[0][1]
+
+    return of_run
+
+
+def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
+    """A function that gives the modelled seconds of a site's iteration, also of another batch.
 
     None unless the workload knows them before the run (`compute_times`).
     """
@@ -219,7 +265,7 @@ def _make_compute_s(scenario: Scenario) -> Callable[[str, int], float] | None:
         place = scenario.worker_rank(site), scenario.workers, scenario.seed
         return kind.compute_times(*place, **scenario.workload.options)
 
-    return lambda site, iteration: float(times(site).time_s(iteration))
+    return lambda site, iteration, *batch: float(times(site).time_s(iteration, *batch))
 
 
 def _make_expected_input(

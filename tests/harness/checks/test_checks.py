@@ -74,6 +74,8 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "every result is the weighted sum": "2 results judged",
         "every result is exact to the byte": "no results",
         "every contribution is exact": "no contributions",
+        "server versions form a chain": "no versions",
+        "models follow from results": "no models",
         "abandoned tasks changed no model": "2 members judged",
         "every contribution counts once": "4 contributions judged",
         "no worker waited forever": "15 waits judged",
