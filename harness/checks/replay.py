@@ -138,8 +138,9 @@ class _Replayer:
         match event:
             case AgentChanged(who=who, do="kill"):
                 self.sites[who] = _Site()
-                for number in list(self.tasks):
-                    self._close(number, who)
+                for number, open_ in self.tasks.items():
+                    if who in open_.given:
+                        self._close(number, who)
             case ServerBegan(digest=digest):
                 self.servers.add(event.site)
                 is_zero = self.source.describe(self._zeros())[0] == digest

@@ -71,8 +71,8 @@ WORKERS = Table(
         "site": (TEXT, "its name"),
         "rounds": (INTEGER, "iterations computed and synchronized"),
         "compute_s": (NUMBER, "time spent computing"),
-        "wait_s": (NUMBER, "time from ready until it contributed or went on"),
-        "sync_s": (NUMBER, "time from its contribution until it installed the result or gave up"),
+        "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it went on"),
+        "sync_s": (NUMBER, "time from its contribution until the end of a task, or until it went on"),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
         "bytes_received": (INTEGER, "payload received, also for tasks of others"),
     },
@@ -135,12 +135,19 @@ RUN = Table(
         "expected_warm_s": (NUMBER, "mean estimate plus latency of the later half"),
         "bound_s": (NUMBER, "mean bound"),
         "window_s": (NUMBER, "when the run was told to stop"),
-        "rounds": (NUMBER, "rounds that a site finished in the window, on average"),
-        "rounds_least": (INTEGER, "rounds of the slowest site"),
+        "rounds": (NUMBER, "rounds that a worker finished in the window, on average"),
+        "rounds_least": (INTEGER, "rounds of the slowest worker"),
+        "updates": (
+            INTEGER,
+            "completed tasks that changed models in the window: all but those that only hand a "
+            "server's model to workers",
+        ),
+        "update_s": (NUMBER, "window over updates: the time per update"),
         "rho": (
             NUMBER,
             "how slowly models mix: the second largest absolute eigenvalue of the mean "
-            "synchronization matrix of the completed tasks. It is 0 if every group has all sites, "
+            "synchronization matrix of the completed tasks in which all members average their "
+            "models. It is 0 if every group has all sites, "
             "and 1 if some sites never meet others",
         ),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),

@@ -330,7 +330,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
         "workers": tables.tabulate_workers(history, sites),
         "links": tables.tabulate_links(history, scenario.topology),
         "accuracy": tables.tabulate_accuracy(history),
-        "run": tables.tabulate_run(history, tasks, sites),
+        "run": tables.tabulate_run(history, tasks, scenario.workers),
         "faults": tables.tabulate_faults(history),
         **paths,
         **(

@@ -55,7 +55,8 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
     A worker computes, waits (from ready until it contributes or goes on) and synchronizes (from its
-    contribution until it installs the result or gives up). Bytes include work for others' tasks.
+    contribution until it installs the result, gives up or goes on). A server does none of these,
+    and a worker may take part in other tasks meanwhile. Bytes include work for others' tasks.
     """
     spent_ns: Counter[tuple[str, str]] = Counter()
     for site, spans in phases(history).items():
@@ -201,18 +202,19 @@ def tabulate_faults(history: History) -> pd.DataFrame:
     )
 
 
-def tabulate_run(history: History, tasks: pd.DataFrame, sites: Sequence[str]) -> pd.DataFrame:
+def tabulate_run(history: History, tasks: pd.DataFrame, workers: Sequence[str]) -> pd.DataFrame:
     """The whole run in one row; `tasks` is the table of that name.
 
-    The window ends when the run was told to stop: later rounds do not count.
+    The `workers` are the sites that compute. The window ends when the run was told to stop: later rounds do not count.
     """
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
-    each = [rounds[site] for site in sites]
+    each = [rounds[site] for site in workers]
     evaluated = history.all(Evaluated)
-    groups = (task.started.weights for task in history.tasks if task.outcome == "completed")
+    groups = (task.started.weights for task in history.completed if task.mixes)
+    updates = sum(task.updates and (task.end_ns or 0) <= end_ns for task in history.completed)
     row = {
         "tasks": len(done),
         "abandoned": int((tasks["outcome"] == "abandoned").sum()),
@@ -226,7 +228,9 @@ def tabulate_run(history: History, tasks: pd.DataFrame, sites: Sequence[str]) ->
         "window_s": end_ns / 1e9,
         "rounds": sum(each) / len(each),
         "rounds_least": min(each),
-        "rho": mixing.compute_rho(groups, sites),
+        "updates": updates,
+        "update_s": end_ns / 1e9 / updates if updates else None,
+        "rho": mixing.compute_rho(groups, workers),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

@@ -30,6 +30,7 @@ VERDICTS = ("pass", "unknown", "fail", "error", "missing")
 METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
     "rounds": "rounds per worker",
+    "update_s": "time per update (s)",
     "window_s": "time until the stop (s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",

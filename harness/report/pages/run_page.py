@@ -149,7 +149,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
     if not data.scenario.runs_programs:
         slowest = f"the slowest {run['rounds_least']}"
-        yield "rounds per site", charts.format_value(float(run["rounds"])), slowest
+        yield "rounds per worker", charts.format_value(float(run["rounds"])), slowest
         yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
     reached = data.tables["accuracy"]
     if len(reached):

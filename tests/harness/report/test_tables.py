@@ -94,6 +94,8 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "window_s": pytest.approx(4.4),
         "rounds": pytest.approx(4 / 3),
         "rounds_least": 1,
+        "updates": 2,
+        "update_s": pytest.approx(2.2),
         "rho": pytest.approx(0.75),  # of a path of three sites
         "bytes_sent": 5_250_000,
         "accuracy_percent": pytest.approx(81.5),
