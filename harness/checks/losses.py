@@ -120,16 +120,22 @@ class Losses:
         """
         reports = [e.t_ns for e in task.sent if e.site == site]
         reports += [e.t_ns for e in task.received if e.site == site]
+        latest_ns = min(reports, default=self.told_ns(task, site))
+        kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
+        return next(kills, None)
+
+    def told_ns(self, task: Task, site: str) -> int:
+        """When a site has been told of a task's end at the latest, if it was not killed before.
+
+        Of a task without an end, or that it only relayed for, it knows when the run ends.
+        """
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
         knows = any(event.site == site for event in task.joined)
-        # Of a task without an end, or that it only relayed for, a site reports when the run ends.
         told_ns = max(ends) if ends and knows else self.history.end_ns
         for span in self.without_controller(site):
             if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns
-        latest_ns = min(reports, default=told_ns + self.timeout_ns)
-        kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
-        return next(kills, None)
+        return told_ns + self.timeout_ns
 
     def lost_before_joining(self, task: Task, site: str) -> Span | None:
         """When the controller lost a site that it did not reach with a task."""

@@ -435,7 +435,9 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
     elif not taken:
         yield from _judge_absence(task, site, losses)
     elif not ends:
-        dead = losses.find(losses.dead(site), since_ns, losses.history.end_ns)
+        plain = task.started.roles is None
+        until_ns = losses.history.end_ns if plain else losses.told_ns(task, site)
+        dead = losses.find(losses.dead(site), since_ns, until_ns)
         if dead is None:
             yield fail(f"{who} was not told how it ended")
             yield judged()
