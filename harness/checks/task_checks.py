@@ -19,6 +19,7 @@ from trunkline.agents.events.round_events import (
     RoundFinished,
     WorkerFinished,
 )
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
@@ -336,7 +337,7 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
-    """An evaluation reached the accuracy at which the scenario stops."""
+    """An evaluation reached the accuracy at which the scenario stops, or another condition held."""
     target = rules.accuracy_percent
     for event in history.all(Evaluated):
         if not 0 <= event.accuracy_percent <= 100 or event.samples < 1:
@@ -348,9 +349,13 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     if best is None:
         yield fail(f"target {target:g} %, but nothing was evaluated")
     else:
-        report = fail if best < target else note
+        stop = rules.stop
+        others = stop is not None and bool(stop.time_s or stop.tasks or stop.rounds)
+        reasons = [event.reason for event in history.all(Stopping)]
+        by_another = others and not any(reason.startswith("accuracy") for reason in reasons)
         yield judged()
-        yield report(f"target {target:g} %, best {best:.2f} %")
+        text = f"target {target:g} %, best {best:.2f} %"
+        yield note(text) if best >= target or by_another else fail(text)
 
 
 def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterator[Finding]:

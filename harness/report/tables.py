@@ -205,7 +205,8 @@ def tabulate_faults(history: History) -> pd.DataFrame:
 def tabulate_run(history: History, tasks: pd.DataFrame, workers: Sequence[str]) -> pd.DataFrame:
     """The whole run in one row; `tasks` is the table of that name.
 
-    The `workers` are the sites that compute. The window ends when the run was told to stop: later rounds do not count.
+    The `workers` are the sites that compute. The window ends when the run was told to stop: later
+    rounds do not count.
     """
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start

@@ -28,13 +28,15 @@ from trunkline.workloads import compute_time
 class Expectation:
     """The predicted mean task time, mean rounds per worker, window and groups of a run.
 
-    The window ends when the run is told to stop; only rounds in it count. `rho` says how slowly the
+    The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
+    over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
     groups mix models (`harness.report.mixing`).
     """
 
     task_s: float
     rounds: float
     window_s: float
+    update_s: float
     rho: float
 
 
@@ -82,6 +84,7 @@ class _Run:
         self._computed: dict[str, int] = {}
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
+        self._updates = 0
         self._groups: list[Mapping[str, float]] = []
         self._running = 0
         self._working = set(self._workers)
@@ -100,7 +103,8 @@ class _Run:
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
         rho = mixing.compute_rho(self._groups, self._workers)
-        return Expectation(task_s, self._rounds / len(self._workers), window_s, rho)
+        update_s = window_s / self._updates if self._updates else float("nan")
+        return Expectation(task_s, self._rounds / len(self._workers), window_s, update_s, rho)
 
     def _compute(self, site: str) -> None:
         iteration = self._iterations[site]
@@ -183,6 +187,8 @@ class _Run:
     def _end_task(self, new: NewTask, task_s: float) -> None:
         self._running -= 1
         self._tasks_s.append(task_s)
+        changes = new.start.roles is None or new.start.keep or new.start.is_symmetric
+        self._updates += self._until_s is None and bool(changes)
         self._decide(Ended(new.number, new.start.group, True, report={"duration_s": task_s}))
         givers = set(new.start.group) - set(new.start.takers) - new.start.passive
         for site in sorted(givers) if new.start.then == "proceed" else ():
