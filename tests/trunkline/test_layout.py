@@ -35,7 +35,7 @@ PUBLIC = {
     },
     "policy": {
         *("Decision", "Ended", "Event", "Joined", "Left", "Lost", "PartialReduce", "Policy"),
-        *("Ready", "Proceed", "Start", "Tick", "Wake", "average", "weighted"),
+        *("Ready", "Proceed", "Sides", "Start", "Tick", "Traits", "Wake", "average", "weighted"),
     },
     "workload": {
         *("Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"),
