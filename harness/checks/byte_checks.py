@@ -197,7 +197,7 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
         return
     own = _count_own(task)
     size = task.started.bytes
-    held = {s: task.cut.size_of(c) for s, c in Plan.from_json(task.started.forest).shards.items()}
+    held = {site: task.cut.size_of(chunks) for site, chunks in task.shards.items()}
     # A server may be the only one that needs a contribution's chunks, or that has them.
     asked = held if task.started.roles is None else _count_asked(task)
     for done in task.finished:

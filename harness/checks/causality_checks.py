@@ -103,7 +103,7 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
         }
         if not (task.halted or task.rearranged):
             yield from _check_order(task)
-        held = Plan.from_json(task.started.forest).shards
+        held = task.shards
         for done in task.finished:
             for site, t_ns in offered_ns.items():
                 if not _shares(held, site, done.site):

@@ -29,7 +29,7 @@ from trunkline.agents.events.task_events import (
     TaskDropped,
     TaskFinished,
 )
-from trunkline.agents.planning.plan import Chunks, Plan
+from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
 from trunkline.harness.checks.replay import Replay
@@ -125,10 +125,10 @@ def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
     """
     for task in history.tasks:
         if task.finished:
-            plan = Plan.from_json(task.started.forest)
-            digests: defaultdict[Chunks, set[str]] = defaultdict(set)
+            shards = task.shards
+            digests: defaultdict[Chunks | None, set[str]] = defaultdict(set)
             for event in task.finished:
-                digests[plan.chunks_of(event.site)].add(event.digest)
+                digests[shards.get(event.site)].add(event.digest)
             most = max(map(len, digests.values()))
             if most > 1:
                 yield fail(f"{_name(task)}: members hold {most} different results")
@@ -549,11 +549,11 @@ def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding
 
 def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
     """When a receiver was lost that alone holds a part of the result and did not finish."""
-    plan = Plan.from_json(task.started.forest)
+    shards = task.shards
     finished = {event.site for event in task.finished}
     end_ns = (task.end_ns or task.started.t_ns) + losses.detection_ns
     for site in task.started.receivers:
-        if site in plan.shards and site not in finished:
+        if site in shards and site not in finished:
             spans = losses.out_of_reach(task.started.site, site)
             if found := losses.find(spans, task.started.t_ns, end_ns):
                 return found
@@ -562,7 +562,7 @@ def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
 
 def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
     """The fingerprints of whole results: of each receiver of it all, and of all shards together."""
-    shards = Plan.from_json(task.started.forest).shards
+    shards = task.shards
     parts: dict[Chunks, tuple[str, tuple[float, ...]]] = {}
     for event in task.finished:
         if event.site in shards and event.site not in task.started.weights:

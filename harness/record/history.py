@@ -44,6 +44,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.agents.planning.chunks import Chunking, cut_model
+from trunkline.agents.planning.plan import Chunks, Plan
 
 E = TypeVar("E", bound=Event)
 Interval = tuple[int, int]
@@ -120,6 +121,13 @@ class Task:
         it mixes models.
         """
         return self.mixes or self.merges
+
+    @property
+    def shards(self) -> Mapping[str, Chunks]:
+        """The chunks that members hold which do not hold the whole model: servers."""
+        if self.started.roles is None:
+            return {}
+        return Plan.from_json(self.started.forest).shards
 
     def is_passive(self, site: str) -> bool:
         """Whether a site takes part without being ready."""

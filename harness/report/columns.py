@@ -72,10 +72,7 @@ WORKERS = Table(
         "rounds": (INTEGER, "iterations computed and synchronized"),
         "compute_s": (NUMBER, "time spent computing"),
         "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it went on"),
-        "sync_s": (
-            NUMBER,
-            "time from its contribution until the end of a task, or until it went on",
-        ),
+        "sync_s": (NUMBER, "time from its contribution until the task's end or until it went on"),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
         "bytes_received": (INTEGER, "payload received, also for tasks of others"),
     },

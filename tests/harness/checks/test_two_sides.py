@@ -1,0 +1,545 @@
+"""Checks of tasks with two sides: servers, pushes, pulls, passive members, sums of updates."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from three_sites import Change, added, altered, without
+from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
+
+from trunkline.harness.checks.judging import CHECKS
+from trunkline.harness.checks.verdict import Check, Rules
+from trunkline.harness.record.history import phases
+
+NOT_HERE = {
+    "the log is complete",
+    "the run is the scenario's",
+    "every agent exited cleanly",
+    "every byte arrived",
+    "interfaces saw the bytes",
+}
+"""What the two logs do not have: the frame of a run, and bytes."""
+
+WORKERS = "workers followed the protocol"
+MESSAGES = "messages came after their causes"
+AGREED = "all members agreed on the outcome"
+SAME = "all members hold the same result"
+SUMS = "every result is the weighted sum"
+EXACT = "every result is exact to the byte"
+INPUTS = "every contribution is exact"
+CHAIN = "server versions form a chain"
+MODELS = "models follow from results"
+DROPS = "abandoned tasks changed no model"
+ONCE = "every contribution counts once"
+WAITS = "no worker waited forever"
+
+MS = 1_000_000
+ZEROS = [0.0] * 16
+
+
+def one(name: str, *changes: Change, of: list[Line] = LOG, rules: Rules = RULES) -> tuple[str, str]:
+    objects, function = CHECKS[name]
+    check = Check.of(name, objects, function(history(*changes, of=of), rules))
+    return check.outcome, check.detail or check.counts
+
+
+def sums(name: str, *changes: Change) -> tuple[str, str]:
+    return one(name, *changes, of=SUMS_LOG, rules=SUMS_RULES)
+
+
+def with_roles(task: int, **changed: Any) -> Change:
+    """Gives other roles to a task."""
+
+    def change(log: list[Line]) -> list[Line]:
+        for line in log:
+            if line["event"] == "task_started" and line["task"] == task:
+                line["roles"] |= changed
+        return log
+
+    return change
+
+
+def killed(t_ms: int, site: str) -> Change:
+    return added(t_ms, "runner", "agent_changed", who=site, do="kill", fault=0)
+
+
+def later(t_ms: float, event: str, **match: Any) -> Change:
+    """Moves an event to another time."""
+    return altered(event, {"t_ns": int(t_ms * MS)}, **match)
+
+
+def test_two_good_histories_pass() -> None:
+    for check in (one, sums):
+        for name in CHECKS.keys() - NOT_HERE:
+            assert check(name)[0] in ("pass", "none"), (check, name, check(name))
+    assert one(CHAIN) == ("pass", "18 versions judged")
+    assert one(INPUTS) == ("pass", "12 contributions judged")
+    assert one(EXACT) == ("pass", "4 results judged")
+    assert one(AGREED)[0] == "pass"
+    assert sums(MODELS) == ("pass", "4 models judged")
+    assert sums(INPUTS) == ("pass", "4 contributions judged")
+
+
+BAD: list[tuple[str, list[Change], str]] = [
+    (
+        WORKERS,
+        [added(250, "kyiv", "ready", iteration=0)],
+        "kyiv at 0.250 s: ready: the worker was 'in a task'",
+    ),
+    (
+        WORKERS,
+        [without("contribution_taken", task=0)],
+        "kyiv at 0.330 s: contributed: the worker was 'in a task'",
+    ),
+    (
+        WORKERS,
+        [added(250, "oslo", "compute_started", iteration=0)],
+        "oslo at 0.250 s: compute_started: the site is a server",
+    ),
+    (
+        WORKERS,
+        [without("server_began", site="rome")],
+        "rome at 0.220 s: contributed: the site was 'idle'",
+    ),
+    (
+        WORKERS,
+        [without("model_merged", task=0, site="rome")],
+        "rome at 0.330 s: task_joined: it had not merged the result of task 0",
+    ),
+    (
+        WORKERS,
+        [
+            added(
+                360,
+                "oslo",
+                "model_merged",
+                task=0,
+                version=3,
+                base="",
+                base_fingerprint=[],
+                step=[],
+                digest="",
+                fingerprint=[],
+            )
+        ],
+        "oslo at 0.360 s: model_merged: it had no result of task 0 to merge",
+    ),
+    (
+        WORKERS,
+        [
+            altered(
+                "contribution_taken",
+                {"event": "task_finished", "digest": "x", "fingerprint": ZEROS},
+                task=0,
+            )
+        ],
+        "kyiv at 0.325 s: task_finished: it is no receiver of the result",
+    ),
+    (
+        WORKERS,
+        [without("contribution_taken", task=2, site="oslo")],
+        "oslo did not end its part of task 2",
+    ),
+    (
+        WORKERS,
+        [with_roles(0, then="proceed")],
+        "kyiv at 0.330 s: contributed: the worker was 'finished'",
+    ),
+    (
+        WORKERS,
+        [with_roles(2, then="wait")],
+        "kyiv at 0.400 s: it finished a round without a task, and was not released",
+    ),
+    (
+        WORKERS,
+        [
+            added(
+                330,
+                "rome",
+                "contributed",
+                task=2,
+                iteration=1,
+                digest="",
+                fingerprint=[],
+                weight=1.0,
+            )
+        ],
+        "rome at 0.330 s: contributed: it was in the task already",
+    ),
+    (
+        MESSAGES,
+        [later(314, "task_started", task=2), without("task_joined", task=2)],
+        "task 2 with kyiv began at 0.314000 s, 1.000 ms before it could",
+    ),
+    (
+        MESSAGES,
+        [later(316, "contribution_taken", task=0)],
+        "task 0: kyiv learned of its end at 0.316000 s, 8.800 ms before it could",
+    ),
+    (
+        MESSAGES,
+        [without("task_completed", task=0)],
+        "task 0: kyiv learned of its end, but no controller completed it",
+    ),
+    (
+        MESSAGES,
+        [without("task_finished", task=0, site="rome")],
+        "task 0 was completed, but rome did not finish it",
+    ),
+    (AGREED, [without("contribution_taken", task=0)], "task 0: kyiv was not told how it ended"),
+    (
+        AGREED,
+        [without("task_finished", task=0)],
+        "task 0: kyiv counts its contribution as taken, but nobody has the result",
+    ),
+    (
+        AGREED,
+        [
+            altered(
+                "contribution_taken", {"event": "task_dropped", "reason": "", "digest": ""}, task=0
+            )
+        ],
+        "task 0: kyiv gave up what oslo, rome finished, and was not lost",
+    ),
+    (
+        AGREED,
+        [altered("task_finished", {"event": "contribution_taken"}, task=0, site="rome")],
+        "task 0: rome is a receiver, and has no result",
+    ),
+    (
+        SAME,
+        [
+            with_roles(0, receivers=["oslo", "rome"]),
+            added(300, "oslo", "task_finished", task=0, digest="x", fingerprint=ZEROS),
+        ],
+        "task 0: members hold 2 different results",
+    ),
+    (
+        SUMS,
+        [altered("task_finished", {"fingerprint": ZEROS}, task=0, site="rome")],
+        "task 0: the fingerprint at oslo and rome is off by 7.5, rounding explains 0.000229",
+    ),
+    (
+        SUMS,
+        [without("task_finished", task=0, site="rome")],
+        "task 0: the fingerprint at oslo is off by 7.5, rounding explains 0.000229",
+    ),
+    (
+        SUMS,
+        [altered("task_finished", {"fingerprint": ZEROS}, task=2)],
+        "task 2: the fingerprint at kyiv is off by 7.5, rounding explains 0.000343",
+    ),
+    (
+        EXACT,
+        [altered("task_finished", {"digest": "x"}, task=2)],
+        "task 2: the result at kyiv is not the exact sum",
+    ),
+    (
+        EXACT,
+        [altered("task_finished", {"digest": "x"}, task=1, site="rome")],
+        "task 1: the result at rome is not the exact sum",
+    ),
+    (
+        INPUTS,
+        [altered("contributed", {"digest": "x"}, task=2, site="rome")],
+        "task 2: iteration 1 of rome is not what the seed gives",
+    ),
+    (
+        INPUTS,
+        [altered("contributed", {"digest": "x"}, task=0, site="kyiv")],
+        "task 0: iteration 0 of kyiv is not what the seed gives",
+    ),
+    (
+        INPUTS,
+        [altered("contributed", {"digest": "x"}, task=2, site="kyiv")],
+        "task 2: iteration 0 of kyiv is not what the seed gives",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"version": 3}, task=1, site="rome")],
+        "task 1 at rome: version 3 came after version 1",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"base": "x"}, task=1, site="rome")],
+        "task 1 at rome: version 2 is not made of the model before",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"base_fingerprint": ZEROS}, task=1, site="rome")],
+        "task 1 at rome: the model before has another fingerprint",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"step": ZEROS}, task=1, site="rome")],
+        "task 1 at rome: the step is off by 21.2, rounding explains 0.000973",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"fingerprint": ZEROS}, task=1, site="rome")],
+        "task 1 at rome: version 2 is off by 28.8, rounding explains 0.00132",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"fingerprint": []}, task=1, site="rome")],
+        "task 1 at rome: version 2 has another number of fingerprints than its terms",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"digest": "x"}, task=1, site="rome")],
+        "task 1 at rome: version 2 is not exact to the byte",
+    ),
+    (
+        CHAIN,
+        [altered("model_merged", {"task": 0}, task=1, site="rome")],
+        "task 0 at rome: the result was merged twice",
+    ),
+    (
+        CHAIN,
+        [with_roles(1, momentum=0.0)],
+        "task 1 at oslo: the step is off by 1.75, rounding explains 0.000412",
+    ),
+    (
+        CHAIN,
+        [with_roles(1, keep=0.0)],
+        "task 1 at oslo: version 2 is off by 3.5, rounding explains 0.000465",
+    ),
+    (
+        CHAIN,
+        [
+            without("model_merged", task=1, site="rome"),
+            without("task_finished", task=1, site="rome"),
+        ],
+        "task 3: rome contributed version 2, but had version 1",
+    ),
+    (
+        CHAIN,
+        [altered("contributed", {"iteration": 1}, task=3, site="rome")],
+        "task 3: rome contributed version 1, but had version 2",
+    ),
+    (
+        CHAIN,
+        [altered("contributed", {"fingerprint": ZEROS}, task=3, site="rome")],
+        "task 3: rome contributed another model than it had",
+    ),
+    (
+        CHAIN,
+        [without("server_began", site="rome")],
+        "task 0: rome contributed another model than it had",
+    ),
+    (
+        CHAIN,
+        [added(420, "rome", "server_began", digest="x", fingerprint=ZEROS)],
+        "rome began again at 0.420 s, but was not killed",
+    ),
+    (
+        DROPS,
+        [
+            altered(
+                "task_finished",
+                {"event": "task_dropped", "reason": "", "digest": "x"},
+                task=1,
+                site="rome",
+            ),
+            without("model_merged", task=1, site="rome"),
+        ],
+        "task 1: the model of rome changed",
+    ),
+    (
+        ONCE,
+        [altered("contributed", {"weight": 2.0}, task=0, site="kyiv")],
+        "task 0: kyiv has weight 2.0, not 1.0",
+    ),
+    (
+        ONCE,
+        [altered("contributed", {"iteration": 1}, task=0, site="kyiv")],
+        "kyiv contributed iteration 1, which it did not compute",
+    ),
+    (
+        WAITS,
+        [
+            without("contributed", task=2, site="kyiv"),
+            without("task_finished", task=2),
+            without("round_finished", site="kyiv"),
+            without("worker_finished", site="kyiv"),
+        ],
+        "kyiv waited after task 0 at 0.325 s and waited to the end of the log",
+    ),
+    (
+        WAITS,
+        [without("contribution_taken", task=2, site="oslo")],
+        "oslo was in task 2 with iteration 1 at 0.320 s and waited to the end of the log",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "said"), BAD)
+def test_bad_histories_with_servers(name: str, changes: list[Change], said: str) -> None:
+    outcome, detail = one(name, *changes)
+    assert outcome == "fail"
+    assert detail.split("; ")[0] == said
+
+
+BAD_SUMS: list[tuple[str, list[Change], str]] = [
+    (
+        WORKERS,
+        [added(250, "bern", "round_finished", rounds=1)],
+        "bern at 0.250 s: round_finished: the worker was 'computing'",
+    ),
+    (
+        WORKERS,
+        [later(250, "ready", site="bern"), later(250, "compute_finished", site="bern")],
+        "bern at 0.250 s: ready: a task was still to replace its model",
+    ),
+    (
+        WORKERS,
+        [altered("contributed", {"iteration": 1}, task=0, site="bern")],
+        "bern at 0.220 s: contributed: it has iteration 1, not 0",
+    ),
+    (
+        WORKERS,
+        [with_roles(0, passive=[])],
+        "bern at 0.220 s: contributed: the worker was 'computing'",
+    ),
+    (
+        WORKERS,
+        [without("model_merged", task=0, site="bern")],
+        "bern at 0.500 s: compute_finished: it had not merged the result of task 0",
+    ),
+    (
+        INPUTS,
+        [altered("contributed", {"digest": "x"}, task=0, site="bern")],
+        "task 0: iteration 0 of bern is not what the seed gives",
+    ),
+    (
+        INPUTS,
+        [altered("contributed", {"digest": "x"}, task=1, site="bern")],
+        "task 1: iteration 0 of bern is not what the seed gives",
+    ),
+    (
+        EXACT,
+        [altered("task_finished", {"digest": "x"}, task=1)],
+        "task 1: the result at kyiv is not the exact sum",
+    ),
+    (
+        MODELS,
+        [altered("model_merged", {"base": "x"}, task=1, site="bern")],
+        "task 1 at bern: version 2 is not made of the model before",
+    ),
+    (
+        MODELS,
+        [altered("model_merged", {"digest": "x"}, task=0, site="bern")],
+        "task 0 at bern: version 1 is not exact to the byte",
+    ),
+    (
+        MODELS,
+        [altered("model_merged", {"version": 7}, task=1, site="bern")],
+        "task 1 at bern: version 7 came after version 1",
+    ),
+    (
+        MODELS,
+        [altered("model_merged", {"step": ZEROS}, task=0, site="bern")],
+        "task 0 at bern: the step is off by 7.5, rounding explains 0.000229",
+    ),
+    (
+        MODELS,
+        [with_roles(1, keep=0.5)],
+        "task 1 at kyiv: version 2 is off by 3.75, rounding explains 0.00153",
+    ),
+    (
+        WAITS,
+        [without("task_finished", task=0, site="bern")],
+        "bern was in task 0 with iteration 0 at 0.220 s and waited to the end of the log",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "said"), BAD_SUMS)
+def test_bad_histories_with_passive_workers(name: str, changes: list[Change], said: str) -> None:
+    outcome, detail = sums(name, *changes)
+    assert outcome == "fail"
+    assert detail.split("; ")[0] == said
+
+
+def test_a_kill_excuses_what_a_server_lost() -> None:
+    lost = [
+        without("task_finished", task=1, site="rome"),
+        without("model_merged", task=1, site="rome"),
+        without("contributed", task=3, site="rome"),
+        killed(340, "rome"),
+    ]
+    assert one(CHAIN, *lost) == (
+        "pass",
+        "15 of 16 versions judged; 1 excused: the server was lost before it had the result",
+    )
+    assert one(SUMS, *lost[:2], lost[3]) == (
+        "pass",
+        "3 of 4 results judged; 1 excused: a server with a part of the result was lost",
+    )
+    assert one(AGREED, *lost[:2], lost[3])[1] == (
+        "10 of 12 members judged; 2 excused: the member was killed"
+    )
+
+
+def test_a_server_that_was_killed_begins_again_with_the_initial_model() -> None:
+    began = next(line for line in LOG if line["event"] == "server_began")
+    shown = {key: began[key] for key in ("digest", "fingerprint")}
+    again = added(500, "rome", "server_began", **shown)
+    assert one(CHAIN, killed(480, "rome"), again) == ("pass", "19 versions judged")
+    assert one(CHAIN, again)[0] == "fail"
+
+
+def test_a_contributor_may_go_on_before_its_task_ends() -> None:
+    early = [
+        with_roles(0, then="proceed"),
+        added(250, "kyiv", "round_finished", rounds=1),
+        added(250, "kyiv", "compute_started", iteration=1),
+        *(
+            without(event, task=task)
+            for task in (2,)
+            for event in ("task_started", "task_joined", "contributed", "task_finished")
+        ),
+        without("task_completed", task=2),
+        without("contribution_taken", task=2),
+        without("round_finished", site="kyiv", t_ns=400 * MS),
+        without("worker_finished", site="kyiv"),
+        added(450, "kyiv", "compute_finished", iteration=1),
+        added(450, "kyiv", "worker_finished", rounds=1),
+    ]
+    assert one(WORKERS, *early)[0] == "pass"
+    assert one(WAITS, *early)[0] == "pass"
+    unheard = without("contribution_taken", task=0)
+    assert one(WORKERS, *early, unheard) == ("fail", "kyiv did not end its part of task 0")
+    assert one(WAITS, *early, unheard)[0] == "fail"
+
+
+def test_only_what_a_policy_promises_counts_once() -> None:
+    twice = altered("contributed", {"iteration": 0}, task=1, site="kyiv")
+    assert sums(ONCE, twice)[0] == "pass"
+    rules = replace(SUMS_RULES, promises=("once",))
+    assert one(ONCE, twice, of=SUMS_LOG, rules=rules) == (
+        "fail",
+        "iteration 0 of kyiv is in tasks 0, 1; iteration 0 of bern is in tasks 0, 1",
+    )
+
+
+def test_a_worker_waits_after_a_push_and_a_server_has_no_phases() -> None:
+    found = phases(history())
+    assert found.keys() - {"controller"} >= {"kyiv", "bern"}
+    assert not {"oslo", "rome"} & {site for site, spans in found.items() if spans}
+    doing = [(span.doing, span.start_ns // MS, span.end_ns // MS) for span in found["kyiv"]]
+    assert doing == [
+        ("compute", 100, 190),
+        ("wait", 190, 220),
+        ("sync", 220, 325),
+        ("wait", 325, 330),
+        ("sync", 330, 400),
+    ]
+    passive = phases(history(of=SUMS_LOG))["bern"]
+    assert [span.doing for span in passive] == ["compute", "wait", "sync"]
+
+
+def test_pushes_and_sums_are_updates_and_pulls_are_not() -> None:
+    assert [task.updates for task in history().tasks] == [True, True, False, False]
+    assert [task.updates for task in history(of=SUMS_LOG).tasks] == [True, True]
+    assert not any(task.mixes for task in (*history().tasks, *history(of=SUMS_LOG).tasks))
