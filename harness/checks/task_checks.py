@@ -160,8 +160,9 @@ def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
 
     Only some workloads have contributions that can be computed again.
     """
-    if rules.replay is not None and _has_roles(history):
-        yield from _judge_replayed_results(history, rules.replay(history))
+    if _has_roles(history):
+        if rules.replay is not None:
+            yield from _judge_replayed_results(history, rules.replay(history))
         return
     if rules.expected_digest is None:
         return
@@ -185,8 +186,9 @@ def inputs_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
 
     Only some workloads have contributions that can be computed again.
     """
-    if rules.replay is not None and _has_roles(history):
-        yield from _judge_replayed_inputs(history, rules.replay(history))
+    if _has_roles(history):
+        if rules.replay is not None:
+            yield from _judge_replayed_inputs(history, rules.replay(history))
         return
     if rules.expected_input is None:
         return
@@ -565,9 +567,9 @@ def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
     shards = task.shards
     parts: dict[Chunks, tuple[str, tuple[float, ...]]] = {}
     for event in task.finished:
-        if event.site in shards and event.site not in task.started.weights:
+        if event.site in shards:
             parts[shards[event.site]] = event.site, event.fingerprint
-        elif event.site not in shards:
+        else:
             yield event.site, event.fingerprint
     if parts:
         where = " and ".join(site for site, _ in parts.values())

@@ -41,7 +41,15 @@ from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.planning import create_policy
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, digest, fingerprint
+from trunkline.workloads.base import (
+    ELEMENT_BYTES,
+    Order,
+    Term,
+    Vector,
+    digest,
+    fingerprint,
+    gives_changes,
+)
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -220,10 +228,11 @@ def _read_traits(scenario: Scenario) -> Traits:
 def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:
     """A function that computes the vectors of a run again; it remembers the last run.
 
-    None unless the workload's contributions have a closed form (`expected`).
+    None unless the workload's contributions have a closed form (`expected`) that only `commit` puts
+    into its model.
     """
     kind = scenario.workload.module
-    if not hasattr(kind, "expected"):
+    if not hasattr(kind, "expected") or not gives_changes(kind):
         return None
     elements, traits = scenario.model_bytes // ELEMENT_BYTES, _read_traits(scenario)
 

@@ -312,7 +312,7 @@ def a_member_finishes_before_it_contributes(log: Log) -> Log:
 def a_task_is_completed_before_its_members_finish(log: Log) -> Log:
     task = finished_task(log)
     done = of_task(log, task, "task_finished")[0]
-    of_task(log, task, "task_completed")[0]["t_ns"] = done["t_ns"] - 1
+    of_task(log, task, "task_completed")[0]["t_ns"] = done["t_ns"] - MS
     return log
 
 

@@ -1,6 +1,6 @@
-"""A verdict notices every falsified log: of a run without faults, one with faults, one of programs.
+"""A verdict notices every falsified log: without faults, with faults, with servers, of programs.
 
-Each of the three runs is a real one. `falsifications.py` has the ways to falsify its log.
+Each of the four runs is a real one. `falsifications.py` has the ways to falsify its log.
 """
 
 from __future__ import annotations
@@ -34,9 +34,24 @@ timeline:
 - {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
 """
 
+SERVERS = """
+name: servers
+seed: 3
+topology: {builder: full_mesh, sites: 4, rates: [10 Mbit/s, 20 Mbit/s], delays: [5 ms, 20 ms]}
+workload: {kind: synthetic, model: 100 kB, compute: [0.1 s, 0.5 s]}
+scheme: {policy: ps, plan: ps, mode: asp, servers: [n1, n3], momentum: 0.5, chunk: 8 KiB}
+controller: {site: n2}
+stop: {rounds: 20}
+timeline:
+- {at: 1.1 s, do: kill n3 for 500 ms}
+- {at: 3 s, do: outage n3 n4 for 700 ms}
+- {at: 5 s, do: kill n2 for 1 s}
+"""
+
 CANNOT_BE_KNOWN = {
     "without faults": set[str](),
     "with faults": set[str](),
+    "with servers": set[str](),
     "of programs": {
         # Programs say how many tasks they have, and how long these take.
         "all_times_are_doubled",
@@ -47,7 +62,7 @@ CANNOT_BE_KNOWN = {
 }
 """What no log can show, by the kind of the run."""
 
-LEAST = {"without faults": 120, "with faults": 165, "of programs": 55}
+LEAST = {"without faults": 120, "with faults": 165, "with servers": 190, "of programs": 55}
 """How many of the falsifications a log allows at least."""
 
 
@@ -60,6 +75,7 @@ def test_every_falsified_log_is_noticed(embedded, tmp_path):
         name: parse(path.read_text(), str(path), changes, seed)
         for name, (path, changes, seed) in texts.items()
     }
+    scenarios["with servers"] = parse(SERVERS, str(SCENARIOS / "x.yaml"))
     scenarios["of programs"] = parse(PROGRAMS, str(SCENARIOS / "x.yaml"))
     for name, scenario in scenarios.items():
         (tmp_path / name / "log").mkdir(parents=True)
