@@ -58,9 +58,3 @@ class Running:
     def unfinished(self) -> list[str]:
         """The receivers within reach that still wait for the result."""
         return [site for site in self.start.takers if site not in self.finished | self.gone]
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether receivers get different parts of the result, so none can give it to another."""
-        plan = self.plan
-        return plan is not None and any(site in plan.shards for site in plan.receivers)

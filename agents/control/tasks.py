@@ -342,10 +342,14 @@ class Tasks:
         running.awaited, running.stuck = None, False
         if not running.unfinished:
             self._end(task, completed=bool(running.finished))
-        elif running.finished and not running.is_sharded:
+        elif running.finished and not self._has_shards(running):
             self._give_result(task)
         else:
             self._plan_anew(task)
+
+    def _has_shards(self, running: Running) -> bool:
+        """Whether receivers get different parts of the result, so none can give it to another."""
+        return not set(running.start.takers).isdisjoint(self.servers)
 
     def _give_result(self, task: int) -> None:
         """Let a member that has finished send its result to those that have not."""

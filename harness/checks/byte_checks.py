@@ -198,15 +198,16 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
     own = _count_own(task)
     size = task.started.bytes
     held = {site: task.cut.size_of(chunks) for site, chunks in task.shards.items()}
-    # A server may be the only one that needs a contribution's chunks, or that has them.
-    asked = held if task.started.roles is None else _count_asked(task)
+    asked = Counter(dict.fromkeys(task.started.weights, size))
+    if task.started.roles is not None:
+        asked = _count_asked(task)
     for done in task.finished:
         arrived = sum(into.bytes for into in task.received if into.site == done.site)
         if done.site not in silent and arrived < held.get(done.site, size) - own[done.site]:
             yield fail(f"{name}: {done.site} has the result, but received only {arrived} bytes")
     for given in task.inputs:
         left = sum(out.bytes for out in task.sent if out.site == given.site)
-        if given.site not in silent and left < asked.get(given.site, size) - own[given.site]:
+        if given.site not in silent and left < asked[given.site] - own[given.site]:
             yield fail(f"{name}: {given.site} is in the result, but sent only {left} bytes")
 
 

@@ -144,6 +144,21 @@ class Losses:
         spans = self.out_of_reach(task.started.site, site)
         return self.find(spans, task.started.t_ns, task.started.t_ns + self.detection_ns)
 
+    def of_part(self, task: Task, site: str) -> Span | None:
+        """What kept a receiver from its part of a result that others have parts of.
+
+        It was out of reach itself, or a contributor was, or neighbours lost their connection.
+        """
+        start_ns = task.started.t_ns
+        end_ns = max((e.t_ns for e in (*task.completed, *task.abandoned)), default=start_ns)
+        for member in (site, *task.started.weights):
+            spans = (*self.dead(member), *self.out_of_reach(task.started.site, member))
+            if found := self.find(spans, start_ns, end_ns):
+                return found
+        members = frozenset(task.started.group)
+        pairs = frozenset(frozenset((a, b)) for a in members for b in members if a != b)
+        return self.find(self.broken(pairs), start_ns, end_ns)
+
     def broken(self, pairs: frozenset[frozenset[str]]) -> tuple[Span, ...]:
         """When neighbours of these pairs lost their connection: one moment each."""
         return tuple(

@@ -25,7 +25,7 @@ from trunkline.agents.events.task_events import (
     TaskDropped,
     TaskFinished,
 )
-from trunkline.harness.checks.losses import Losses, Span
+from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.replay import Replay
 from trunkline.harness.checks.verdict import (
     Finding,
@@ -253,15 +253,9 @@ def _judge_merges(task: Task, site: str, losses: Losses) -> Iterator[Finding]:
     times = Counter(event.site for event in task.merged)[site]
     if times == 1:
         yield judged()
-    elif lost := _find_loss(task, site, losses):
-        rule = "the server was lost before it had the result"
+    elif not times and (lost := losses.of_part(task, site)):
+        rule = "a loss kept the result from the server"
         yield excused(rule, f"{who}: {losses.explain(lost)}")
     else:
         yield judged()
         yield fail(f"{who} merged the result {times} times")
-
-
-def _find_loss(task: Task, site: str, losses: Losses) -> Span | None:
-    spans = losses.out_of_reach(task.started.site, site)
-    end_ns = max(event.t_ns for event in task.completed)
-    return losses.find(spans, task.started.t_ns, end_ns)

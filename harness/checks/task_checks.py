@@ -146,7 +146,7 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
             continue
         if lost := _find_lost_shard(task, losses):
             what = f"{_name(task)}: {losses.explain(lost)}"
-            yield excused("a server with a part of the result was lost", what)
+            yield excused("a loss kept a server from its part of the result", what)
             continue
         yield judged()
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
@@ -493,7 +493,10 @@ def _judge_split(
         spans = [span for name in deciders for span in losses.out_of_reach(name, done.site)]
         if found := losses.find(spans, task.started.t_ns, end.t_ns):
             lost.append(found)
-    if len(lost) == len(task.finished):
+    if site in task.shards and (part := losses.of_part(task, site)):
+        text = f"{who} gave up; {losses.explain(part)}"
+        yield excused("a loss kept a server from its part of the result", text)
+    elif len(lost) == len(task.finished):
         text = f"{who} gave up; {'; '.join(map(losses.explain, lost))}"
         yield excused("every member with the result was out of reach", text)
     elif (end.t_ns - task.started.t_ns) / 1e9 > rules.task_s:
@@ -550,16 +553,10 @@ def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding
 
 
 def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
-    """When a receiver was lost that alone holds a part of the result and did not finish."""
-    shards = task.shards
+    """The loss that kept a receiver from the part of the result that only this receiver holds."""
     finished = {event.site for event in task.finished}
-    end_ns = (task.end_ns or task.started.t_ns) + losses.detection_ns
-    for site in task.started.receivers:
-        if site in shards and site not in finished:
-            spans = losses.out_of_reach(task.started.site, site)
-            if found := losses.find(spans, task.started.t_ns, end_ns):
-                return found
-    return None
+    missing = [s for s in task.started.receivers if s in task.shards and s not in finished]
+    return losses.of_part(task, missing[0]) if missing else None
 
 
 def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:

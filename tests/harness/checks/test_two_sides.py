@@ -470,11 +470,11 @@ def test_a_kill_excuses_what_a_server_lost() -> None:
     ]
     assert one(CHAIN, *lost) == (
         "pass",
-        "15 of 16 versions judged; 1 excused: the server was lost before it had the result",
+        "15 of 16 versions judged; 1 excused: a loss kept the result from the server",
     )
     assert one(SUMS, *lost[:2], lost[3]) == (
         "pass",
-        "3 of 4 results judged; 1 excused: a server with a part of the result was lost",
+        "3 of 4 results judged; 1 excused: a loss kept a server from its part of the result",
     )
     assert one(AGREED, *lost[:2], lost[3])[0] == "pass"
 
