@@ -133,7 +133,8 @@ class Share:
 
         Chunks of the result that arrived already stay valid, unless the message has a floor. A site
         that has not finished reads its contribution again for the new blocks. A site that has
-        finished contributes no more; it sends its result for parts that have no sources.
+        finished contributes no more; for parts that have no sources, it sends its result if it
+        holds their chunks. With other chunks it helps, like a site that is no member.
         """
         parts = message.parts
         for block in message.withdrawn:
@@ -145,8 +146,13 @@ class Share:
             self.parts |= {part.block: part for part in parts}
             self.owed |= {(p.block, c) for p in parts if self._adds(p) for c in p.indexes()}
             self.start(parts)
+            return
         for part in parts:
-            if self.reported and not part.sources and not part.receives:
+            if part.receives or self.local.site in part.sources:
+                continue
+            if part.sources or not self.local.wanted.issuperset(part.indexes()):
+                self.parts[part.block] = part  # it helps with chunks that it does not hold
+            else:
                 self._send_result(part)
 
     def raise_floor(self, floor: int) -> None:

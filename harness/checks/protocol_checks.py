@@ -162,6 +162,7 @@ class _Worker:
         owed: a task whose result must be merged by the next event.
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
+        is_new: whether an iteration was computed for which it has not been ready.
     """
 
     site: str
@@ -185,6 +186,7 @@ class _Worker:
     owed: int | None = None
     fresh: int | None = None
     committed: int = 0
+    is_new: bool = False
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
 
@@ -304,7 +306,7 @@ class _Worker:
                     yield self._wrong(event, f"it has iteration {iteration}, not {self.iteration}")
                 self.iteration = iteration + 1
             case ComputeFinished(iteration=iteration):
-                wanted, after = ("computing",), "computed"
+                wanted, after, self.is_new = ("computing",), "computed", True
                 yield from self._check_iteration(event, iteration)
             case Ready(iteration=iteration):
                 wanted, after, self.ready_ns = ("computed",), "waiting", event.t_ns
@@ -312,7 +314,8 @@ class _Worker:
                 self.committed = iteration
                 if not self.connected:
                     yield self._wrong(event, "it had no controller")
-                if self._receives_aside():
+                new, self.is_new = self.is_new, False  # else it is ready again after a drop
+                if new and self._receives_aside():
                     yield self._wrong(event, "a task was still to replace its model")
             case TaskJoined(task=task):
                 self.joined.add(task)

@@ -88,17 +88,24 @@ class Replay:
 
 @dataclass(slots=True)
 class _Site:
-    """One life of a site: its model, and the iterations whose update no task has taken.
+    """One life of a site.
 
-    None means that it is not known.
+    Attributes:
+        model: its model; None if it is not known.
+        updates: the iterations whose update no task has taken; several possibilities if it is not
+            known whether a task has taken it.
+        iteration: the latest iteration that is in its model or its update.
+        computed: an iteration that is in neither yet.
+        last_step: what the last merge has added.
+        given: the iteration and the update that each task has, until its end.
     """
 
     model: Vector | Seeds | None = ()
-    update: Seeds | None = ()
+    updates: tuple[Seeds, ...] = ((),)
     iteration: int = 0
     computed: int | None = None
     last_step: Vector | None = None
-    given: dict[int, tuple[int, Seeds | None]] = field(default_factory=dict)
+    given: dict[int, tuple[int, Seeds]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -166,32 +173,40 @@ class _Replayer:
         if not self.source.gives_updates:
             site.model = (iteration,)
         elif self.source.accumulates:
-            site.update = None if site.update is None else (*site.update, iteration)
+            site.updates = tuple((*update, iteration) for update in site.updates)
         else:
-            site.update = (iteration,)
+            site.updates = ((iteration,),)
 
     def _contribute(self, event: Contributed, site: _Site, open_: _Open) -> None:
         gives = event.site in open_.task.started.weights
         value: Vector | Seeds | None = site.model
         if gives and self.source.gives_updates and event.site not in self.servers:
-            value, site.given[event.task] = site.update, (site.iteration, site.update)
-            site.update = ()
+            value = update = self._choose(event, site.updates)
+            site.given[event.task] = site.iteration, update
+            site.updates = ((),)
         open_.given[event.site] = value
         if (vector := self._make(event.site, value)) is not None:
             self.contributions[event.task, event.site] = self.source.describe(vector)
 
+    def _choose(self, event: Contributed, updates: tuple[Seeds, ...]) -> Seeds:
+        """The possible update that the site has given; the first one if it has given another."""
+        for update in updates[1:]:
+            vector = self._make(event.site, update)
+            if vector is not None and self.source.describe(vector)[0] == event.digest:
+                return update
+        return updates[0]
+
     def _drop(self, event: TaskDropped, site: _Site, task: Task) -> None:
         """Put an update back; a site that left without a controller may count it as taken."""
         iteration, update = site.given.pop(event.task, (-1, ()))
-        if iteration < 0:
-            return
-        if event.site not in task.started.receivers and not task.abandoned:
-            site.update = None
-        elif self.source.accumulates:
-            known = update is not None and site.update is not None
-            site.update = (*(update or ()), *(site.update or ())) if known else None
+        back = site.updates
+        if iteration >= 0 and self.source.accumulates:
+            back = tuple((*update, *later) for later in site.updates)
         elif iteration == site.iteration:
-            site.update = update
+            back = (update,)
+        if event.site not in task.started.receivers and not task.abandoned:
+            back = tuple(dict.fromkeys((*back, *site.updates)))
+        site.updates = back
 
     def _finish(self, event: TaskFinished, site: _Site, open_: _Open) -> None:
         result = self._sum(event, open_)

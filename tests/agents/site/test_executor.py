@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from fabric import CHUNK_BYTES, Fabric, exact, integers, request
+from fabric import CHUNK_BYTES, Fabric, FakeLink, exact, integers, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from overlays import overlays
@@ -17,6 +17,7 @@ from trunkline.agents.planning.plan import Block, Plan, PlanError, star
 from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.site_plan import BlockPart, parts_of, summation_order
 from trunkline.agents.plans import crew
+from trunkline.agents.site.executor import Executor
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
 
@@ -230,6 +231,37 @@ def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before
     assert not finished
     assert sent("e") == whole[0]
     assert len(finished) == 1
+
+
+def test_a_server_that_has_finished_passes_on_chunks_that_it_does_not_hold():
+    """b holds chunk 0 and has its result; a new plan carries chunk 1 over b from a to c."""
+    fabric = Fabric(MESH, 8)
+    b = Executor("b", fabric.sites, 8, CHUNK_BYTES, lambda: 0, held=(0,))
+    link = FakeLink()
+    b.dispatch.links = {"c": link}
+    finished = []
+    ends = BlockPart(0, ((0, 1),), ("a",), ("a",), None, (), True)
+    members = {"group": ("a", "b", "c"), "weights": {"a": 1.0}, "scale": 1.0}
+    role = {"contributes": False, "receives": True, "evaluate": False, "offers": {}}
+    start = StartTask(task=0, blocks=1, floor=0, left_s=60.0, parts=(ends,), **members, **role)
+    b.start(start, None, finished.append)
+
+    def arrive(inward, block, chunk, value):
+        header = ChunkHeader(inward, 0, block, chunk, 0, (), inward, CHUNK_BYTES)
+        data = b.allocate(header)
+        data[:] = value
+        b.on_chunk("a", header, data)
+
+    arrive(True, 0, 0, 3.0)
+    assert finished[0].tolist() == [3.0] * 4 + [0.0] * 4
+    passes_on = BlockPart(1, ((1, 2),), (), (), None, (("b", "c"),), False)
+    b.rearrange(RearrangeTask(0, 2, 1, (), (passes_on,)))
+    assert link.queue == []
+    arrive(False, 1, 1, 5.0)
+    assert np.frombuffer(link.queue.pop().payload, np.float32).tolist() == [5.0] * 4
+    gives = BlockPart(2, ((0, 1),), (), (), None, (("b", "c"),), False)
+    b.rearrange(RearrangeTask(0, 3, 2, (), (gives,)))
+    assert np.frombuffer(link.queue.pop().payload, np.float32).tolist() == [3.0] * 4
 
 
 def default_split(fabric):
