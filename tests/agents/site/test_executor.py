@@ -249,7 +249,7 @@ def test_a_server_that_has_finished_passes_on_chunks_that_it_does_not_hold():
     def arrive(inward, block, chunk, value):
         header = ChunkHeader(inward, 0, block, chunk, 0, (), inward, CHUNK_BYTES)
         data = b.allocate(header)
-        data[:] = value
+        data[:] = np.full(CHUNK_BYTES // 4, value, np.float32).tobytes()
         b.on_chunk("a", header, data)
 
     arrive(True, 0, 0, 3.0)
