@@ -1,0 +1,67 @@
+"""The controller's supervision of tasks whose receivers are servers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from trunkline.agents.control.tasks import Tasks
+from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.planning.plan_rates import PlanRates
+from trunkline.agents.planning.repair import UsableOverlay
+from trunkline.agents.policies.policy import Start
+from trunkline.agents.site.plan_cache import PlanCaches
+from trunkline.agents.wire.messages import TaskState
+
+SITES, SERVERS = ("a", "b", "c"), ("b", "c")
+RATES = {(x, y): 1.0 for x in SITES for y in SITES if x != y}
+PUSH = Start(
+    SITES, {"a": 1.0}, 1.0, receivers=SERVERS, passive=frozenset(SERVERS), keep=1.0, then="wait"
+)
+
+
+def make_tasks(log: list[tuple[str, tuple, dict]]) -> Tasks:
+    def build(start: Start, task: int) -> Plan:
+        (server,) = start.takers
+        block = Block(((1, 2),), server, (("a", server),), ())
+        return Plan(("a",), (server,), 2, (block,), {"b": ((0, 1),), "c": ((1, 2),)})
+
+    rates = PlanRates(RATES)
+    return Tasks(
+        overlay=UsableOverlay(rates, set(SITES)),
+        cut=cut_model(8, 4),
+        servers=SERVERS,
+        task_s=10.0,
+        replans=1,
+        build=build,
+        detours=lambda block: (),
+        plan_caches=PlanCaches(rates),
+        tell=lambda site, message: None,
+        log=lambda kind, *values, **named: log.append((kind.__name__, values, named)),
+        ended=lambda task, running, completed: None,
+    )
+
+
+def test_a_server_gives_its_part_of_an_adopted_result_to_no_other_server() -> None:
+    """The task is another controller's, so its plan is not known; b has finished, c has not."""
+
+    async def adopt() -> list[tuple[str, tuple, dict]]:
+        log: list[tuple[str, tuple, dict]] = []
+        tasks = make_tasks(log)
+        state = TaskState(7, PUSH.group, PUSH.weights, PUSH.scale, 1, False, 5.0, PUSH.roles)
+        for site in SITES:
+            tasks.adopt(replace(state, finished=site == "b"), site)
+        tasks.settle()
+        tasks.on_link_lost("a", "c")
+        tasks.on_halted("c", 7, False)
+        tasks.close()
+        return log
+
+    log = asyncio.run(adopt())
+    assert [kind for kind, _, _ in log] == ["TaskHalted", "TaskReplanned"]
+    _, first, holder, forest, _ = log[1][1]
+    assert first > 1
+    assert holder is None
+    assert forest["contributors"] == ["a"]
+    assert forest["receivers"] == ["c"]
