@@ -388,8 +388,8 @@ BAD_SUMS: list[tuple[str, list[Change], str]] = [
     ),
     (
         WORKERS,
-        [later(250, "ready", site="bern"), later(250, "compute_finished", site="bern")],
-        "bern at 0.250 s: ready: a task was still to replace its model",
+        [later(251, "ready", site="bern"), later(250, "compute_finished", site="bern")],
+        "bern at 0.251 s: ready: a task was still to replace its model",
     ),
     (
         WORKERS,
@@ -541,3 +541,18 @@ def test_pushes_and_sums_are_updates_and_pulls_are_not() -> None:
     assert [task.updates for task in history().tasks] == [True, True, False, False]
     assert [task.updates for task in history(of=SUMS_LOG).tasks] == [True, True]
     assert not any(task.mixes for task in (*history().tasks, *history(of=SUMS_LOG).tasks))
+
+
+def test_the_time_of_an_iteration_depends_on_its_batch() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def compute_s(*args: Any) -> float:
+        asked.append(args)
+        return 0.09
+
+    name, rules = "computing took its time", replace(RULES, compute_s=compute_s)
+    assert one(name, altered("compute_started", {"batch": 64}, site="bern"), rules=rules) == (
+        "pass",
+        "0.180 s of computing",
+    )
+    assert asked == [("kyiv", 0), ("bern", 0, 64)]
