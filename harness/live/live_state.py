@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(slots=True)
 class RunningTask:
-    """A task that has not ended; the `unfinished` members still take part in it."""
+    """A task that has not ended; the `unfinished` members are to get its result."""
 
     group: tuple[str, ...]
     start_ns: int
@@ -137,9 +137,15 @@ class RunState:
         match event:
             case task_events.TaskStarted():
                 self.start_ns = event.t_ns if self.start_ns is None else self.start_ns
-                self.tasks[event.task] = RunningTask(event.group, event.t_ns, set(event.group))
+                self.tasks[event.task] = RunningTask(event.group, event.t_ns, set(event.receivers))
                 for site in event.group:
-                    self.activities[site] = (f"in task {event.task}", event.t_ns)
+                    if site not in event.passive:
+                        self.activities[site] = (f"in task {event.task}", event.t_ns)
+            case task_events.ServerBegan():
+                self._set_activity(event, "serving")
+            case task_events.ContributionTaken():
+                if self.activity_of(event.site)[0] == f"in task {event.task}":
+                    self._set_activity(event, "waiting for a group")
             case task_events.TaskFinished() | task_events.TaskDropped() if event.task in self.tasks:
                 self.tasks[event.task].unfinished.discard(event.site)
             case task_events.TaskCompleted():

@@ -7,8 +7,10 @@ import pytest
 from three_sites import Change, added, altered, without
 from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
 
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check, Rules
+from trunkline.harness.live.live_state import RunState
 from trunkline.harness.record.history import phases
 
 NOT_HERE = {
@@ -556,3 +558,28 @@ def test_the_time_of_an_iteration_depends_on_its_batch() -> None:
         "0.180 s of computing",
     )
     assert asked == [("kyiv", 0), ("bern", 0, 64)]
+
+
+def test_the_state_of_a_run_shows_servers_and_workers_that_wait() -> None:
+    state = RunState(RULES.topology)
+    doing: dict[str, list[str]] = {"kyiv": [], "oslo": []}
+    for event in history().events:
+        state.update(event)
+        for site, seen in doing.items():
+            now = state.activity_of(site)[0]
+            if seen[-1:] != [now]:
+                seen.append(now)
+        if isinstance(event, TaskStarted):
+            assert state.tasks[event.task].unfinished == set(event.receivers)
+    assert doing["oslo"] == ["serving"]
+    assert doing["kyiv"] == [
+        "not begun",
+        "computing",
+        "between two steps",
+        "waiting for a group",
+        "in task 0",
+        "in task 2",
+        "between two steps",
+        "finished",
+    ]
+    assert (state.completed, state.tasks) == (4, {})
