@@ -26,7 +26,7 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
 )
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.replay import Replay
+from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,

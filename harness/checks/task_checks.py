@@ -32,7 +32,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
-from trunkline.harness.checks.replay import Replay
+from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,

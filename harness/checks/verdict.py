@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trunkline.agents.events.run_events import RunStarted
-from trunkline.harness.checks.replay import Replay
+from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Stop

@@ -26,7 +26,7 @@ from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Traits
 from trunkline.harness.checks import judging, summation_order
-from trunkline.harness.checks.replay import Replay, Source, replay
+from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Sync, Task

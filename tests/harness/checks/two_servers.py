@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from trunkline.agents.events import event_reading
-from trunkline.harness.checks.replay import Source, replay
+from trunkline.harness.checks.model_replay import Source, replay
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
