@@ -352,8 +352,8 @@ MUTANTS = (
         ),
         (
             "a site that has finished does not give its result",
-            "            if self.reported and not part.sources and not part.receives:\n",
-            "            if self.reported and not part.sources and part.receives:\n",
+            "            if part.receives or self.local.site in part.sources:\n",
+            "            if not part.receives or self.local.site in part.sources:\n",
         ),
         (
             "a site that has finished takes chunks of new blocks for a breach of the protocol",
