@@ -148,7 +148,7 @@ MUTANTS = (
         ),
         (
             "a returning member waits for a task that was decided without it",
-            "                self._tell(site, TaskOver(state.task, False, DECIDED_WITHOUT))\n",
+            "                self._tell(site, self._describe_end(site, state))\n",
             "                pass\n",
         ),
         (
