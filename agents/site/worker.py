@@ -361,10 +361,7 @@ class Worker:
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                taken = frame.completed
-                if taken is None:
-                    taken = self._may_be_taken(frame.task)
-                self._end_task(frame.task, taken, frame.reason)
+                self._end_task(frame.task, frame.completed, frame.reason)
             case Released(batch):
                 self._batch = batch or self._batch
                 self._settle(Outcome.RELEASED)
@@ -466,8 +463,9 @@ class Worker:
         finished = self._executor.halt(task)
         self._controller.tell(Halted(task, finished))
 
-    def _end_task(self, task: int, taken: bool, reason: str) -> None:
-        """Forget a task; `taken` says whether its result has this site's contribution."""
+    def _end_task(self, task: int, completed: bool | None, reason: str) -> None:
+        """Forget a task; None for `completed` if it is not known whether the receivers have it."""
+        taken = self._may_be_taken(task) if completed is None else completed
         self._close_task(task)
         self._installed.pop(task, None)
         self._deadlines_s.pop(task, None)
@@ -478,7 +476,7 @@ class Worker:
         taken = taken and not message.receives
         self._model.end(task, taken)
         self._unlock()
-        if taken and self._controller.connected:
+        if taken and completed:
             self._log(task_events.ContributionTaken, task)
             self._go_on(message)
             return
@@ -506,7 +504,7 @@ class Worker:
         """Without a controller: leave the task and tell all neighbours."""
         if not self._executor.runs(task):
             return
-        self._end_task(task, self._may_be_taken(task), reason)
+        self._end_task(task, None, reason)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
 

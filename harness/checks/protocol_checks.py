@@ -163,6 +163,8 @@ class _Worker:
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
+        found_anew: whether it found a controller during its task, so that it is ready again if it
+            waits afterwards.
     """
 
     site: str
@@ -187,6 +189,7 @@ class _Worker:
     fresh: int | None = None
     committed: int = 0
     is_new: bool = False
+    found_anew: bool = False
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
 
@@ -324,6 +327,7 @@ class _Worker:
                     yield self._wrong(event, "the worker is dead")
             case Contributed(task=task, iteration=iteration):
                 wanted, after, self.task = ("waiting",), "in a task", task
+                self.found_anew = False
                 yield from self._check_iteration(event, iteration)
                 if task not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
@@ -364,6 +368,7 @@ class _Worker:
                 if isinstance(event, ControllerFound) == self.connected:
                     yield self._wrong(event, "it logged the same before")
                 self.connected = not self.connected
+                self.found_anew |= self.connected
             case WorkerFinished(rounds=rounds):
                 yield from self._check_promptness(event)
                 wanted, after = ("idle", "restarted", "computed", "waiting"), "left"
@@ -387,6 +392,8 @@ class _Worker:
         task = self.tasks.get(event.task)
         if task is None or not task.waits:
             return "finished"
+        if self.found_anew:
+            return "computed"
         self.ready_ns = min((end.t_ns for end in task.completed), default=event.t_ns)
         return "waiting"
 

@@ -264,8 +264,10 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
 def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
     """Each ready worker joins a task or goes on; each contributor is told how its task ended.
 
-    A worker that waits after a task joins another one or goes on, too.
+    A worker that waits after a task joins another one or goes on, too. If it found a controller
+    during the task, it is ready again instead.
     """
+    anew: set[str] = set()
     waiting: dict[str, Ready | Contributed | ContributionTaken | TaskFinished] = {}
     aside: dict[tuple[str, int], Contributed] = {}
     tasks = {task.number: task for task in history.tasks}
@@ -288,8 +290,13 @@ def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
                 if before is not None and not joined:
                     yield fail(f"{_describe_wait(before)} and got no answer before it asked again")
                 waiting[event.site] = event
+                anew.discard(event.site)
+            case ControllerFound():
+                anew.add(event.site)
             case TaskFinished() | ContributionTaken() if task is not None and task.waits:
                 waiting[event.site] = event
+                if event.site in anew:
+                    del waiting[event.site]
             case (
                 TaskFinished()
                 | TaskDropped()
