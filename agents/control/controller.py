@@ -443,13 +443,14 @@ class Controller:
 
         So it knows that a site is lost when it hears that a task of this site has ended.
         """
-        loop = asyncio.get_running_loop()
-        report = {"duration_s": round(loop.time() - running.begun_s, 9)}
-        self._ends.append(decisions.Ended(task, running.start.group, completed, report=report))
         if completed:
             for site in running.start.weights.keys() & self._latest.keys():
                 self._latest[site] = replace(self._latest[site], given=True)
-        loop.call_soon(self._report_ends)  # no message comes with the end of a budget
+        if self._driver.hears_of_end(task):
+            loop = asyncio.get_running_loop()
+            report = {"duration_s": round(loop.time() - running.begun_s, 9)}
+            self._ends.append(decisions.Ended(task, running.start.group, completed, report=report))
+            loop.call_soon(self._report_ends)  # no message comes with the end of a budget
         self._termination.check()
 
     def _report_ends(self) -> None:

@@ -123,6 +123,10 @@ class Driver:
         """When to call `tick`, in seconds since the run's start; None if the policy sleeps."""
         return max(min(self._wakes_s), self._ticked_s + TICK_S) if self._wakes_s else None
 
+    def hears_of_end(self, task: int) -> bool:
+        """Whether the end of a task is to be given to `step`."""
+        return self.is_timed or task in self._waiting
+
     def step(self, event: SiteEvent | Ended, now_s: float) -> Iterator[Action]:
         """Give an event to the policy; yields the actions that follow, in order.
 
