@@ -366,8 +366,13 @@ class Tasks:
             self._end(task, completed=True)
 
     def _plan_anew(self, task: int) -> None:
+        """Plan a task again for the receivers that lack the result.
+
+        A result of which others have their parts is planned as often as its budget allows.
+        """
         running = self.running[task]
-        if running.gone or running.extended or not running.replans:
+        may_replan = running.replans > 0 or bool(running.finished)
+        if running.gone or running.extended or not may_replan:
             self._end(task, completed=bool(running.finished))
             return
         running.replans -= 1

@@ -403,7 +403,8 @@ class Worker:
         self._deadlines_s[task] = self._loop.time() + message.left_s
         contribution = self._model.model
         if message.contributes:
-            lasting = self._active != task or not message.receives
+            # The results of other tasks, in which this site is passive, may replace the model.
+            lasting = message.roles is not None
             contribution = self._model.contribute(task, lasting)
         vector, prints = self._describe(contribution)
         self._log(

@@ -127,13 +127,14 @@ class Losses:
     def told_ns(self, task: Task, site: str) -> int:
         """When a site has been told of a task's end at the latest, if it was not killed before.
 
-        Of a task without an end, or that it only relayed for, it knows when the run ends.
+        Of a task without an end, or that it only relayed for, it knows when the run ends. A message
+        is under way for up to `timeout_ns`, and a silent connection counts as lost after that long.
         """
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
         knows = any(event.site == site for event in task.joined)
         told_ns = max(ends) if ends and knows else self.history.end_ns
         for span in self.without_controller(site):
-            if span.start_ns <= told_ns + self.timeout_ns and told_ns <= span.end_ns:
+            if span.start_ns <= told_ns + 2 * self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns
         return told_ns + self.timeout_ns
 

@@ -379,8 +379,11 @@ def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterat
 
 
 def _should_have_ended(task: Task, term: Term, losses: Losses) -> bool:
-    """Whether all members had finished early enough that their reports arrived in this term."""
-    latest_ns = term.end_ns - losses.timeout_ns
+    """Whether all members had finished early enough that their reports arrived in this term.
+
+    A report is under way for up to a timeout, and a silent connection counts as lost after another.
+    """
+    latest_ns = term.end_ns - 2 * losses.timeout_ns
     reported = {
         event.site
         for event in task.finished
