@@ -428,6 +428,7 @@ class Controller:
                 case Postponed():
                     self._postpone(action)
                 case decisions.Proceed(site, batch):
+                    self._stranded.discard(site)
                     self._log(task_events.SiteReleased, worker=site)
                     self._tell(site, Released(batch))
         self._alarm.set(None if self._termination.stopping else self._driver.wake_s)

@@ -5,6 +5,7 @@ import pytest
 from wan import CHUNK_BYTES, Wan, contribution, mesh, schedule
 
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps
+from trunkline.agents.policies.policy import Proceed, Ready, Tick, Wake, average
 from trunkline.agents.policies.random_draws import create_policy
 from trunkline.workloads.base import fingerprint
 
@@ -96,3 +97,37 @@ def test_every_worker_ends_its_rounds_whatever_is_lost(seed, create):
     faults = break_at_random(seed)
     wan = play(create, (), faults, plan="crew", rounds=12, backup=bool(seed % 2))
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+
+
+class Impatient:
+    """Wants a pair first, and lets the site proceed alone after a second."""
+
+    timed = True
+    initial = ()
+
+    def step(self, state, event):
+        match event:
+            case Ready(site):
+                return (site,), (average(WORKERS), Wake(event.at_s + 1.0))
+            case Tick() if state:
+                return (), tuple(map(Proceed, state))
+        return state, ()
+
+
+def test_a_site_that_went_on_is_not_ready_again_when_its_group_could_have_started():
+    async def cut_off(wan):
+        wan.cut("n1", "n2")
+        wan.cut("n1", "n3")
+
+    wan = Wan(mesh(WORKERS), "crew", Impatient(), time_s=10.0)
+    wan.compute_s = {"n1": 0.1, "n2": 12.0, "n3": 12.0}
+    wan.run(cut_off)
+    assert wan.of("group_postponed")
+    done = set()
+    for event in wan.events:
+        if event["event"] == "policy_told" and event["told"] == "ready":
+            iteration = event["values"]["iteration"]
+            assert iteration not in done
+        if event["event"] == "site_released":
+            done.add(iteration)
+    assert len(done) > 3
