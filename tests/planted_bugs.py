@@ -93,12 +93,12 @@ MUTANTS = (
         ),
         (
             "a new controller lets a task go on without members that gave it up",
-            "            if running.hit or running.gone or not self.overlay.whole:\n",
-            "            if running.hit or not self.overlay.whole:\n",
+            "            if running.hit or running.gone or self.links_were_lost:\n",
+            "            if running.hit or self.links_were_lost:\n",
         ),
         (
             "a new controller lets a task go on over links that are lost",
-            "            if running.hit or running.gone or not self.overlay.whole:\n",
+            "            if running.hit or running.gone or self.links_were_lost:\n",
             "            if running.hit or running.gone:\n",
         ),
         (
@@ -205,6 +205,11 @@ MUTANTS = (
             "the policy does not hear that a lost site is back",
             "            self._decide(decisions.Joined(site))\n",
             "",
+        ),
+        (
+            "each member of a group that links do not connect tries it again for all of them",
+            "        if group not in self._retrying:\n",
+            "        if group:\n",
         ),
         (
             "a lost site counts as ready",

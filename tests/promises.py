@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trunkline.agents.events.connection_events import ControllerLost, WorkerLost
+from trunkline.agents.events.connection_events import BackupTookOver, ControllerLost, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import Ready, RoundAlone, RoundFinished, WorkerFinished
 from trunkline.agents.events.task_events import (
@@ -24,6 +24,7 @@ from trunkline.agents.events.task_events import (
     TaskDropped,
     TaskFinished,
     TaskHalted,
+    TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
@@ -58,8 +59,10 @@ class Task:
 
 @dataclass
 class Promises:
-    """The state of all tasks; `reaches(controller, site)` is asked when a task is abandoned.
+    """The state of all tasks.
 
+    `reaches(controller, site)` is asked when a task is abandoned or gets new blocks, and then
+    `blocks(site, task)`: how many block numbers of the task a site knows.
     `contribution(rank, iteration)` is what a site puts into a task. If contributions are not
     `exact`, which are whole numbers, a result may differ from the sum by rounding, but not from the
     result of another member. A task takes at most `soon_s` from `mended_s` on.
@@ -72,6 +75,7 @@ class Promises:
     contribution: Callable[[int, int], np.ndarray]
     exact: bool = True
     reaches: Callable[[str, str], bool] = lambda controller, site: True
+    blocks: Callable[[str, int], int] = lambda site, task: 0
     tasks: dict[int, Task] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
@@ -95,8 +99,13 @@ class Promises:
                 self.tasks[event.task].halts.append(event.reason)
             case TaskReplanned():
                 self._on_replanned(event)
+                self._check_numbers(event)
+            case TaskRearranged():
+                self._check_numbers(event)
             case TaskAbandoned():
                 self._on_abandoned(event)
+            case BackupTookOver():
+                self._begin_term(event.site)
             case WorkerLost():
                 self._on_lost(event.worker, f"{event.site} lost {event.worker}")
             case ControllerLost():
@@ -117,6 +126,12 @@ class Promises:
                 self._note_loss(task, f"{name} was killed")
             task.joined_s.pop(name, None)
             task.finished.pop(name, None)
+        self._begin_term(name)
+
+    def _begin_term(self, controller: str) -> None:
+        """It does not know how often a task was planned anew before."""
+        for task in self.tasks.values():
+            task.replans.pop(controller, None)
 
     def at_end(self) -> None:
         """The run is over."""
@@ -195,6 +210,13 @@ class Promises:
             check(not spent, f"task {event.task} is planned anew after its budget")
             task.replans[event.site] += 1
             check(task.replans[event.site] <= self.replans, f"too many plans: {event}")
+
+    def _check_numbers(self, event: TaskReplanned | TaskRearranged) -> None:
+        """No number means two blocks: a member takes chunks of one for chunks of the other."""
+        for site in self.tasks[event.task].started.group:
+            if self.reaches(event.site, site):
+                known = self.blocks(site, event.task)
+                check(known <= event.first, f"{site} knows {known} blocks: {event}")
 
     def _excused(self, task: Task, event: Event) -> bool:
         """Whether somebody was lost during the task, or its budget was spent."""

@@ -142,6 +142,7 @@ class Model:
             functools.partial(contribution, elements=elements, whole=whole),
             whole,
             self.reaches,
+            self.blocks,
         )
 
     def run(self) -> None:
@@ -469,6 +470,11 @@ class Model:
             and not home._sock.hears_nothing_more
             and not link.hears_nothing_more
         )
+
+    def blocks(self, site: str, task: int) -> int:
+        """How many block numbers of a task a site knows."""
+        executor = self.processes[site].agent._executor
+        return executor.blocks(task) if executor.runs(task) else 0
 
     def _on_exception(self, loop, context) -> None:
         if not self.done.done():

@@ -341,6 +341,11 @@ class Wan:
     def mend(self, a, b):
         self.path(a, b).mend()
 
+    def reset(self, a, b):
+        """Both ends hear that their connection is broken; what is under way is lost."""
+        for wire in self.path(a, b).wires:
+            wire.close()
+
     def kill(self, name):
         self.tasks[name].cancel()
         del self.agents[name]

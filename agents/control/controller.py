@@ -125,6 +125,7 @@ class Controller:
         self._alone = asyncio.Event()
         self._latest: dict[str, decisions.Ready] = {}
         self._stranded: set[str] = set()
+        self._retrying: set[tuple[str, ...]] = set()
         self._ends: list[decisions.Ended] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._alarm = Alarm(now_ns, self._tick)
@@ -503,11 +504,14 @@ class Controller:
         group = postponed.start.group
         self._log(task_events.GroupPostponed, group=group, reason=postponed.reason)
         self._stranded |= postponed.ready
-        loop = asyncio.get_running_loop()
-        pause_s = self.settings.failover.timeout_s
-        self._timers.append(loop.call_later(pause_s, self._retry, group))
+        if group not in self._retrying:
+            self._retrying.add(group)
+            loop = asyncio.get_running_loop()
+            pause_s = self.settings.failover.timeout_s
+            self._timers.append(loop.call_later(pause_s, self._retry, group))
 
     def _retry(self, group: tuple[str, ...]) -> None:
+        self._retrying.discard(group)
         for site in group:
             if site in self._stranded:
                 self._stranded.discard(site)

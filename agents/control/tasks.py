@@ -45,7 +45,7 @@ class Tasks:
     `detours` returns the auxiliary paths that chunks of a block may have taken. `tell` sends to
     sites that are present in the overlay. `ended` is called after each end of a task, with its
     number, its state, and whether it was completed. Until `settled`, the controller waits for
-    reports and halts no task.
+    reports and halts no task; `links_were_lost` says that it heard of a lost link by then.
     """
 
     overlay: UsableOverlay
@@ -62,6 +62,7 @@ class Tasks:
     running: dict[int, Running] = field(default_factory=dict)
     completed: set[int] = field(default_factory=set)
     settled: bool = False
+    links_were_lost: bool = False
 
     def start(
         self,
@@ -134,7 +135,7 @@ class Tasks:
         """Begin to decide about tasks: all members of adopted tasks have reported."""
         self.settled = True
         for task, running in list(self.running.items()):
-            if running.hit or running.gone or not self.overlay.whole:
+            if running.hit or running.gone or self.links_were_lost:
                 self._halt(task, running.reason or "its controller was lost, and more with it")
             else:
                 self._complete_if_done(task)
@@ -217,7 +218,11 @@ class Tasks:
                 self._conclude_if_answered(task)
 
     def on_link_lost(self, a: str, b: str) -> None:
-        """Repair the tasks that use the link between two neighbours: its chunks are lost."""
+        """Repair the tasks that use the link between two neighbours: its chunks are lost.
+
+        Before the tasks are settled, the link may be back already, and its tasks not yet reported.
+        """
+        self.links_were_lost |= not self.settled
         for task, running in list(self.running.items()):
             hit = [
                 number

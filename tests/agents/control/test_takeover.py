@@ -1,0 +1,122 @@
+"""What a new controller learns from reports: running tasks, numbers, losses; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from faults import FOUR, LARGE, bsp, check, kill, part, preduce, restart, run, steps, times, until
+from overlays import ladder
+from wan import Wan, mesh
+
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+
+
+def test_a_backup_takes_over_by_asking_and_hands_over_again():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, backup=True, time_s=14.0, task_s=30.0)
+    run(wan, (0.4, kill("controller")), (7.0, restart("controller")))
+    assert not [e for e in wan.of("task_dropped") if e["task"] == 0]  # its group was known
+    ended = {e["task"]: e["site"] for e in wan.of("task_completed")}
+    assert ended[0] == "backup"
+    mine = [e for e in wan.of("task_started") if e["site"] == "backup"]
+    assert mine
+    assert all(e["task"] >= TASKS_PER_CONTROLLER for e in mine)
+    assert [e for e in wan.of("task_started") if e["site"] == "controller"][-1]["t_ns"] > 7e9
+
+
+def test_without_a_backup_the_controller_that_returns_asks_the_workers():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=12.0, task_s=30.0)
+    run(wan, (0.4, kill("controller")), (4.0, restart("controller")))
+    assert wan.of("task_completed")[0]["task"] == 0
+    numbers = [e["task"] for e in wan.of("task_started")]
+    assert len(numbers) == len(set(numbers)) > 1
+
+
+@pytest.mark.parametrize("lost", [("s0", "s1", "s3"), ("s0", "s1", "s2", "s3", "backup")])
+def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost):
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=32.0)
+    terms = [(2.0, kill("controller")), (11.0, restart("controller")), (18.0, kill("controller"))]
+    others = [(14.0 + 0.4 * n, do(who)) for n, who in enumerate(lost) for do in (kill, restart)]
+    run(
+        wan,
+        (1.8, kill("s2")),
+        *terms[:2],
+        (13.5, restart("s2")),
+        *others,
+        *terms[2:],
+    )
+    by_backup = times(e for e in wan.of("task_started") if e["site"] == "backup")
+    assert by_backup[0] < 11.0
+    assert by_backup[-1] > 18.0
+    numbers = [e["task"] for e in wan.of("task_started")]
+    assert len(numbers) == len(set(numbers))
+
+
+def test_a_backup_gives_no_number_again_that_only_lost_workers_have_heard_of():
+    """s0 and s1 have done its last tasks, and cannot be reached when it acts again."""
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=25.0)
+
+    def paths(*sites):
+        return [(site, name) for site in sites for name in wan.names]
+
+    def mend(*sites):
+        for path in paths(*sites):
+            wan.mend(*path)
+
+    async def scenario(wan):
+        await asyncio.sleep(1.0)
+        wan.kill("controller")
+        await asyncio.sleep(1.0)
+        part(wan, *paths("s2", "s3"))
+        await asyncio.sleep(2.0)
+        part(wan, *paths("s0", "s1"))
+        wan.restart("controller")
+        await until(wan, "backup_stood_down")
+        mend("s2", "s3")
+        await asyncio.sleep(3.0)
+        wan.kill("controller")
+        await asyncio.sleep(9.0)
+        mend("s0", "s1")
+        await asyncio.sleep(2.0)
+        wan.restart("controller")
+
+    check(wan, scenario)
+    first, second = times(wan.of("backup_took_over"))
+    by_backup = [e for e in wan.of("task_started") if e["site"] == "backup"]
+    assert len([e for e in by_backup if first < e["t_ns"] / 1e9 < second]) > len(FOUR)
+    assert [e for e in by_backup if e["t_ns"] / 1e9 > second]
+
+
+def test_a_backup_counts_the_tasks_of_the_controller_before():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), tasks=10, backup=True)
+    wan.run(steps((0.9, kill("controller"))))
+    by = [event["site"] for event in wan.of("task_started")]
+    assert (by.count("controller"), by.count("backup")) == (8, 2)
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_new_controller_repairs_a_task_whose_helpers_lost_a_link(is_back):
+    """They report before any member does; then the link may be back, but its chunks are lost."""
+    six = (*FOUR, "s4", "s5")
+    wan = Wan(ladder(six), "fapt", preduce(six, 2), elements=20_000, rounds=1, task_s=30.0)
+    wan.compute_s = dict.fromkeys(("s0", "s2", "s3", "s5"), 20.0)
+    members = ("s1", "s4")
+
+    async def scenario(wan):
+        await until(wan, "contributed", 2)
+        await asyncio.sleep(0.3)
+        wan.reset("s0", "s3") if is_back else part(wan, ("s0", "s3"))
+        wan.kill("controller")
+        await asyncio.sleep(2.0)
+        for site in members:
+            wan.cut(site, "controller")
+        wan.restart("controller")
+        await until(wan, "controller_found", len(six) - len(members))
+        for site in members:
+            wan.mend(site, "controller")
+        await asyncio.sleep(8.0)
+        wan.mend("s0", "s3")
+
+    check(wan, scenario)
+    assert tuple(wan.of("task_started")[0]["group"]) == members
+    assert times(wan.of("task_completed"))[0] < 6.0
