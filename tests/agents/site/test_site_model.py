@@ -1,0 +1,70 @@
+"""The model of a site: what it contributes, what it keeps, what results make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wan import Integers
+
+from trunkline.agents.events.task_events import Roles
+from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.site.site_model import SiteModel
+
+ELEMENTS = 4
+
+
+def roles(keep=1.0, momentum=0.0):
+    return Roles(("s",), (), keep, momentum, "proceed")
+
+
+def model(**options):
+    return SiteModel(Integers(0, ELEMENTS, 0.0), cut_model(ELEMENTS, ELEMENTS), **options)
+
+
+def result(*values):
+    return np.array(values, np.float32)
+
+
+def iterate(site, iteration):
+    """One iteration; returns the change that it makes."""
+    site.compute(iteration, None)
+    site.commit(iteration)
+    return site.workload.change().copy()
+
+
+def test_a_server_contributes_the_version_that_it_has_and_sends_on_what_it_contributed():
+    server = model(shard=((0, 1),))
+    first = server.contribute(0, lasting=True)
+    server.merge(result(1, 2, 3, 4), roles())
+    np.testing.assert_array_equal(server.contribute(1, lasting=True), result(1, 2, 3, 4))
+    np.testing.assert_array_equal(first, np.zeros(ELEMENTS))
+
+
+def test_a_merge_adds_the_step_before_times_the_momentum():
+    server = model(shard=((0, 1),))
+    for _ in range(3):
+        merge = server.merge(result(8, 8, 8, 8), roles(momentum=0.5))
+    np.testing.assert_array_equal(merge.step, np.full(ELEMENTS, 8 + 0.5 * (8 + 0.5 * 8)))
+    np.testing.assert_array_equal(merge.model, merge.base + merge.step)
+    np.testing.assert_array_equal(server.model, merge.model)
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_an_update_is_given_again_only_if_no_task_has_taken_it(accumulates):
+    worker = model(gives="update", accumulates=accumulates)
+    first = iterate(worker, 0)
+    for task in (0, 1):
+        np.testing.assert_array_equal(worker.contribute(task, lasting=True), first)
+        worker.end(task, taken=task == 1)
+    np.testing.assert_array_equal(worker.contribute(2, lasting=True), np.zeros(ELEMENTS))
+
+
+def test_an_update_that_no_task_has_taken_is_added_to_the_next_one_or_dropped():
+    for accumulates in (False, True):
+        worker = model(gives="update", accumulates=accumulates)
+        first = iterate(worker, 0)
+        worker.contribute(0, lasting=True)
+        second = iterate(worker, 1)
+        worker.end(0, taken=False)
+        wanted = first + second if accumulates else second
+        np.testing.assert_array_equal(worker.contribute(1, lasting=True), wanted)
