@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from faults import FOUR, LARGE, bsp, check, kill, part, preduce, restart, run, steps, times, until
 from overlays import ladder
-from wan import Wan, mesh
+from wan import FAILOVER, Wan, mesh
 
+from trunkline.agents.control.termination import ASKED
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 
 
@@ -92,6 +93,22 @@ def test_a_backup_counts_the_tasks_of_the_controller_before():
     wan.run(steps((0.9, kill("controller"))))
     by = [event["site"] for event in wan.of("task_started")]
     assert (by.count("controller"), by.count("backup")) == (8, 2)
+
+
+def test_a_backup_acts_although_it_never_reached_the_first_controller():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=12.0)
+    run(wan, (0.001, kill("controller")), (9.0, restart("controller")))
+    (took_over,) = times(wan.of("backup_took_over"))
+    assert took_over <= FAILOVER.patience_s + 0.1
+    assert [event for event in wan.of("task_completed") if event["site"] == "backup"]
+
+
+def test_a_backup_that_was_asked_to_stop_while_it_stood_by_begins_nothing_when_it_acts():
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=8.0)
+    run(wan, (1.0, lambda wan: wan.agents["backup"].stop()), (1.1, kill("controller")))
+    stopping = wan.of("stopping")[0]
+    assert (stopping["site"], stopping["reason"]) == ("backup", ASKED)
+    assert {event["site"] for event in wan.of("task_started")} == {"controller"}
 
 
 @pytest.mark.parametrize("is_back", [False, True])
