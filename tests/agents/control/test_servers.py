@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from wan import CHUNK_BYTES, Wan, contribution, mesh, schedule
+import wan as wans
+from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps
 from trunkline.agents.policies.policy import Proceed, Ready, Tick, Wake, average
@@ -77,6 +78,24 @@ def test_workers_without_servers_end_their_rounds(create):
     wan = play(create, (), plan="crew")
     finished = wan.of("worker_finished")
     assert {e["site"]: e["rounds"] for e in finished} == dict.fromkeys(WORKERS, 4)
+
+
+def test_averages_with_neighbours_lose_no_step(monkeypatch):
+    """A pair's average keeps the sum of both models, which is that of all steps so far."""
+    workloads = []
+
+    class Adding(Integers):
+        def __post_init__(self):
+            super().__post_init__()
+            workloads.append(self)
+
+        def commit(self):
+            self.model += self.step
+
+    monkeypatch.setattr(wans, "Integers", Adding)
+    play(ad_psgd.create, (), plan="crew")
+    steps = [contribution(rank, i, ELEMENTS) for rank in range(len(WORKERS)) for i in range(4)]
+    np.testing.assert_allclose(sum(each.model for each in workloads), sum(steps), atol=0.01)
 
 
 @pytest.mark.parametrize("seed", range(40))

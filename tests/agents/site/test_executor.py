@@ -155,6 +155,14 @@ def test_a_site_does_not_finish_a_task_that_is_over():
     assert fabric.results == {}
 
 
+def test_nothing_that_comes_for_a_task_that_is_over_is_kept_or_counted():
+    fabric, last = all_but_the_last_chunk()
+    b = fabric.executors["b"]
+    b.end_task(0)
+    b.on_chunk("a", last.chunk, last.payload)
+    assert (b.find_unknown_tasks(), b.open_accounts()) == ({}, ())
+
+
 def test_a_block_with_a_single_source_is_weighted_and_scaled():
     fabric = Fabric(MESH, 4)
     plan = Plan(("a",), ("a",), 1, (Block(((0, 1),), "a", (), ()),))
@@ -358,6 +366,37 @@ def test_an_offer_that_is_taken_back_is_not_sent_and_superseded_by_the_next():
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models, {"a": 2, "b": 1})
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["b", 0], models["a"] + models["b"])
+
+
+def test_an_offer_that_a_task_has_taken_in_is_sent_although_another_task_begins_without_it():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    models = integers("abc", fabric.elements, 0)
+    for site in "ab":
+        fabric.executors[site].offer(1, models[site], parts_of(default, site))
+    weights = dict.fromkeys("abc", 1.0)
+    fabric.deliver = lambda frames=None: None  # the links send nothing yet
+    for task, pair, used in ((0, ("a", "b"), {"a": 1, "b": 1}), (1, ("a", "c"), {})):
+        plan = keep_split(default, crew.build(request(fabric, pair)))
+        fabric.tell(task, plan, weights, 1.0, models, used)
+    del fabric.deliver
+    fabric.deliver()
+    np.testing.assert_array_equal(fabric.results["b", 0], models["a"] + models["b"])
+    np.testing.assert_array_equal(fabric.results["c", 1], models["a"] + models["c"])
+
+
+def test_offers_that_a_site_refuses_are_dropped_and_the_next_ones_are_kept():
+    fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    models = integers("ab", fabric.elements, 0)
+    a, b = fabric.executors["a"], fabric.executors["b"]
+    b.offer(1, models["b"], parts_of(default, "b"))
+    fabric.deliver()
+    a.refuse_offers()
+    assert not a._offers.held
+    b.offer(2, models["b"], parts_of(default, "b"))
+    fabric.deliver()
+    assert a._offers.held.keys() == {(fabric.sites.index("b"), 2)}
 
 
 def test_a_task_that_does_not_know_of_an_offer_gets_all_of_the_contribution():
