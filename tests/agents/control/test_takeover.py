@@ -28,7 +28,9 @@ def test_a_backup_takes_over_by_asking_and_hands_over_again():
 def test_without_a_backup_the_controller_that_returns_asks_the_workers():
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=12.0, task_s=30.0)
     run(wan, (0.4, kill("controller")), (4.0, restart("controller")))
-    assert wan.of("task_completed")[0]["task"] == 0
+    ended = wan.of("task_completed")[0]
+    assert ended["task"] == 0
+    assert times([ended])[0] < 4.0 + FAILOVER.timeout_s
     numbers = [e["task"] for e in wan.of("task_started")]
     assert len(numbers) == len(set(numbers)) > 1
 
@@ -93,6 +95,61 @@ def test_a_backup_counts_the_tasks_of_the_controller_before():
     wan.run(steps((0.9, kill("controller"))))
     by = [event["site"] for event in wan.of("task_started")]
     assert (by.count("controller"), by.count("backup")) == (8, 2)
+
+
+def test_members_that_are_halted_when_they_lose_the_controller_give_up_at_once():
+    """They have promised not to finish, and nobody is left to plan their task anew."""
+    wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)
+
+    async def scenario(wan):
+        await asyncio.sleep(0.5)
+        part(wan, ("s0", "s1"))
+        await until(wan, "task_halted")
+        await asyncio.sleep(0.015)
+        wan.kill("controller")
+        await asyncio.sleep(5.0)
+        wan.heal()
+
+    check(wan, scenario)
+    lost = times(wan.of("controller_lost"))[-1]
+    dropped = [event for event in wan.of("task_dropped") if event["task"] == 0]
+    assert sorted(event["site"] for event in dropped) == list(FOUR)
+    assert max(times(dropped)) < lost + 0.1
+
+
+def test_members_whose_task_was_planned_anew_finish_it_without_the_controller():
+    wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)
+
+    async def scenario(wan):
+        await asyncio.sleep(0.5)
+        wan.reset("s0", "s1")
+        await until(wan, "task_replanned")
+        await asyncio.sleep(0.1)
+        wan.kill("controller")
+        await asyncio.sleep(6.0)
+        wan.restart("controller")
+
+    wan.run(scenario)
+    finished = [event for event in wan.of("task_finished") if event["task"] == 0]
+    assert sorted(event["site"] for event in finished) == list(FOUR)
+
+
+def test_a_member_that_gives_up_without_a_controller_takes_the_others_along():
+    """s0 and s1 lose each other; s2 and s3 have lost nothing but the controller."""
+    wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)
+
+    async def scenario(wan):
+        await asyncio.sleep(0.4)
+        wan.kill("controller")
+        await asyncio.sleep(0.1)
+        part(wan, ("s0", "s1"))
+        await asyncio.sleep(6.0)
+        wan.heal()
+
+    check(wan, scenario)
+    dropped = [event for event in wan.of("task_dropped") if event["task"] == 0]
+    assert sorted(event["site"] for event in dropped) == list(FOUR)
+    assert max(times(dropped)) < 0.6
 
 
 def test_a_backup_acts_although_it_never_reached_the_first_controller():
