@@ -455,9 +455,9 @@ MUTANTS = (
             "",
         ),
         (
-            "a worker that waits for its next task is not asked for its contribution any more",
-            "                given=self._is_waiting and self._given,\n",
-            "",
+            "a worker that has given its update is asked for it again by a new controller",
+            "SiteReady(self._iteration, self._offer, version, self._given)",
+            "SiteReady(self._iteration, self._offer, version, False)",
         ),
         (
             "a halted member finishes its task although the controller is lost",

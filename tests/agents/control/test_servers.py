@@ -1,8 +1,11 @@
 """Servers in whole runs in one process: every update counts once, whatever is lost meanwhile."""
 
+import asyncio
+
 import numpy as np
 import pytest
 import wan as wans
+from faults import until
 from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps
@@ -78,6 +81,20 @@ def test_workers_without_servers_end_their_rounds(create):
     wan = play(create, (), plan="crew")
     finished = wan.of("worker_finished")
     assert {e["site"]: e["rounds"] for e in finished} == dict.fromkeys(WORKERS, 4)
+
+
+def test_a_new_controller_does_not_ask_again_for_updates_of_a_task_that_it_took_over():
+    async def replace_controller(wan):
+        for site in WORKERS:
+            wan.path(site, "s1").rate_mbps = 0.05
+        await until(wan, "contributed", len(wan.sites))
+        wan.kill("controller")
+        await asyncio.sleep(0.5)
+        wan.restart("controller")
+
+    wan = play(ps.create, scenario=replace_controller, mode="bsp", rounds=2)
+    assert not wan.of("task_dropped")
+    assert {(site, 0) for site in WORKERS} < check(wan)
 
 
 def test_averages_with_neighbours_lose_no_step(monkeypatch):
