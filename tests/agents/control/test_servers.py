@@ -11,6 +11,7 @@ from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps
 from trunkline.agents.policies.policy import Proceed, Ready, Tick, Wake, average
 from trunkline.agents.policies.random_draws import create_policy
+from trunkline.agents.wire.messages import Refuse
 from trunkline.workloads.base import fingerprint
 
 ELEMENTS = 4000
@@ -95,6 +96,37 @@ def test_a_new_controller_does_not_ask_again_for_updates_of_a_task_that_it_took_
     wan = play(ps.create, scenario=replace_controller, mode="bsp", rounds=2)
     assert not wan.of("task_dropped")
     assert {(site, 0) for site in WORKERS} < check(wan)
+
+
+def test_an_update_that_the_server_may_have_is_not_given_again_by_a_worker_that_gave_up():
+    """n1 gives up in the moment in which a controller answers it, so it does not go on alone."""
+
+    async def give_up(wan):
+        wan.path("n3", "s1").rate_mbps = 0.05
+        await until(wan, "contributed", len(wan.sites))
+        await asyncio.sleep(0.5)
+        worker = wan.agents["n1"]
+        wan.reset("n1", "controller")
+        await until(wan, "controller_lost")
+        while worker._controller.link is None:
+            await asyncio.sleep(0.001)
+        link = worker._controller.link
+        read = link._on_frame
+
+        def read_both(peer, frame):
+            link._on_frame = read
+            worker._on_peer_frame("s1", Refuse(0))
+            read(peer, frame)
+
+        link._on_frame = read_both
+
+    wan = play(ps.create, scenario=give_up, mode="bsp", rounds=2)
+    dropped = [event["reason"] for event in wan.of("task_dropped") if event["site"] == "n1"]
+    assert dropped[0] == "s1 takes no part, and the controller is lost"
+    given = [
+        e for e in wan.of("contributed") if (e["site"], e["iteration"]) == ("n1", 0) and e["weight"]
+    ]
+    assert [event["task"] for event in given] == [0]
 
 
 def test_averages_with_neighbours_lose_no_step(monkeypatch):

@@ -155,6 +155,16 @@ def test_a_site_does_not_finish_a_task_that_is_over():
     assert fabric.results == {}
 
 
+def test_a_site_does_not_wait_for_chunks_that_a_lost_link_cannot_take():
+    """The controller has been told of the loss and plans anew."""
+    fabric = Fabric({("a", "b"): 1.0, ("b", "a"): 1.0}, 4)
+    a = fabric.executors["a"]
+    a.dispatch.links = {}
+    plan = registry.plans()["a2a"].build(request(fabric, ("a", "b")))
+    fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 0.5, integers("ab", 4, 0))
+    assert a.has_left(0)
+
+
 def test_nothing_that_comes_for_a_task_that_is_over_is_kept_or_counted():
     fabric, last = all_but_the_last_chunk()
     b = fabric.executors["b"]
