@@ -107,6 +107,14 @@ def test_what_is_queued_at_a_relay_keeps_the_path_full_until_it_has_arrived():
     assert fabric.executors["s"].dispatch.pop_routes(1)["s", "t"] == (4 * CHUNK_BYTES, 4)
 
 
+def test_a_path_has_room_again_when_its_chunk_has_arrived():
+    fabric, plan, models = pair(Bounds(0, 1), 60)
+    fabric.tell(1, plan, {"s": 1.0}, 1.0, models)
+    fabric.deliver()
+    routed = fabric.executors["s"].dispatch.pop_routes(1)
+    assert all(routed[path][1] > 1 for path in (("s", "k", "t"), ("s", "m", "t")))
+
+
 def test_a_task_that_is_given_up_leaves_no_path_full():
     fabric, plan, models = pair(Bounds(0, 1), 9)
     fabric.tell(1, plan, {"s": 1.0}, 1.0, models)
