@@ -183,3 +183,22 @@ def test_a_task_that_does_not_know_of_an_offer_gets_all_of_the_contribution():
     fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models)
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["a", 0], models["a"] + models["b"])
+
+
+def test_a_site_does_not_finish_while_a_link_still_sends_its_offer():
+    """Its model would change under the link; all else has arrived, even the result."""
+    fabric = Fabric({("a", "b"): 1.0, ("b", "a"): 1.0}, 2 * CHUNK_BYTES // 4)
+    default, models = default_split(fabric), integers("ab", 2 * CHUNK_BYTES // 4, 0)
+    sending, put = [], fabric.links["a", "b"].put
+    fabric.links["a", "b"].put = sending.append
+    fabric.executors["a"].offer(1, models["a"], parts_of(default, "a"))
+    fabric.executors["b"].offer(1, models["b"], parts_of(default, "b"))
+    fabric.links["a", "b"].put = put
+    (frame,) = sending
+    fabric._receive(("a", "b"), frame.header + bytes(frame.payload))
+    plan = keep_split(default, crew.build(request(fabric, ("a", "b"))))
+    fabric.tell(0, plan, {"a": 1.0, "b": 1.0}, 1.0, models, {"a": 1, "b": 1})
+    fabric.deliver()
+    assert fabric.results.keys() == {("b", 0)}
+    frame.sent(0, 0)
+    np.testing.assert_array_equal(fabric.results["a", 0], models["a"] + models["b"])
