@@ -58,13 +58,13 @@ MUTANTS = (
         ),
         (
             "a task is planned anew although a member of it is lost",
-            "        if running.gone or running.extended or not running.replans:\n",
-            "        if running.extended or not running.replans:\n",
+            "        if running.gone or running.extended or not may_replan:\n",
+            "        if running.extended or not may_replan:\n",
         ),
         (
             "a task whose budget is spent is planned anew",
-            "        if running.gone or running.extended or not running.replans:\n",
-            "        if running.gone or not running.replans:\n",
+            "        if running.gone or running.extended or not may_replan:\n",
+            "        if running.gone or not may_replan:\n",
         ),
         (
             "a member that holds no result is to give it",
