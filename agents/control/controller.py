@@ -270,6 +270,8 @@ class Controller:
             raise ProtocolError("a second report, or one of no worker")
         self._overlay.present.add(site)
         self._tasks.plan_caches.forget(site)
+        if site in self._absent:
+            self._log(connection_events.WorkerFound, worker=site)
         self._absent.discard(site)
         self._offers.clear()
         self._overlay.lost[site] = set(report.lost)

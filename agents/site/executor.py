@@ -242,7 +242,7 @@ class Executor:
         elif onward is not None:
             self._forward(onward, header, data)
         elif task is not None and header.block < task.blocks:
-            task.process(header, data)
+            self._process(task, header, data)
         else:
             self._early.setdefault(header.task, []).append((header, data))
 
@@ -277,8 +277,15 @@ class Executor:
                 self._contribute(share, source, chunk, data)
 
     def _contribute(self, share: Share, source: int, chunk: int, data: Vector) -> None:
-        if share.contribute(source, chunk, data):
-            return
+        if not share.contribute(source, chunk, data):
+            self._discard(share, source, data)
+
+    def _process(self, share: Share, header: ChunkHeader, data: Vector) -> None:
+        if not share.process(header, data):
+            self._discard(share, header.source, data)
+
+    def _discard(self, share: Share, source: int, data: Vector) -> None:
+        """Discard a chunk of an offer that was sent in vain, or of which this is the second one."""
         now_ns = self._now_ns()
         peer = (self._local.sites[source], "early")
         self._discarded.count(share.message.task, peer, data.nbytes, now_ns, now_ns)
@@ -311,7 +318,7 @@ class Executor:
             if share.is_withdrawn(header.block):
                 self._chunks.give(data)
             elif header.block < share.blocks:
-                share.process(header, data)
+                self._process(share, header, data)
             else:
                 self._early.setdefault(header.task, []).append((header, data))
 

@@ -71,6 +71,8 @@ class Share:
     offer: this site's offer that the task took in, with its flow `offer_flow`; its chunks in
         `offered` are where the task needs them.
     sums: the sums that are not complete yet, by (block, chunk).
+    taken: with offers, the contributions that are in sums, as (block, chunk, site). A chunk may
+        come twice: early, and by the task's plan, if the two have different ways to this site.
     """
 
     local: Local
@@ -92,6 +94,7 @@ class Share:
     offer_flow: Flow | None = None
     offered: set[int] = field(default_factory=set)
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+    taken: set[tuple[int, int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.blocks = self.message.blocks
@@ -166,28 +169,35 @@ class Share:
             if not self.reported and self.result is not None:
                 self.missing = self.local.wanted
 
-    def process(self, header: ChunkHeader, data: Vector) -> None:
+    def process(self, header: ChunkHeader, data: Vector) -> bool:
         """Process a chunk of an announced block that is not withdrawn.
 
-        Raises ProtocolError if this site has no part in the block.
+        False if it is not needed, because it came early before. Raises ProtocolError if this site
+        has no part in the block.
         """
         part = self.parts.get(header.block)
         if part is None and self.reported:
             self.local.chunks.give(data)
-            return
+            return True
+        source = self.local.sites[header.source]
+        if (header.block, header.chunk, source) in self.taken and header.original:
+            return False
         if part is None:
             raise ProtocolError(f"a chunk of block {header.block}, which has no part here")
         if header.inward:
             self._add(part, header, data)
         else:
             self._deliver(part, header.chunk, data)
+        return True
 
     def contribute(self, source: int, chunk: int, data: Vector) -> bool:
-        """Add a chunk of an offer if this site aggregates its block; False if not."""
+        """Add a chunk of an offer if this site aggregates its block and lacks it; False if not."""
         name = self.local.sites[source]
         for part in self.message.parts:
             wanted = name in part.originals and any(a <= chunk < b for a, b in part.chunks)
             if wanted and part.block in self.parts:
+                if (part.block, chunk, name) in self.taken:
+                    return False
                 number, size = self.message.task, data.nbytes
                 header = ChunkHeader(True, number, part.block, chunk, source, (), True, size)
                 self._add(part, header, data)
@@ -258,6 +268,8 @@ class Share:
             raise ProtocolError(f"an unexpected contribution of {source} to {key}")
         if header.original:
             _scale(data, self.message.weights[source])
+            if self.message.offers:
+                self.taken.add((header.block, header.chunk, source))
         sum_.held[source] = data
         while sum_.added < len(part.sources):
             source = part.sources[sum_.added]
