@@ -148,11 +148,11 @@ class Losses:
     def of_part(self, task: Task, site: str) -> Span | None:
         """What kept a receiver from its part of a result that others have parts of.
 
-        It was out of reach itself, or a contributor was, or neighbours lost their connection.
+        It was out of reach itself, or another member was, or neighbours lost their connection.
         """
         start_ns = task.started.t_ns
         end_ns = max((e.t_ns for e in (*task.completed, *task.abandoned)), default=start_ns)
-        for member in (site, *task.started.weights):
+        for member in (site, *task.started.group):
             spans = (*self.dead(member), *self.out_of_reach(task.started.site, member))
             if found := self.find(spans, start_ns, end_ns):
                 return found
