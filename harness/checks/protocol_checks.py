@@ -483,7 +483,7 @@ def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> 
         for halt in repairs:
             if term.has(halt):
                 yield from _check_cause(history, task, halt, losses, rules)
-        was_whole = len(task.joined) >= len(task.started.group)
+        was_whole = {each.site for each in task.joined} >= set(task.started.group)
         halts = replans = 0
         for event in sorted(steps, key=lambda event: event.t_ns):
             if not term.has(event):
