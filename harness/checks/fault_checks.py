@@ -128,11 +128,12 @@ def _list_touches(history: History) -> list[tuple[int, int, set[str]]]:
 
 
 def _find_path(rules: Rules, controller: str, worker: str) -> set[str]:
-    """A controller and a worker, and the links on the routes between them."""
-    site = rules.controllers.get(controller, worker)
-    if worker not in rules.topology.site_names:
+    """A controller and a worker or the backup, and the links on the routes between them."""
+    end = rules.controllers.get(worker, worker)
+    site = rules.controllers.get(controller, end)
+    if end not in rules.topology.site_names:
         return {controller}
-    there, back = rules.topology.path(site, worker), rules.topology.path(worker, site)
+    there, back = rules.topology.path(site, end), rules.topology.path(end, site)
     links = {f"{a} -> {b}" for path in (there, back) for a, b in pairwise(path)}
     return {controller, worker, *links}
 
