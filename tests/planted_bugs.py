@@ -415,6 +415,14 @@ MUTANTS = (
         ),
     ),
     *_in(
+        "site/task_execution.py",
+        (
+            "a contribution that comes early and by the plan counts twice",
+            "                self.taken.add((header.block, header.chunk, source))\n",
+            "                pass\n",
+        ),
+    ),
+    *_in(
         "site/site_model.py",
         (
             "a server contributes an old version of its model",

@@ -9,6 +9,7 @@ from fabric import CHUNK_BYTES, Fabric, exact, integers, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.plans import crew
@@ -202,3 +203,22 @@ def test_a_site_does_not_finish_while_a_link_still_sends_its_offer():
     assert fabric.results.keys() == {("b", 0)}
     frame.sent(0, 0)
     np.testing.assert_array_equal(fabric.results["a", 0], models["a"] + models["b"])
+
+
+@given(seed=st.integers(0, 10**6), early=st.integers(0, 40))
+@settings(max_examples=40)
+def test_a_contribution_that_comes_early_and_by_another_way_of_the_plan_counts_once(seed, early):
+    """The default way from a to c leads over b, that of the plan does not."""
+    fabric = Fabric(MESH, 8 * CHUNK_BYTES // 4, seed)
+    whole = ((0, fabric.cut.count),)
+    default, plan = (
+        Plan(("a", "c"), ("a", "c"), fabric.cut.count, (Block(whole, "c", (way,), (("c", "a"),)),))
+        for way in (("a", "b", "c"), ("a", "c"))
+    )
+    models = integers("ac", fabric.elements, 0)
+    fabric.executors["a"].offer(1, models["a"], parts_of(default, "a"))
+    fabric.deliver(early)
+    fabric.tell(0, plan, {"a": 1.0, "c": 1.0}, 1.0, models, {"a": 1})
+    fabric.deliver()
+    for site in "ac":
+        np.testing.assert_array_equal(fabric.results[site, 0], models["a"] + models["c"])
