@@ -18,6 +18,7 @@ from trunkline.agents.wire.framing import ChunkHeader
 
 MESH = {(a, b): 1.0 for a in "abcde" for b in "abcde" if a != b}
 SOURCE = 3
+TO_OTHERS = (("c", "a"), ("c", "d"))
 
 
 def offered(*numbers):
@@ -210,15 +211,15 @@ def test_a_site_does_not_finish_while_a_link_still_sends_its_offer():
 def test_a_contribution_that_comes_early_and_by_another_way_of_the_plan_counts_once(seed, early):
     """The default way from a to c leads over b, that of the plan does not."""
     fabric = Fabric(MESH, 8 * CHUNK_BYTES // 4, seed)
-    whole = ((0, fabric.cut.count),)
+    count, group = fabric.cut.count, ("a", "c", "d")
     default, plan = (
-        Plan(("a", "c"), ("a", "c"), fabric.cut.count, (Block(whole, "c", (way,), (("c", "a"),)),))
+        Plan(group, group, count, (Block(((0, count),), "c", (way, ("d", "c")), TO_OTHERS),))
         for way in (("a", "b", "c"), ("a", "c"))
     )
-    models = integers("ac", fabric.elements, 0)
+    models = integers("acd", fabric.elements, 0)
     fabric.executors["a"].offer(1, models["a"], parts_of(default, "a"))
     fabric.deliver(early)
-    fabric.tell(0, plan, {"a": 1.0, "c": 1.0}, 1.0, models, {"a": 1})
+    fabric.tell(0, plan, dict.fromkeys(group, 1.0), 1.0, models, {"a": 1})
     fabric.deliver()
-    for site in "ac":
-        np.testing.assert_array_equal(fabric.results[site, 0], models["a"] + models["c"])
+    for site in group:
+        np.testing.assert_array_equal(fabric.results[site, 0], sum(models.values()))
