@@ -296,7 +296,7 @@ class Controller:
         if report.left:
             self._on_left(site)
         elif report.ready is not None:
-            self._ready(decisions.Ready(site, report.ready, given=report.given))
+            self._ready(decisions.Ready(site, report.ready))
         self._tasks.on_link_found()
         self._settle_if_complete()
 

@@ -56,7 +56,7 @@ class Planner:
 
     def plan(self, start: Start, task: int) -> Plan:
         """Build a plan over the usable links and sites. Raises PlanError if there is none."""
-        group, shards = start.group, self.settings.shards
+        group = start.group
         around = self.overlay.reachable_from(group[0])
         if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
@@ -71,7 +71,7 @@ class Planner:
         )
         plan = self.build(request)
         if request.shards or not start.is_symmetric:
-            plan = restrict(plan, tuple(start.weights), start.takers, shards)
+            plan = restrict(plan, tuple(start.weights), start.takers, request.shards)
         check(plan, request.rates_mbps.keys())
         return plan
 

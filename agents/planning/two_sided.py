@@ -17,6 +17,8 @@ from trunkline.agents.planning.plan import Block, Chunks, Edge, Plan, PlanError,
 
 def share_model(servers: Sequence[str], cut: Chunking) -> dict[str, Chunks]:
     """Share a model's chunks evenly among servers, by size. Raises ValueError if one gets none."""
+    if not servers:  # every plan of every task asks
+        return {}
     shards = split(dict.fromkeys(servers, 1.0), cut.count, cut.sizes)
     if len(shards) < len(servers):
         without = ", ".join(sorted(set(servers) - shards.keys()))

@@ -302,7 +302,6 @@ class Worker:
                 tasks=tuple(self._make_state(message) for message in tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
                 last_tasks=tuple(self._last_tasks.values()),
-                given=self._is_waiting and self._given,
             )
         )
         self._awareness.report_all()

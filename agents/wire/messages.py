@@ -62,7 +62,7 @@ class TaskState:
 class Report:
     """Worker to controller, first on every connection: everything that a new one must know.
 
-    ready: the iteration that waits for a group, if any; `given` as in `SiteReady`.
+    ready: the iteration that waits for a group, if any.
     left: whether the worker has done its rounds.
     lost: the neighbours that it has lost since its last report or cannot reach.
     tasks: the tasks of which it is a member.
@@ -76,7 +76,6 @@ class Report:
     tasks: tuple[TaskState, ...]
     helps: tuple[int, ...]
     last_tasks: tuple[int, ...]
-    given: Annotated[bool, Plain] = False
     type: Literal["report"] = "report"
 
 
