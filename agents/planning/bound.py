@@ -10,8 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from trunkline.agents.planning.plan import Directed, Plan
-from trunkline.agents.planning.two_sided import list_indexes
+from trunkline.agents.planning.plan import Directed, Plan, indexes_of
 
 _LARGEST_FLOW = 2**31 - 1
 """SciPy computes flows in 32-bit integers."""
@@ -48,6 +47,6 @@ def _count_common(plan: Plan, src: str, dst: str) -> float:
     """The least share of the model that both sites hold; the last chunk may be a short one."""
     if src not in plan.shards and dst not in plan.shards:
         return 1.0
-    common = set(list_indexes(plan.chunks_of(src))).intersection(list_indexes(plan.chunks_of(dst)))
+    common = set(indexes_of(plan.chunks_of(src))).intersection(indexes_of(plan.chunks_of(dst)))
     whole = len(common) == plan.chunk_count
     return 1.0 if whole else max(0, len(common) - 1) / plan.chunk_count

@@ -61,7 +61,7 @@ class Block:
 
     def indexes(self) -> Iterable[int]:
         """Every chunk index, ascending."""
-        return _indexes(self.chunks)
+        return indexes_of(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
         for site in _find_reached(block, where).intersection(plan.receivers_of(block)):
             delivered[site].update(block.indexes())
     for site, got in delivered.items():
-        everything = Counter(_indexes(plan.chunks_of(site)))
+        everything = Counter(indexes_of(plan.chunks_of(site)))
         if got != everything:
             missing = sorted(everything - got)[:5]
             repeated = sorted(got - everything)[:5]
@@ -281,12 +281,12 @@ def _check_chunks(block: Block, chunk_count: int, where: str) -> None:
 def _check_shards(block: Block, shards: Mapping[str, Chunks], where: str) -> None:
     chunks = set(block.indexes())
     for site, held in shards.items():
-        common = chunks.intersection(_indexes(held))
+        common = chunks.intersection(indexes_of(held))
         if common and common != chunks:
             raise PlanError(f"{where}: {site} holds {len(common)} of its {len(chunks)} chunks")
 
 
-def _indexes(chunks: Chunks) -> Iterator[int]:
+def indexes_of(chunks: Chunks) -> Iterator[int]:
     """All chunk indexes in these ranges, ascending."""
     return itertools.chain.from_iterable(itertools.starmap(range, chunks))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from trunkline.agents.planning.plan import Block, Chunks, Edge, Plan
+from trunkline.agents.planning.plan import Block, Chunks, Edge, Plan, indexes_of
 
 Order: TypeAlias = "tuple[str | Order, ...]"
 """The order of a sum: contributors are added from left to right; a nested tuple is summed first."""
@@ -36,8 +36,7 @@ class BlockPart:
 
     def indexes(self) -> Iterable[int]:
         """Every chunk index, ascending."""
-        for start, stop in self.chunks:
-            yield from range(start, stop)
+        return indexes_of(self.chunks)
 
 
 def parts_of(plan: Plan, site: str, first: int = 0) -> tuple[BlockPart, ...]:

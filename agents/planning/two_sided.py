@@ -1,8 +1,8 @@
 """Plans of tasks whose contributors and receivers differ, and models in shards (pure).
 
 Builders plan for a group that contributes and receives as a whole. Here such a plan loses the
-edges that only carry what nobody contributes or receives. So every plan carries pushes, pulls and
-multicasts, also with several servers, each of which holds a shard of the model.
+edges that carry no contribution, or no result to a receiver. So every plan carries pushes, pulls
+and multicasts, also with several servers, each of which holds a shard of the model.
 """
 
 from __future__ import annotations
@@ -24,11 +24,6 @@ def share_model(servers: Sequence[str], cut: Chunking) -> dict[str, Chunks]:
         without = ", ".join(sorted(set(servers) - shards.keys()))
         raise ValueError(f"{without}: no chunk is left; the model has {cut.count}")
     return shards
-
-
-def list_indexes(chunks: Chunks) -> tuple[int, ...]:
-    """All chunk indexes in these ranges, ascending."""
-    return tuple(index for start, stop in chunks for index in range(start, stop))
 
 
 def restrict(
@@ -73,7 +68,7 @@ def _restrict(plan: Plan, block: Block) -> Block | None:
     """The block without the edges that carry nothing; None if it then carries nothing at all."""
     contributors, receivers = plan.contributors_of(block), plan.receivers_of(block)
     if not contributors:
-        raise PlanError(f"nobody contributes the chunks {block.chunks}")
+        raise PlanError(f"no member contributes the chunks {block.chunks}")
     in_edges = _prune(block.in_edges, 0, contributors)
     out_edges = _prune(block.out_edges, -1, receivers)
     if not out_edges and block.aggregator not in receivers:

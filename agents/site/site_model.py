@@ -13,8 +13,7 @@ import numpy as np
 
 from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.chunks import Chunking
-from trunkline.agents.planning.plan import Chunks
-from trunkline.agents.planning.two_sided import list_indexes
+from trunkline.agents.planning.plan import Chunks, indexes_of
 from trunkline.agents.policies.policy import Gives
 from trunkline.agents.wire.agent_settings import AgentError
 from trunkline.workloads.base import Vector, Workload, WorkloadWithChanges, takes_batch
@@ -57,7 +56,7 @@ class SiteModel:
     def __post_init__(self) -> None:
         if self.shard is not None:
             model = np.zeros_like(self.workload.contribution())
-            for span in map(self.cut.span, list_indexes(self.shard)):
+            for span in map(self.cut.span, indexes_of(self.shard)):
                 model[span] = self.workload.contribution()[span]
             self.workload.install(model)
 

@@ -20,8 +20,9 @@ from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.events import connection_events, round_events, task_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning.disciplines import DISCIPLINES
+from trunkline.agents.planning.plan import indexes_of
 from trunkline.agents.planning.site_plan import BlockPart
-from trunkline.agents.planning.two_sided import list_indexes, share_model
+from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.site.plan_cache import PlanCache
 from trunkline.agents.site.site_model import SiteModel
@@ -128,7 +129,7 @@ class Worker:
             clock.now_ns,
             settings.auxiliary,
             settings.tensor_bytes,
-            None if shard is None else list_indexes(shard),
+            None if shard is None else tuple(indexes_of(shard)),
         )
         reach = reach or Unreachable()
         self._awareness = Awareness(
