@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from wan import Wan
 
 from trunkline.agents import registry
 from trunkline.agents.control.controller import Controller
@@ -218,20 +219,21 @@ def test_the_run_stops_at_the_accuracy_asked_for():
 
 
 def test_the_run_stops_when_its_time_is_over():
-    world = World(mesh())
-    world.run("a2a", preduce.create(world.sites, p=2), time_s=0.2)
-    assert world.of("stopping")[0]["reason"] == "0.2 s are over"
-    assert len(world.of("task_started")) == len(world.of("task_completed")) > 0
+    wan = Wan(mesh(), "a2a", preduce.create(SITES, p=2), time_s=4.0)
+    wan.run()
+    assert wan.of("stopping")[0]["reason"] == "4 s are over"
+    assert len(wan.of("task_started")) == len(wan.of("task_completed")) > 0
 
 
 def test_a_task_over_its_budget_is_dropped_and_leaves_the_models_alone():
-    world = World(mesh())
-    world.run("ps", preduce.create(world.sites, p=5), task_s=0.0, time_s=0.1)
-    assert world.of("task_abandoned") and not world.of("task_completed")
-    contributed = {(e["task"], e["site"]): e["digest"] for e in world.of("contributed")}
-    for dropped in world.of("task_dropped"):
+    wan = Wan(mesh(), "ps", preduce.create(SITES, p=5), task_s=0.0, time_s=4.0)
+    wan.run()
+    assert wan.of("task_abandoned") and not wan.of("task_completed")
+    contributed = {(e["task"], e["site"]): e["digest"] for e in wan.of("contributed")}
+    assert wan.of("task_dropped")
+    for dropped in wan.of("task_dropped"):
         assert dropped["digest"] == contributed[dropped["task"], dropped["site"]]
-    assert not any(workload.installed for workload in world.workloads.values())
+    assert not wan.of("task_finished")
 
 
 async def vanish(peers, controller):
