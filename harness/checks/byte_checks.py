@@ -281,7 +281,7 @@ def _find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> di
     """
     silent: dict[str, Span] = {}
     for site in sites:
-        if killed := losses.killed_before_report(task, site):
+        if killed := losses.before_report(task, site):
             silent[site] = killed
     for into in task.received:
         lost = losses.lost_before_joining(task, into.src) if into.phase == "early" else None

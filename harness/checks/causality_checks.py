@@ -131,7 +131,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
         for into in task.received:
             yield from _judge_span(task, into)
             outs = sent.get((into.src, into.site, into.phase), [])
-            if not outs or losses.killed_before_report(task, into.src):
+            if not outs or losses.before_report(task, into.src):
                 yield from _excuse_sender(task, into, losses)
                 continue
             yield judged()
@@ -436,14 +436,17 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
 
     It was killed before its report, or it sent early and was lost before it learned of the task.
     """
-    lost = losses.killed_before_report(task, into.src)
+    lost = losses.before_report(task, into.src)
     text = f"task {task.number} on {into.src} -> {into.site}"
     if lost is None and into.phase == "early":
         lost = losses.lost_before_joining(task, into.src)
     if lost is None:
         yield fail(f"{text}: {into.bytes} bytes arrived, and {into.src} does not report them")
     else:
-        yield excused("the sender was lost before it reported", f"{text}: {losses.explain(lost)}")
+        yield excused(
+            "the sender was lost before it reported, or forgot an offer",
+            f"{text}: {losses.explain(lost)}",
+        )
 
 
 def _member(task: Task, event: TaskDropped) -> str:

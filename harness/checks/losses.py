@@ -112,8 +112,16 @@ class Losses:
         """From a controller's `worker_lost` to its `worker_found`."""
         return self._unheard.get((controller, site), ())
 
-    def killed_before_report(self, task: Task, site: str) -> Span | None:
-        """When a site was killed before it reported its traffic of a task, and so not all of it.
+    def before_report(self, task: Task, site: str) -> Span | None:
+        """Why a site does not report all of its traffic of a task; None if it has to.
+
+        It was killed before, or it forwarded chunks of offers and forgot the offers, because it had
+        no controller.
+        """
+        return self._killed_before_report(task, site) or self._forgot_offers(task, site)
+
+    def _killed_before_report(self, task: Task, site: str) -> Span | None:
+        """When a site was killed before it reported its traffic of a task.
 
         A site reports when it is told of the task's end; without a controller, as soon as it has
         one again.
@@ -123,6 +131,24 @@ class Losses:
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
         return next(kills, None)
+
+    def _forgot_offers(self, task: Task, site: str) -> Span | None:
+        """Why a site that forwarded chunks of offers does not know that the task took them in.
+
+        A site that loses its controller refuses offers without a task. A member that was not ready
+        is asked later, and not at all if the task is abandoned before.
+        """
+        passed = [e for e in task.received if e.src == site and e.phase == "relay"]
+        phases = {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
+        if not passed or "early" not in phases:
+            return None
+        ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
+        end_ns = max((*ends_ns, *(event.end_ns for event in passed)))
+        joined = any(event.site == site for event in task.joined)
+        if task.abandoned and site in task.started.group and not joined:
+            return Span(task.started.t_ns, end_ns, f"{site} was not asked before the task ended")
+        start_ns = min(event.start_ns for event in passed) - self.timeout_ns
+        return self.find(self.without_controller(site), start_ns, end_ns)
 
     def told_ns(self, task: Task, site: str) -> int:
         """When a site has been told of a task's end at the latest, if it was not killed before.

@@ -89,7 +89,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
         for got in task.received:
             start_ns = starts.get((got.src, got.site, got.phase))
             ends = got.src, got.site
-            dead = losses.killed_before_report(task, got.src)
+            dead = losses.before_report(task, got.src)
             if start_ns is not None and dead is None:
                 took_s = (got.start_ns - start_ns) / 1e9
                 quickest_s[ends] = min(took_s, quickest_s.get(ends, math.inf))
@@ -97,7 +97,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
             else:
                 why = losses.explain(dead) if dead else f"{got.src} did not report"
                 text = f"task {task.number} on {' -> '.join(ends)}: {why}"
-                yield excused("the sender was lost before it reported", text)
+                yield excused("the sender was lost before it reported, or forgot an offer", text)
     for (src, dst), spells in Conditions.of(history, rules.topology).spells.items():
         took_s = quickest_s.get((src, dst), math.inf)
         quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
@@ -210,7 +210,7 @@ def _list_arrivals(
         starts[key] = min(out.start_ns, starts.get(key, out.start_ns))
     for into in task.received:
         start_ns = starts.get((into.src, into.site, into.phase))
-        if start_ns is not None and not losses.killed_before_report(task, into.src):
+        if start_ns is not None and not losses.before_report(task, into.src):
             end_ns = into.end_ns - round(least_ms.get((into.src, into.site), 0.0) * 1e6)
             yield Transfer(
                 task.number, into.src, into.site, into.phase, into.bytes, start_ns, end_ns
