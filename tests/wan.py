@@ -451,6 +451,7 @@ class Wan:
             servers=self.servers,
             gives=self.traits.gives,
             accumulates=self.traits.accumulates,
+            keeps_initial=self.traits.keeps_initial,
         )
         compute_s = self.compute_s.get(site, 0.1)
         workload = Integers(self.sites.index(site), self.elements, compute_s)

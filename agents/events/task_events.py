@@ -124,6 +124,12 @@ class Roles:
     keep: float
     momentum: float
     then: Literal["proceed", "wait"]
+    kept: Literal["model", "initial"] = "model"
+
+    @property
+    def merges(self) -> bool:
+        """Whether the result becomes a part of what a receiver has, and does not replace it."""
+        return bool(self.keep or self.momentum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from trunkline.agents.events.task_events import Roles
 
+Kept = Literal["model", "initial"]
 Then = Literal["proceed", "wait"]
 Gives = Literal["model", "update"]
 Promise = Literal["once"]
@@ -99,7 +100,7 @@ Event = SiteEvent | Ended | Tick
 class Start:
     """A task: its result is `scale * sum(weights[site] * contribution[site])`.
 
-    Every receiver's new model is `keep * model + step`, with `step = momentum * last step +
+    Every receiver's new model is `keep * kept + step`, with `step = momentum * last step +
     result`. The last step is that of this receiver's last task. So the defaults replace the model
     by the result, and `keep = 1` adds an update to it.
 
@@ -109,6 +110,8 @@ class Start:
         receivers: the members that get the result; None for the whole group.
         passive: members that take part without being ready. They contribute what they have, and
             install the result whenever it comes. Servers are always passive.
+        kept: what `keep` is a share of: the receiver's `model`, or the `initial` model with which
+            it began (`Traits.keeps_initial`).
         then: what members that are not passive do after the task: their next iteration, or `wait`,
             ready for another task or `Proceed`.
         batches: for sites that proceed, the number of samples in each step of the next iteration;
@@ -124,6 +127,7 @@ class Start:
     momentum: float = 0.0
     then: Then = "proceed"
     batches: Mapping[str, int] = field(default_factory=dict)
+    kept: Kept = "model"
 
     @property
     def takers(self) -> tuple[str, ...]:
@@ -139,7 +143,7 @@ class Start:
     def roles(self) -> Roles | None:
         """How members take part, for logs and messages; None if the task is plain."""
         passive = tuple(site for site in self.group if site in self.passive)
-        found = Roles(self.takers, passive, self.keep, self.momentum, self.then)
+        found = Roles(self.takers, passive, self.keep, self.momentum, self.then, self.kept)
         return None if found == Roles(self.group, (), 0.0, 0.0, "proceed") else found
 
     @classmethod
@@ -150,8 +154,8 @@ class Start:
         if roles is None:
             return cls(group, weights, scale)
         passive = frozenset(roles.passive)
-        kept = roles.keep, roles.momentum, roles.then
-        return cls(group, weights, scale, roles.receivers, passive, *kept)
+        rest = roles.keep, roles.momentum, roles.then
+        return cls(group, weights, scale, roles.receivers, passive, *rest, kept=roles.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,7 @@ class Traits:
         gives: what workers contribute: their model after the step of the iteration, or only the
             `update`, the step itself. A server always contributes its model.
         accumulates: with updates, a site adds an update that no task took to its next one.
+        keeps_initial: whether tasks may mix in the model with which a site began.
         promises: what holds for all of its tasks, so that a verdict checks it. `once`: each
             iteration of a site is in one result.
     """
@@ -212,6 +217,7 @@ class Traits:
     timed: bool = False
     gives: Gives = "model"
     accumulates: bool = False
+    keeps_initial: bool = False
     promises: tuple[Promise, ...] = ("once",)
 
     @classmethod
@@ -221,6 +227,7 @@ class Traits:
             bool(getattr(policy, "timed", False)),
             getattr(policy, "gives", "model"),
             bool(getattr(policy, "accumulates", False)),
+            bool(getattr(policy, "keeps_initial", False)),
             tuple(getattr(policy, "promises", ("once",))),
         )
         if found.gives not in get_args(Gives):

@@ -80,14 +80,20 @@ class State:
 class PartialReduce:
     """Groups of p sites. When fewer than p sites still take part, they form a smaller group.
 
-    With a `decay`, models have weights by staleness. With `last`, the group filter keeps the last
-    that many groups connected.
+    With a `decay`, models have weights by staleness, and `missing` gets the weights of versions
+    that no member has. With `last`, the group filter keeps the last that many groups connected.
     """
 
     sites: tuple[str, ...]
     p: int
     decay: Fraction | None = None
     last: int | None = None
+    missing: staleness.Missing = "closest"
+
+    @property
+    def keeps_initial(self) -> bool:
+        """Whether groups mix in the model with which their members began."""
+        return self.decay is not None and self.missing == "initial"
 
     @property
     def initial(self) -> State:
@@ -151,7 +157,9 @@ class PartialReduce:
         if self.decay is None:
             return average(group)
         numbers = {site: state.versions[site].number for site in group}
-        return weighted(staleness.compute_weights(numbers, self.decay))
+        weights = staleness.compute_weights(numbers, self.decay, self.missing)
+        start, initial = weighted(weights), 1 - sum(weights.values())
+        return replace(start, keep=float(initial), kept="initial") if initial else start
 
 
 def create(
@@ -160,6 +168,7 @@ def create(
     p: int = 3,
     weights: Weights = "constant",
     decay: float = 0.5,
+    missing: staleness.Missing = "closest",
     group_filter: bool = False,
     history: int | None = None,
 ) -> PartialReduce:
@@ -170,6 +179,9 @@ def create(
         weights: equal weights (`constant`), or weights by the staleness of models (`dynamic`).
         decay: with dynamic weights, the factor for each iteration that a model is older, between 0
             and 1.
+        missing: with dynamic weights, what gets the weight of an iteration that no model of the
+            group has: the `closest` model, the newer one of two, or the `initial` model of every
+            site, which is P-Reduce's default.
         group_filter: whether groups are chosen so that they cannot freeze. If the first `p` ready
             sites would leave the last groups unconnected, others are chosen or waited for.
         history: with the group filter, how many consecutive groups connect all sites; default: as
@@ -191,4 +203,5 @@ def create(
         p,
         exact if weights == "dynamic" else None,
         (history or least) if group_filter else None,
+        missing,
     )

@@ -21,7 +21,10 @@ from trunkline.workloads.base import Vector, Workload, WorkloadWithChanges, take
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How a result became a part of a model: `model = keep * base + step`."""
+    """How a result became a part of a model: `model = keep * base + step`.
+
+    The base is the model before, or the initial one, as `Roles.kept` says.
+    """
 
     version: int
     base: Vector
@@ -37,6 +40,7 @@ class SiteModel:
         gives: whether tasks get the model, or the update of the latest iteration.
         accumulates: whether an update that no task took is added to the next one.
         shard: for a server, the chunks that it holds. Its elements outside of them are zeros.
+        initial: the model with which the site began, if tasks mix it in.
         iteration: a worker's latest iteration; a server has the number of its `version`.
         version: how many results have become a part of the model.
     """
@@ -48,6 +52,7 @@ class SiteModel:
     shard: Chunks | None = None
     iteration: int = 0
     version: int = 0
+    initial: Vector | None = None
     _update: Vector | None = None
     _last_step: Vector | None = None
     _snapshot: tuple[int, Vector] | None = None
@@ -115,10 +120,14 @@ class SiteModel:
 
     def merge(self, result: Vector, roles: Roles | None) -> Merge | None:
         """Take over a result; returns how, unless it simply replaces a worker's model."""
-        if self.shard is None and (roles is None or not (roles.keep or roles.momentum)):
+        if self.shard is None and (roles is None or not roles.merges):
             self.workload.install(result)
             return None
         base, step = self.model.copy(), result
+        if roles is not None and roles.kept == "initial":
+            if self.initial is None:
+                raise AgentError("a task mixes in the initial model, but it was not kept")
+            base = self.initial
         if roles is not None and roles.momentum and self._last_step is not None:
             step = np.float32(roles.momentum) * self._last_step + result
         self._last_step = step.copy()

@@ -120,7 +120,14 @@ class Worker:
         elements = len(workload.contribution())
         cut = settings.cut(elements)
         shard = share_model(settings.servers, cut).get(settings.site)
-        self._model = SiteModel(workload, cut, settings.gives, settings.accumulates, shard)
+        self._model = SiteModel(
+            workload,
+            cut,
+            settings.gives,
+            settings.accumulates,
+            shard,
+            initial=workload.contribution().copy() if settings.keeps_initial else None,
+        )
         self._executor = Executor(
             settings.site,
             settings.sites,

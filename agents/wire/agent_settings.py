@@ -61,6 +61,7 @@ class WorkerSettings:
     servers: the sites that hold the model and compute nothing.
     gives: what workers contribute, their model or the update of an iteration (`Traits`).
     accumulates: whether an update that no task took is added to the next one.
+    keeps_initial: whether tasks may mix in the model with which this site began.
     """
 
     site: str
@@ -81,6 +82,7 @@ class WorkerSettings:
     servers: tuple[str, ...] = ()
     gives: Gives = "model"
     accumulates: bool = False
+    keeps_initial: bool = False
 
     def cut(self, elements: int) -> Chunking:
         """The chunks of a model with so many elements, in elements."""

@@ -3,7 +3,8 @@
 A result replaces a worker's model, or becomes a part of it; it always becomes a part of a server's
 model. A model has a number of its version, which begins with 0 in each life of its site. Every
 version is a sum of vectors that the log describes: `keep * base + step`, with `step = momentum *
-last step + result`. Fingerprints are linear, so they tell without the vectors.
+last step + result`. The base is the model before, or the one with which the site began.
+Fingerprints are linear, so they tell without the vectors.
 """
 
 from __future__ import annotations
@@ -157,12 +158,14 @@ def _gives_model(event: Contributed, task: Task, rules: Rules) -> bool:
 def _follow(history: History, rules: Rules, sites: frozenset[str]) -> Iterator[Finding]:
     tasks = {task.number: task for task in history.tasks}
     replayed = None if rules.replay is None else rules.replay(history)
+    initial: dict[str, tuple[str, Print]] = {}
     for event, model in _walk(history, rules):
         if event.site not in sites:
             continue
         match event:
             case ModelMerged(task=number) if number in tasks:
                 yield judged()
+                yield from _check_base(event, model, tasks[number], initial)
                 yield from _check_merge(event, model, tasks[number], replayed)
             case Contributed() if event.site in rules.servers or model.digest is not None:
                 yield judged()
@@ -179,6 +182,21 @@ def _check_contribution(event: Contributed, model: _Model, is_server: bool) -> I
         yield fail(f"{place} contributed another model than it had")
 
 
+def _check_base(
+    event: ModelMerged, model: _Model, task: Task, initial: dict[str, tuple[str, Print]]
+) -> Iterator[Finding]:
+    """A site keeps a share of the model before, or of its `initial` one, which never changes."""
+    place = f"task {event.task} at {event.site}"
+    if task.started.roles is not None and task.started.roles.kept == "initial":
+        described = event.base, event.base_fingerprint
+        if initial.setdefault(event.site, described) != described:
+            yield fail(f"{place}: version {event.version} is made of another initial model")
+    elif model.digest is not None and event.base != model.digest:
+        yield fail(f"{place}: version {event.version} is not made of the model before")
+    elif model.prints is not None and event.base_fingerprint != model.prints:
+        yield fail(f"{place}: the model before has another fingerprint")
+
+
 def _check_merge(
     event: ModelMerged, model: _Model, task: Task, replayed: Replay | None
 ) -> Iterator[Finding]:
@@ -187,10 +205,6 @@ def _check_merge(
         yield fail(f"{place}: version {event.version} came after version {model.version}")
     if event.task in model.merged:
         yield fail(f"{place}: the result was merged twice")
-    if model.digest is not None and event.base != model.digest:
-        yield fail(f"{place}: version {event.version} is not made of the model before")
-    elif model.prints is not None and event.base_fingerprint != model.prints:
-        yield fail(f"{place}: the model before has another fingerprint")
     result = model.results.get(event.task)
     if result is None:
         yield fail(f"{place}: version {event.version} has no result")

@@ -221,7 +221,9 @@ class _Replayer:
 
     def _merge(self, event: TaskFinished, site: _Site, task: Task, result: Vector | None) -> None:
         """As `SiteModel.merge`."""
-        base, roles = self._make(event.site, site.model), task.started.roles
+        roles = task.started.roles
+        of_initial = roles is not None and roles.kept == "initial"
+        base = self._zeros() if of_initial else self._make(event.site, site.model)
         if result is None or base is None:
             site.model = site.last_step = None
             return

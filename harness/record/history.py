@@ -104,7 +104,7 @@ class Task:
     def merges(self) -> bool:
         """Whether the result is added to what receivers have; a server merges in any case."""
         roles = self.started.roles
-        return roles is not None and bool(roles.keep or roles.momentum)
+        return roles is not None and roles.merges
 
     @property
     def mixes(self) -> bool:

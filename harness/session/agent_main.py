@@ -267,6 +267,7 @@ class Agent:
             scenario.scheme.servers,
             traits.gives,
             traits.accumulates,
+            traits.keeps_initial,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trunkline.agents.policies import bsp, preduce
-from trunkline.agents.policies.policy import Joined, Left, Lost, Proceed, Ready, Start
+from trunkline.agents.policies.policy import Joined, Left, Lost, Proceed, Ready, Start, Traits
 
 SITES = ("a", "b", "c", "d")
 
@@ -59,6 +59,17 @@ def test_a_dynamic_partial_reduce_weighs_by_how_stale_models_are():
         ({"a": 1, "b": 1}, {"a": 1.0, "b": 1.0}, 0.5),
         ({"a": 2, "c": 0}, {"a": 6.0, "c": 1.0}, 1 / 7),
     ]
+
+
+def test_a_dynamic_partial_reduce_may_mix_in_the_initial_model():
+    policy = preduce.create(SITES, p=2, weights="dynamic", missing="initial")
+    ahead = [Ready("a", 2), Ready("c", 0), Ready("a", 3), Ready("b", 3)]
+    first, second = decisions(policy, *ahead)
+    assert (first.weights, first.scale) == ({"a": 4.0, "c": 1.0}, 1 / 7)
+    assert (first.keep, first.kept) == (2 / 7, "initial")
+    assert second.roles is None  # every version has a model
+    assert Traits.of(policy).keeps_initial
+    assert not Traits.of(preduce.create(SITES, missing="initial")).keeps_initial
 
 
 def test_a_member_goes_on_from_the_newest_model_of_its_group():

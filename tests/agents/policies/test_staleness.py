@@ -36,6 +36,23 @@ def test_what_nobody_holds_goes_to_the_closest_version_and_of_two_to_the_newer()
     assert staleness.compute_weights({"a": 9, "b": 6}, HALF) == thirds(12, 3)
 
 
+def test_what_nobody_holds_goes_to_the_initial_model_if_that_is_asked_for():
+    # r = 1, 2, 3 weigh 4, 2, 1 sevenths, and 2 of them are the initial model's.
+    found = staleness.compute_weights({"a": 9, "b": 7}, HALF, "initial")
+    assert found == {"a": Fraction(4, 7), "b": Fraction(1, 7)}
+
+
+@given(GROUPS, DECAYS)
+def test_each_held_version_weighs_what_equation_9_says_beside_the_initial_model(iterations, decay):
+    found = staleness.compute_weights(iterations, decay, "initial")
+    newest = max(iterations.values())
+    r_max = newest - min(iterations.values()) + 1
+    by_version = {}
+    for site, weight in found.items():
+        by_version[iterations[site]] = by_version.get(iterations[site], 0) + weight
+    assert by_version == {k: beta(newest - k + 1, r_max, decay) for k in iterations.values()}
+
+
 @given(GROUPS, DECAYS)
 def test_weights_sum_to_one_and_all_versions_of_one_age_are_alike(iterations, decay):
     found = staleness.compute_weights(iterations, decay)

@@ -9,6 +9,7 @@ from wan import Integers
 from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.site.site_model import SiteModel
+from trunkline.agents.wire.agent_settings import AgentError
 
 ELEMENTS = 4
 
@@ -47,6 +48,17 @@ def test_a_merge_adds_the_step_before_times_the_momentum():
     np.testing.assert_array_equal(merge.step, np.full(ELEMENTS, 8 + 0.5 * (8 + 0.5 * 8)))
     np.testing.assert_array_equal(merge.model, merge.base + merge.step)
     np.testing.assert_array_equal(server.model, merge.model)
+
+
+def test_a_merge_may_keep_a_share_of_the_initial_model():
+    worker = model(initial=result(4, 4, 8, 8))
+    half = Roles(("s",), (), 0.5, 0.0, "proceed", "initial")
+    for _ in range(2):
+        merge = worker.merge(result(1, 2, 3, 4), half)
+        np.testing.assert_array_equal(merge.base, result(4, 4, 8, 8))
+        np.testing.assert_array_equal(worker.model, result(3, 4, 7, 8))
+    with pytest.raises(AgentError, match="was not kept"):
+        model().merge(result(1, 2, 3, 4), half)
 
 
 @pytest.mark.parametrize("accumulates", [False, True])

@@ -1,17 +1,23 @@
 """Checks of tasks with two sides: servers, pushes, pulls, passive members, sums of updates."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from three_sites import Change, added, altered, without
 from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
+from wan import Wan, mesh
 
+from trunkline.agents.events import event_reading
 from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.policies import preduce
 from trunkline.harness.checks.judging import CHECKS
+from trunkline.harness.checks.model_checks import models_follow
 from trunkline.harness.checks.verdict import Check, Rules
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.record.history import phases
+from trunkline.harness.record.history import History, phases
+from trunkline.topologies.model import Link, Site, Topology
 
 NOT_HERE = {
     "the log is complete",
@@ -583,3 +589,29 @@ def test_the_state_of_a_run_shows_servers_and_workers_that_wait() -> None:
         "finished",
     ]
     assert (state.completed, state.tasks) == (4, {})
+
+
+def mixed_with_the_initial_model() -> list[Line]:
+    """The log of a run whose groups of two give missing versions to the initial model."""
+    policy = preduce.create(("a", "b", "c"), p=2, weights="dynamic", missing="initial")
+    wan = Wan(mesh("abc"), "crew", policy, tasks=8)
+    wan.compute_s = {"c": 0.35}
+    wan.run()
+    return sorted(wan.events, key=lambda line: line["t_ns"])
+
+
+def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
+    def judge_models(lines: list[Line]) -> list[str]:
+        history = History.of(event_reading.read(map(json.dumps, lines)))
+        sites = ("a", "b", "c")
+        links = tuple(Link(a, b, 1.0) for a in sites for b in sites if a != b)
+        rules = Rules(Topology("three", tuple(map(Site, sites)), links), task_s=60.0)
+        return [finding.outcome for finding in models_follow(history, rules)]
+
+    log = mixed_with_the_initial_model()
+    merges = [line for line in log if line["event"] == "model_merged"]
+    assert len({line["site"] for line in merges}) < len(merges)
+    assert set(judge_models(log)) == {"pass"}
+    for change in ({"base": "x"}, {"base_fingerprint": [1.0] * 16}, {"fingerprint": [1.0] * 16}):
+        wrong = [line | change if line is merges[-1] else line for line in log]
+        assert "fail" in judge_models(wrong), change

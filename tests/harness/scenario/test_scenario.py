@@ -33,7 +33,13 @@ from trunkline.topologies.model import Link, Site, Topology
 ROOT = Path(__file__).parents[3]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 
-PREDUCE = {"weights": "constant", "decay": 0.5, "group_filter": False, "history": None}
+PREDUCE = {
+    "weights": "constant",
+    "decay": 0.5,
+    "missing": "closest",
+    "group_filter": False,
+    "history": None,
+}
 """The options of `preduce` that most files leave out."""
 
 FULL = """\

@@ -61,6 +61,7 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         "p": 3,
         "weights": "constant",
         "decay": 0.5,
+        "missing": "closest",
         "group_filter": False,
         "history": None,
     }
