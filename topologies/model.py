@@ -1,7 +1,11 @@
-"""Sites, directed links and the overlay that they form (pure).
+"""Sites, routers, directed links, and the overlay of the sites (pure).
 
 Every `Topology` object is valid: names are unique, every link has its reverse, every site can be
 reached from every other site, and every number is possible. Later code does not check this again.
+
+Without routers, the links are the overlay: each site has a connection to each of its neighbours.
+With routers, the links are an *underlay*. An overlay link is then the path of two sites through it,
+so overlay links share the underlay's links (`Topology.overlay`).
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise
 from typing import Any
 
 MIN_QUEUE_BYTES = 64 * 1024
@@ -123,20 +128,33 @@ class LinkOverride:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A strongly connected overlay of directed links. A site's rank is its index in `sites`."""
+    """A strongly connected network of directed links between sites and routers.
+
+    Attributes:
+        name: of the builder.
+        sites: the nodes with agents. A site's rank is its index.
+        links: between any two nodes.
+        routers: the nodes without agents, which forward packets. Their ranks follow the sites'.
+        pairs: with routers, the pairs of sites that the overlay connects; empty for all pairs.
+    """
 
     name: str
     sites: tuple[Site, ...]
     links: tuple[Link, ...]
+    routers: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _links: dict[tuple[str, str], Link] = field(init=False, repr=False, compare=False)
     _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     _next_towards: dict[str, dict[str, str]] = field(init=False, repr=False, compare=False)
+    _overlay: list[Topology] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_sites(self.sites)
-        _check_links(self.sites, self.links)
-        ranks = {site.name: rank for rank, site in enumerate(self.sites)}
+        _check_routers(self.routers, self.sites)
+        names = (*(site.name for site in self.sites), *self.routers)
+        _check_links(names, self.links)
+        ranks = {name: rank for rank, name in enumerate(names)}
         outgoing: dict[str, list[str]] = {name: [] for name in ranks}
         for link in self.links:
             outgoing[link.src].append(link.dst)
@@ -147,15 +165,40 @@ class Topology:
         object.__setattr__(self, "_links", {(link.src, link.dst): link for link in self.links})
         object.__setattr__(self, "_neighbours", neighbours)
         object.__setattr__(self, "_next_towards", {})
+        object.__setattr__(self, "_overlay", [])
         _check_connected(neighbours)
+        self._check_pairs()
+        if self.routers:
+            self._check_reach()
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        """Names in rank order."""
+        """The names of the sites in rank order."""
+        return tuple(site.name for site in self.sites)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the sites and then of the routers, in rank order."""
         return tuple(self._ranks)
 
+    @property
+    def overlay(self) -> Topology:
+        """The links between sites as agents see them: this topology, unless it has routers.
+
+        With routers, a link of the overlay has the smallest rate of its path, the sum of the delays
+        and jitters, and the loss of all of its links together. Its queue is that of the slowest.
+        """
+        if not self.routers:
+            return self
+        if not self._overlay:
+            pairs = self.pairs or tuple(combinations(self.site_names, 2))
+            ends = [end for a, b in pairs for end in ((a, b), (b, a))]
+            links = tuple(self._along(src, dst) for src, dst in ends)
+            self._overlay.append(Topology(self.name, self.sites, links))
+        return self._overlay[0]
+
     def rank(self, name: str) -> int:
-        """The index of a site in `sites`. Raises TopologyError if there is no such site."""
+        """The index of a node in `node_names`. Raises TopologyError if there is no such node."""
         if name not in self._ranks:
             raise TopologyError(f"site {name!r}: allowed are {', '.join(self._ranks)}")
         return self._ranks[name]
@@ -169,7 +212,7 @@ class Topology:
         return self._links[src, dst]
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """The sites with links to and from the site `name`, in rank order."""
+        """The nodes with links to and from the node `name`, in rank order."""
         self.rank(name)
         return self._neighbours[name]
 
@@ -182,21 +225,26 @@ class Topology:
         return {(link.src, link.dst): link.delay_ms for link in self.links}
 
     def next_hops(self, src: str) -> dict[str, str]:
-        """The routing table of `src`: for every other site, the neighbour that its packets go to.
+        """The routing table of `src`: for every other node, the neighbour that its packets go to.
 
         A direct link always wins. Otherwise the path has the smallest total delay, then the fewest
         hops, then the next hop of lowest rank. Packets never loop: each hop either reaches the
-        destination or strictly lowers (delay, hops) to it.
+        destination or strictly lowers (delay, hops) to it. Where there are routers, sites do not
+        forward packets of others. A router that no such path leads to is absent.
         """
         self.rank(src)
-        return {dst: self._next_hop(src, dst) for dst in self._ranks if dst != src}
+        hops = {dst: self._find_hop(src, dst) for dst in self._ranks if dst != src}
+        return {dst: hop for dst, hop in hops.items() if hop is not None}
 
     def path(self, src: str, dst: str) -> tuple[str, ...]:
-        """The sites from `src` to `dst`, both included, along the `next_hops`."""
+        """The nodes from `src` to `dst`, both included, along the `next_hops`."""
         self.rank(src), self.rank(dst)
         nodes = [src]
         while nodes[-1] != dst:
-            nodes.append(self._next_hop(nodes[-1], dst))
+            hop = self._find_hop(nodes[-1], dst)
+            if hop is None:
+                raise TopologyError(f"{dst} cannot be reached from {src}", key="links")
+            nodes.append(hop)
         return tuple(nodes)
 
     def queue_bytes(self, link: Link) -> int:
@@ -223,14 +271,50 @@ class Topology:
             for ends in override.ends():
                 self.link(*ends)
                 links[ends] = replace(links[ends], **override.values())
-        return Topology(self.name, self.sites, tuple(links.values()))
+        return replace(self, links=tuple(links.values()))
 
-    def _next_hop(self, src: str, dst: str) -> str:
+    def _find_hop(self, src: str, dst: str) -> str | None:
         if (src, dst) in self._links:
             return dst
         if dst not in self._next_towards:
             self._next_towards[dst] = self._tree_towards(dst)
-        return self._next_towards[dst][src]
+        return self._next_towards[dst].get(src)
+
+    def _along(self, src: str, dst: str) -> Link:
+        """The overlay link src -> dst."""
+        links = [self._links[hop] for hop in pairwise(self.path(src, dst))]
+        slowest = min(links, key=lambda link: link.rate_mbps)
+        arrives = math.prod(1 - link.loss_percent / 100 for link in links)
+        return Link(
+            src,
+            dst,
+            slowest.rate_mbps,
+            math.fsum(link.delay_ms for link in links),
+            min(MAX_JITTER_MS, math.fsum(link.jitter_ms for link in links)),
+            100 * (1 - arrives) if any(link.loss_percent for link in links) else 0.0,
+            self.queue_bytes(slowest),
+        )
+
+    def _check_pairs(self) -> None:
+        seen: set[frozenset[str]] = set()
+        if self.pairs and not self.routers:
+            raise TopologyError("pairs: only a topology with routers has them", key="pairs")
+        for pair in self.pairs:
+            for end in pair:
+                if self.rank(end) >= len(self.sites):
+                    allowed = ", ".join(self.site_names)
+                    raise TopologyError(f"pair {end!r}: allowed are {allowed}", key="pairs")
+            if len(set(pair)) < 2 or frozenset(pair) in seen:
+                raise TopologyError(f"pair {' - '.join(pair)}: given twice", key="pairs")
+            seen.add(frozenset(pair))
+
+    def _check_reach(self) -> None:
+        """Every site must reach every other one through routers, or over a link of their own."""
+        for dst in self.site_names:
+            for src in self.site_names:
+                if src != dst and self._find_hop(src, dst) is None:
+                    what = f"{dst} cannot be reached from {src} through routers; add links"
+                    raise TopologyError(f"links: {what}", key="links")
 
     def _tree_towards(self, dst: str) -> dict[str, str]:
         """The next hop of each site on its shortest path to `dst` (Dijkstra, against the links).
@@ -247,6 +331,8 @@ class Topology:
             if near in settled:
                 continue
             settled.add(near)
+            if self.routers and near != dst and self._ranks[near] < len(self.sites):
+                continue  # sites do not forward
             for far in self._neighbours[near]:
                 total_ms = delay_ms + self._links[far, near].delay_ms
                 cost = (total_ms, hops + 1, self._ranks[near])
@@ -276,6 +362,19 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
         seen.add(site.name)
 
 
+def _check_routers(routers: tuple[str, ...], sites: tuple[Site, ...]) -> None:
+    seen = {site.name for site in sites}
+    for name in routers:
+        if not _SITE_NAME.fullmatch(name) or _READ_AS_VALUE.fullmatch(name):
+            allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-', and no number"
+            raise TopologyError(f"router {name!r}: allowed is {allowed}", key="routers")
+        if name in RESERVED_NAMES:
+            raise TopologyError(f"router {name!r}: is a name that events use", key="routers")
+        if name in seen:
+            raise TopologyError(f"router {name!r}: named twice", key="routers")
+        seen.add(name)
+
+
 def check_link_count(count: int) -> None:
     """Raises TopologyError if a topology has too many directed links."""
     if count > MAX_LINKS:
@@ -283,15 +382,15 @@ def check_link_count(count: int) -> None:
         raise TopologyError(f"{count} directed links: allowed are {allowed}", key="sites")
 
 
-def _check_links(sites: tuple[Site, ...], links: tuple[Link, ...]) -> None:
+def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
     check_link_count(len(links))
-    names = {site.name for site in sites}
+    names = {*nodes}
     pairs: set[tuple[str, str]] = set()
     for link in links:
         where = f"link {link.src} -> {link.dst}"
         for end in (link.src, link.dst):
             if end not in names:
-                allowed = ", ".join(site.name for site in sites)
+                allowed = ", ".join(nodes)
                 raise TopologyError(f"{where}: site {end!r}: allowed are {allowed}", key="links")
         if link.src == link.dst:
             raise TopologyError(f"{where}: a site has no link to itself", key="links")
