@@ -7,26 +7,45 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.topologies.link_options import Sites, parse_sites
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.model import Link, Topology, TopologyError
 
 
 def build(
-    rng: random.Random, *, sites: Sites, links: list[Link], name: str = "explicit"
+    rng: random.Random,
+    *,
+    sites: Sites,
+    links: list[Link],
+    routers: list[str] | None = None,
+    pairs: list[list[str]] | None = None,
+    name: str = "explicit",
 ) -> Topology:
     """The topology of exactly these sites and links; `rng` is not used.
 
     Options:
         sites: a count, a list of names or regions, or name -> region.
-        links: the directed links; each needs its reverse.
+        links: the directed links between sites and routers; each needs its reverse.
+        routers: nodes without agents, which forward packets. The links are then an underlay.
+        pairs: with routers, which sites have a connection, such as `[[a, b], [a, c]]`; by default
+            each site with each other one.
         name: the name of the topology.
     """
-    return Topology(name, parse_sites(sites), tuple(links))
+    ends = []
+    for pair in pairs or ():
+        if len(pair) != 2:
+            raise TopologyError(f"pairs: {pair}: allowed are two sites", key="pairs")
+        ends.append((pair[0], pair[1]))
+    return Topology(name, parse_sites(sites), tuple(links), tuple(routers or ()), tuple(ends))
 
 
 def options(topology: Topology) -> dict[str, Any]:
     """The options with which `build` returns this topology; every queue has an explicit size."""
-    return {
+    found: dict[str, Any] = {
         "name": topology.name,
         "sites": {site.name: site.region for site in topology.sites},
         "links": [replace(link, queue_bytes=topology.queue_bytes(link)) for link in topology.links],
     }
+    if topology.routers:
+        found["routers"] = list(topology.routers)
+    if topology.pairs:
+        found["pairs"] = [list(pair) for pair in topology.pairs]
+    return found

@@ -216,6 +216,11 @@ class Topology:
         self.rank(name)
         return self._neighbours[name]
 
+    def is_overlay_link(self, src: str, dst: str) -> bool:
+        """Whether the overlay connects two sites."""
+        sites = self.site_names
+        return src in sites and dst in sites and dst in self.overlay.neighbours(src)
+
     def rates_mbps(self) -> dict[tuple[str, str], float]:
         """The rate in Mbit/s of each link, by (src, dst)."""
         return {(link.src, link.dst): link.rate_mbps for link in self.links}
@@ -238,6 +243,8 @@ class Topology:
 
     def path(self, src: str, dst: str) -> tuple[str, ...]:
         """The nodes from `src` to `dst`, both included, along the `next_hops`."""
+        if (src, dst) in self._links:
+            return src, dst
         self.rank(src), self.rank(dst)
         nodes = [src]
         while nodes[-1] != dst:

@@ -239,8 +239,11 @@ class Paths:
         return _with_slack_ns(float(self._quickest_ms[ranks[src], ranks[dst]]))
 
     def link_ns(self, src: str, dst: str) -> int:
-        """Over one link; 0 if there is none."""
-        return _with_slack_ns(self._least_ms.get((src, dst), 0.0))
+        """Over one link of the overlay; 0 for unknown sites."""
+        if src not in self._ranks or dst not in self._ranks:
+            return 0
+        hops = pairwise(self.rules.topology.path(src, dst))
+        return _with_slack_ns(sum(self._least_ms[hop] for hop in hops))
 
     @cached_property
     def _sites(self) -> Mapping[str, str]:
@@ -249,7 +252,7 @@ class Paths:
 
     @cached_property
     def _ranks(self) -> Mapping[str, int]:
-        return {site: rank for rank, site in enumerate(self.rules.topology.site_names)}
+        return {node: rank for rank, node in enumerate(self.rules.topology.node_names)}
 
     @cached_property
     def _least_ms(self) -> Mapping[tuple[str, str], float]:

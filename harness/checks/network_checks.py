@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from trunkline.agents.events.run_events import Late, LinkTotals, RunFinished, TimersLate
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.checks.byte_checks import count_received, find_disturbance
+from trunkline.harness.checks.byte_checks import count_received, count_sent, find_disturbance
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
@@ -55,7 +56,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
             found: Iterable[Transfer] = transfers([task], least_ms)
         else:
             found = _list_arrivals(task, least_ms, losses)
-        for transfer in found:
+        for transfer in conditions.on_links(found):
             by_link[transfer.src, transfer.dst].append(transfer)
     for ends, moved in sorted(by_link.items()):
         yield judged(len(moved))
@@ -98,14 +99,19 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
                 why = losses.explain(dead) if dead else f"{got.src} did not report"
                 text = f"task {task.number} on {' -> '.join(ends)}: {why}"
                 yield excused("the sender was lost before it reported, or forgot an offer", text)
-    for (src, dst), spells in Conditions.of(history, rules.topology).spells.items():
-        took_s = quickest_s.get((src, dst), math.inf)
-        quickest = min((s.link for s in spells), key=lambda link: link.delay_ms - link.jitter_ms)
-        least_s = (quickest.delay_ms - quickest.jitter_ms) * (1 - DELAY_TOLERANCE) / 1e3
-        if took_s < least_s - DELAY_TOLERANCE_S:
+    spells = Conditions.of(history, rules.topology).spells
+    for link in rules.topology.overlay.links:
+        took_s = quickest_s.get((link.src, link.dst), math.inf)
+        delay_ms = least_ms = 0.0
+        for hop in pairwise(rules.topology.path(link.src, link.dst)):
+            had = (spell.link for spell in spells[hop])
+            quickest = min(had, key=lambda each: each.delay_ms - each.jitter_ms)
+            delay_ms += quickest.delay_ms
+            least_ms += quickest.delay_ms - quickest.jitter_ms
+        if took_s < least_ms * (1 - DELAY_TOLERANCE) / 1e3 - DELAY_TOLERANCE_S:
             yield doubt(
-                f"{src} -> {dst}: a first byte took {took_s * 1e3:.3f} ms,"
-                f" less than the set delay of {quickest.delay_ms:g} ms"
+                f"{link.src} -> {link.dst}: a first byte took {took_s * 1e3:.3f} ms,"
+                f" less than the set delay of {delay_ms:g} ms"
             )
     yield note(f"{len(quickest_s)} links in use, none with less delay than set")
 
@@ -119,11 +125,11 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = Counter[Directed]()
     for task in history.completed:
-        if find_disturbance(task, losses) is not None:
-            payload.update(count_received(task))
-            continue
-        for sent in task.sent:
-            payload[sent.site, sent.dst] += sent.bytes
+        is_whole = find_disturbance(task, losses) is None
+        carried = count_sent(task) if is_whole else count_received(task)
+        for (src, dst), size in carried.items():
+            for hop in pairwise(rules.topology.path(src, dst)):
+                payload[hop] += size
     for run in history.all(RunFinished):
         rows = Counter((totals.src, totals.dst) for totals in run.links)
         for (src, dst), times in sorted(rows.items()):

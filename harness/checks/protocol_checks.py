@@ -77,7 +77,7 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
         site: _Worker(
             site,
             prompt_ns,
-            rules.topology.neighbours(site),
+            rules.topology.overlay.neighbours(site),
             rules.started is not None,
             tasks,
             site in rules.servers,

@@ -23,6 +23,7 @@ from trunkline.harness.config.units import DIMENSIONS, Dimension
 from trunkline.harness.scenario.extensions import Extensions, summarize
 from trunkline.harness.scenario.reader import DEFAULT_SCHEME, SCHEME, SCHEMES
 from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, TimelineEntry
+from trunkline.topologies.access import AccessLink
 from trunkline.topologies.model import Link, LinkOverride
 
 SECTIONS = {
@@ -48,6 +49,7 @@ def write_keys(known: Extensions) -> str:
         *_write_options(Link),
     ]
     parts += ["Each of `overrides`:", "", *_write_options(LinkOverride)]
+    parts += ["Each of `access`:", "", *_write_options(AccessLink)]
     parts += ["## workload", "", _WORKLOAD, ""]
     parts += _write_extensions(known.workloads, "build", "### Kind `{}`")
     parts += ["## scheme", "", _SCHEME, "", *_write_rows(SCHEME)]

@@ -113,7 +113,7 @@ class Network(Protocol):
         """The site's one IPv4 address, reachable from every site."""
 
     def device(self, src: str, dst: str) -> str:
-        """The interface at `src` towards `dst`; a socket bound to it uses that link."""
+        """The interface at `src` towards a node that it has a link or an overlay link to."""
 
     def set_link(
         self,
@@ -176,14 +176,13 @@ class InMemoryNetwork:
 
     def device(self, src: str, dst: str) -> str:
         """See `Network`."""
-        self.topology.link(src, dst)
-        return device_name(self.topology.rank(src), self.topology.rank(dst))
+        return first_device(self.topology, src, dst)
 
     def set_link(self, src: str, dst: str, **values: float | None) -> None:
         """Changes the link in `topology`."""
         new = change_link(self.topology.link(src, dst), **values)
         links = (new if (at.src, at.dst) == (src, dst) else at for at in self.topology.links)
-        self.topology = Topology(self.topology.name, self.topology.sites, tuple(links))
+        self.topology = replace(self.topology, links=tuple(links))
 
     def cut(self, src: str, dst: str, how: Cut) -> None:
         """Notes the cut in `cuts`: a carrier for both directions, a blackhole for one."""
@@ -251,6 +250,13 @@ def site_address(rank: int) -> str:
 def device_name(src_rank: int, dst_rank: int) -> str:
     """The name of an interface, up to 15 characters: `l3-12` is at site 3, towards site 12."""
     return f"l{src_rank}-{dst_rank}"
+
+
+def first_device(topology: Topology, src: str, dst: str) -> str:
+    """The interface at `src` on the path to `dst`. Raises TopologyError without a link to it."""
+    if not topology.is_overlay_link(src, dst):
+        topology.link(src, dst)
+    return device_name(topology.rank(src), topology.rank(topology.path(src, dst)[1]))
 
 
 def device_index(dst_rank: int) -> int:

@@ -37,6 +37,7 @@ from trunkline.harness.network.interface import (
     change_link,
     device_index,
     device_name,
+    first_device,
     hardware_address,
     site_address,
 )
@@ -110,9 +111,8 @@ class MininetNetwork:
         return site_address(self.topology.rank(site))
 
     def device(self, src: str, dst: str) -> str:
-        """The interface at `src` towards `dst`; a socket bound to it uses that link."""
-        self.topology.link(src, dst)
-        return device_name(self.topology.rank(src), self.topology.rank(dst))
+        """The interface at `src` towards a node that it has a link or an overlay link to."""
+        return first_device(self.topology, src, dst)
 
     def set_link(
         self,
@@ -165,7 +165,7 @@ class MininetNetwork:
 
     def counters(self) -> dict[Directed, LinkCounters]:
         """The counters of every directed link, by (src, dst)."""
-        channels = {site: self._namespace(site).channel for site in self.topology.site_names}
+        channels = {node: self._namespace(node).channel for node in self.topology.node_names}
         carried = {site: self._shaper.counters(channel) for site, channel in channels.items()}
         lost = {site: self._shaper.swallowed(channel) for site, channel in channels.items()}
         index = {site: device_index(self.topology.rank(site)) for site in channels}
@@ -207,7 +207,7 @@ class MininetNetwork:
         return self._namespaces[site]
 
     def _start_hosts(self) -> None:
-        """One Mininet host per site, each with a network namespace of its own."""
+        """One Mininet host per site and router, each with a network namespace of its own."""
         Mininet.inited = True  # skips its set-up, which changes settings of the whole machine
         self.mininet = _Mininet(
             topo=_Sites(self.topology), build=False, controller=None, host=_SiteHost, link=_Veth
@@ -269,11 +269,11 @@ def _remove_links(namespace: Namespace) -> None:
 
 
 class _Sites(Topo):  # type: ignore[misc]
-    """The topology in Mininet's form: a host per site, a link per pair of directed links."""
+    """The topology in Mininet's form: a host per node, a link per pair of directed links."""
 
     def build(self, topology: Topology) -> None:
-        for rank, site in enumerate(topology.site_names):
-            self.addHost(site, ip=f"{site_address(rank)}/32")
+        for rank, node in enumerate(topology.node_names):
+            self.addHost(node, ip=f"{site_address(rank)}/32")
         for link in topology.links:
             src, dst = topology.rank(link.src), topology.rank(link.dst)
             if src < dst:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.history import History, Interval, Transfer
 from trunkline.topologies.model import Link, Topology
 
 Directed = tuple[str, str]
@@ -33,6 +33,7 @@ class Conditions:
     """The spells of every directed link, in order of time; the first one starts at 0."""
 
     spells: Mapping[Directed, tuple[Spell, ...]]
+    topology: Topology
 
     @classmethod
     def of(cls, history: History, topology: Topology) -> Conditions:
@@ -50,7 +51,7 @@ class Conditions:
                 loss_percent=event.loss_percent,
             )
             found[ends].append(Spell(event.t_ns, new, bool(event.cuts)))
-        return cls({ends: tuple(spells) for ends, spells in found.items()})
+        return cls({ends: tuple(spells) for ends, spells in found.items()}, topology)
 
     def at(self, ends: Directed, t_ns: int) -> Link:
         """The link's values at a time."""
@@ -66,11 +67,32 @@ class Conditions:
         return {ends: self.at(ends, t_ns).delay_ms for ends in self.spells}
 
     def least_delays_ms(self) -> dict[Directed, float]:
-        """The smallest delay that every link ever had."""
-        return {
+        """The smallest delay that every link ever had; of an overlay link, that of its path."""
+        found = {
             ends: min(spell.link.delay_ms for spell in spells)
             for ends, spells in self.spells.items()
         }
+        if self.topology.routers:
+            for link in self.topology.overlay.links:
+                hops = pairwise(self.topology.path(link.src, link.dst))
+                found[link.src, link.dst] = sum(found[hop] for hop in hops)
+        return found
+
+    def on_links(self, transfers: Iterable[Transfer]) -> Iterator[Transfer]:
+        """Each transfer on every link of its path, when its bytes are there if no queue holds them.
+
+        Without routers, the overlay's links are the network's.
+        """
+        if not self.topology.routers:
+            yield from transfers
+            return
+        least_ms = self.least_delays_ms()
+        for transfer in transfers:
+            shift_ns = 0
+            for src, dst in pairwise(self.topology.path(transfer.src, transfer.dst)):
+                start_ns, end_ns = transfer.start_ns + shift_ns, transfer.end_ns + shift_ns
+                yield replace(transfer, src=src, dst=dst, start_ns=start_ns, end_ns=end_ns)
+                shift_ns += round(least_ms[src, dst] * 1e6)
 
     def capacity_bytes(self, ends: Directed, spans: Iterable[Interval]) -> float:
         """The bytes that the link's rate allows in these spans of time; cuts are ignored."""

@@ -44,7 +44,8 @@ def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
     column = {ends: number for number, ends in enumerate(links)}
     edges_ns = np.linspace(0.0, max(history.end_ns, 1), steps + 1)
     moved = np.zeros((steps, len(links)))
-    for transfer in transfers(history.tasks, conditions.least_delays_ms()):
+    sent = transfers(history.tasks, conditions.least_delays_ms())
+    for transfer in conditions.on_links(sent):
         start_ns, end_ns = transfer.start_ns, max(transfer.end_ns, transfer.start_ns + 1)
         first = max(0, int(np.searchsorted(edges_ns, start_ns, "right")) - 1)
         last = min(steps, int(np.searchsorted(edges_ns, end_ns, "left")))

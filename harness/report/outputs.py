@@ -144,12 +144,12 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     """
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
     discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
-    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
-    delays_ms = topology.delays_ms()
+    rates_mbps = {link: rate * share for link, rate in topology.overlay.rates_mbps().items()}
+    hop_delays_ms, delays_ms = topology.delays_ms(), topology.overlay.delays_ms()
 
     def control_s(site: str) -> float:
         path = topology.path(scenario.controller_site, site)
-        return sum(delays_ms[hop] for hop in pairwise(path)) / 1e3
+        return sum(hop_delays_ms[hop] for hop in pairwise(path)) / 1e3
 
     @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
     def of_plan(
@@ -176,7 +176,9 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
 def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
     share = payload_share(scenario.network.mtu)
-    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
+    rates_mbps = {
+        link: rate * share for link, rate in scenario.topology.overlay.rates_mbps().items()
+    }
 
     @functools.cache
     def of_group(group: frozenset[str], size: int) -> float:
@@ -371,7 +373,8 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
             folder, "gantt-start", plots.draw_gantt(history, sites, (0.0, until_s), **width)
         )
     plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
-    figure = plots.draw_links(data.links, sites, scenario.runs_programs, **width)
+    nodes = scenario.topology.node_names
+    figure = plots.draw_links(data.links, nodes, scenario.runs_programs, **width)
     plots.write(folder, "links", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent

@@ -96,7 +96,7 @@ def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
     conditions = Conditions.of(history, topology)
     delays_ms = conditions.least_delays_ms()
     moved: defaultdict[Directed, list[Transfer]] = defaultdict(list)
-    for transfer in transfers(history.tasks, delays_ms):
+    for transfer in conditions.on_links(transfers(history.tasks, delays_ms)):
         moved[transfer.src, transfer.dst].append(transfer)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     rows = []

@@ -16,7 +16,7 @@ from trunkline.harness.config.options import REQUIRED, Option, make_model, read_
 from trunkline.harness.scenario.extensions import Extensions, discover, summarize
 from trunkline.harness.scenario.reader import (
     DEFAULT_SCHEME,
-    OVERRIDES,
+    NETWORK,
     SCHEME,
     SCHEMES,
     choose,
@@ -48,7 +48,7 @@ def _topology(known: Extensions) -> Any:
         {
             name: make_model(
                 f"topology {name}",
-                (choose("builder", name), *read_options(module.build), OVERRIDES),
+                (choose("builder", name), *read_options(module.build), *NETWORK),
                 summarize(module),
             )
             for name, module in known.topologies.items()

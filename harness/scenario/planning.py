@@ -24,11 +24,11 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
     return ControllerSettings(
         sites=topology.site_names,
         rates_mbps=measured_rates.add_error(
-            topology.rates_mbps(),
+            topology.overlay.rates_mbps(),
             scheme.rate_error_percent / 100,
             random.Random(f"{scenario.seed} estimates"),
         ),
-        delays_ms=topology.delays_ms(),
+        delays_ms=topology.overlay.delays_ms(),
         model_bytes=scenario.model_bytes,
         chunk_bytes=scheme.chunk_bytes,
         seed=scenario.seed,

@@ -45,6 +45,7 @@ from trunkline.harness.scenario.settings import (
     Stop,
 )
 from trunkline.topologies import explicit
+from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.model import LinkOverride, Topology, TopologyError
 from trunkline.workloads.base import gives_changes, tensor_bytes_of
 
@@ -92,7 +93,11 @@ INITIAL_WINDOW_PACKETS = range(1, 1001)
 
 DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 
-OVERRIDES = Option("overrides", "overrides", None, list[LinkOverride], ())
+NETWORK = (
+    Option("overrides", "overrides", None, list[LinkOverride], ()),
+    Option("access", "access", None, list[AccessLink], ()),
+)
+"""The options of every topology, beside those of its builder."""
 """The option of all topologies, besides those of their builders."""
 
 SCHEME = tuple(option for option in read_options(Scheme) if option.name not in ("policy", "plan"))
@@ -187,7 +192,7 @@ class Reader:
         module, options = self._component("topology", "builder", builders, "build")
         if module is None or options is None:
             return None
-        overrides = options.pop("overrides")
+        overrides, access = options.pop("overrides"), options.pop("access")
         try:
             topology: Topology = module.build(random.Random(seed), **options)
         except TopologyError as error:
@@ -198,6 +203,10 @@ class Reader:
                 topology = topology.with_overrides([override])
             except TopologyError as error:
                 self._refuse_override(index, error)
+        try:
+            topology = add_access_links(topology, access)
+        except TopologyError as error:
+            self._source.refuse(("topology", "access"), str(error).removeprefix("access: "))
         return explicit.build(random.Random(seed), **explicit.options(topology))
 
     def _workload(self, sites: Sequence[str]) -> Component | None:
@@ -229,11 +238,11 @@ class Reader:
             return None, None
         if not isinstance(name, str) or name not in modules:
             self._source.refuse((section, key), list_choices(modules, name))
-            extra = (OVERRIDES,) if section == "topology" else ()
+            extra = NETWORK if section == "topology" else ()
             self._check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
         options = read_options(getattr(modules[name], entry))
-        options += (OVERRIDES,) if section == "topology" else ()
+        options += NETWORK if section == "topology" else ()
         model = self._read((section,), make_model(name, (choose(key, name), *options)), given)
         return modules[name], None if model is None else read_values(model, options)
 

@@ -238,7 +238,7 @@ class Agent:
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(site), WORKER_PORT)
         clock = pipes.start_clock(scenario.clock)
-        peers = {name: self._worker_peer(site, name) for name in topology.neighbours(site)}
+        peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
         controllers = {name: self._controller_peer(name) for name in self._controllers()}
         sockets: Mapping[str, socket.socket] = {}
         controller = None

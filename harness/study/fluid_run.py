@@ -71,7 +71,9 @@ class _Run:
         self._known = self._driver.planner.rates
         self._update_s = scheme.update_s if scheme.rates == "measured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
-        self._overlay = FluidOverlay(topology.rates_mbps(), {}, scheme.discipline, scheme.bounds)
+        self._overlay = FluidOverlay(
+            topology.overlay.rates_mbps(), {}, scheme.discipline, scheme.bounds
+        )
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._workers = scenario.workers

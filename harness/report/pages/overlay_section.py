@@ -74,9 +74,9 @@ def draw_overlay(
     `shares` are these loads in the topology's order, and `kind` says in words what a load is. With
     `loads`, the figure has a slider through time.
     """
-    sites = len(topology.sites)
+    sites = len(topology.node_names)
     if len(topology.links) > MAP_LINKS and sites > MATRIX_SITES:
-        return [tag("p", f"No map: {sites} sites and {len(topology.links)} links are too many.")]
+        return [tag("p", f"No map: {sites} nodes and {len(topology.links)} links are too many.")]
     is_map = len(topology.links) <= MAP_LINKS
     image, words = _draw_map(topology, shares) if is_map else _draw_matrix(topology, shares)
     words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
@@ -145,11 +145,11 @@ def _list_keys(kind: str, cut: bool) -> list[tuple[str, str]]:
 
 
 def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
-    """Draw sites as dots and links as arcs that bend to the right; return words for a caption."""
+    """Draw nodes as dots and links as arcs that bend to the right; return words for a caption."""
     height, border = 560.0, 64.0
     found, by_delay = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
     at = dict(
-        zip(topology.site_names, [(x + border + 40, y + border) for x, y in found], strict=True)
+        zip(topology.node_names, [(x + border + 40, y + border) for x, y in found], strict=True)
     )
     arcs = [
         _draw_link(at[link.src], at[link.dst], _write_title(link, share), find_level(share))
@@ -164,9 +164,16 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
         if by_delay
         else "Positions have no meaning: all delays are about equal."
     )
-    label = f"Map of the overlay: {len(dots)} sites and {len(arcs)} links, coloured by load"
+    routers = [_draw_router(name, at[name]) for name in topology.routers]
+    words += " Small dots are routers." if routers else ""
+    what = f"{len(dots)} sites, {len(routers)} routers" if routers else f"{len(dots)} sites"
+    label = f"Map of the network: {what} and {len(arcs)} links, coloured by load"
     return charts.draw_picture(
-        height, label, tag("g", arcs, id="map-links"), tag("g", dots, id="map-sites")
+        height,
+        label,
+        tag("g", arcs, id="map-links"),
+        tag("g", routers) if routers else None,
+        tag("g", dots, id="map-sites"),
     ), words
 
 
@@ -180,6 +187,13 @@ def _draw_site(site: Site, place: Place, low: bool) -> Html:
         tag("text", site.name, x=x, y=y + (24 if low else -15), class_="place middle"),
         class_="site doing--",
     )
+
+
+def _draw_router(name: str, place: Place) -> Html:
+    x, y = place
+    dot = tag("circle", cx=x, cy=y, r=5)
+    label = tag("text", name, x=x, y=y - 8, class_="tick middle")
+    return tag("g", tag("title", f"router {name}"), dot, label, class_="router")
 
 
 def _write_title(link: Link, share: float) -> Html:
@@ -205,7 +219,7 @@ def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
 
 def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     """Draw a matrix with a row per source and a column per destination; return words too."""
-    names = topology.site_names
+    names = topology.node_names
     left = 14 + LETTER * max(map(len, names))
     side = min(22.0, (WIDTH - left - 8) / len(names))
     top = left

@@ -29,7 +29,7 @@ Place = tuple[float, float]
 def place_sites(
     topology: Topology, width: float, height: float, least: float
 ) -> tuple[list[Place], bool]:
-    """Every site's position, and whether distances stand for delays.
+    """Every node's position in the order of ranks, and whether distances stand for delays.
 
     The positions are within `width` and `height` and about `least` or more apart.
     """
@@ -43,8 +43,8 @@ def place_sites(
 
 
 def _compute_delays_ms(topology: Topology) -> NDArray[np.float64]:
-    """Delays between all sites along the shortest paths; the mean of both directions."""
-    rank = {name: number for number, name in enumerate(topology.site_names)}
+    """Delays between all nodes along the shortest paths; the mean of both directions."""
+    rank = {name: number for number, name in enumerate(topology.node_names)}
     found = np.full((len(rank), len(rank)), np.inf)
     np.fill_diagonal(found, 0.0)
     for link in topology.links:
