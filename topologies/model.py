@@ -225,6 +225,13 @@ class Topology:
         """The rate in Mbit/s of each link, by (src, dst)."""
         return {(link.src, link.dst): link.rate_mbps for link in self.links}
 
+    def overlay_paths(self) -> dict[tuple[str, str], tuple[tuple[str, str], ...]] | None:
+        """The links of each overlay link, by (src, dst); None if overlay links share nothing."""
+        if not self.routers:
+            return None
+        ends = ((link.src, link.dst) for link in self.overlay.links)
+        return {(src, dst): tuple(pairwise(self.path(src, dst))) for src, dst in ends}
+
     def delays_ms(self) -> dict[tuple[str, str], float]:
         """The one-way delay in ms of each link, by (src, dst)."""
         return {(link.src, link.dst): link.delay_ms for link in self.links}

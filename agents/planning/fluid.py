@@ -4,6 +4,9 @@ The model has the executor's rules and no TCP. Every directed link serves one ch
 its rate, in the order of the discipline. A chunk is added or sent on as soon as all of it has
 arrived. Additions take no time. With auxiliary paths, sites choose a path as the executor does.
 
+In a network with routers, an overlay link is a path of links that others use as well. All overlay
+links that send at a time get max-min fair rates.
+
 With a non-blocking scatter, a site sends chunks before its task is known. Those that go where the
 task wants them are kept. Those that are still queued for another site are sent to the right site
 instead. The others were sent in vain.
@@ -17,12 +20,19 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from trunkline.agents.planning.auxiliary_paths import Bounds, PathQueues, find_disjoint_paths
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.disciplines import DISCIPLINES, Flow, Queue
+from trunkline.agents.planning.fair_shares import compute_fair_rates
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.agents.planning.site_plan import parts_of
+
+Paths: TypeAlias = Mapping[Directed, Sequence[Directed]]
+
+LAST_BITS = 1e-3
+"""A chunk with less to send is done: that much may be left by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ def estimate(
     discipline: str = "fcfs",
     auxiliary: Bounds | None = None,
     tensor_bytes: tuple[int, ...] = (),
+    paths: Paths | None = None,
 ) -> float:
     """The completion time in seconds of one task that has the overlay to itself.
 
@@ -71,9 +82,11 @@ def estimate(
         discipline: the order in which a link serves its flows, a name in `DISCIPLINES`.
         auxiliary: the bounds of auxiliary paths; None for a task without such paths.
         tensor_bytes: the sizes of the model's tensors; empty for a model that is one array.
+        paths: the links of each overlay link, whose rates `rates_mbps` then has; None if overlay
+            links share nothing.
     """
     task = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
-    return simulate([task], rates_mbps, delays_ms, discipline, auxiliary)[0]
+    return simulate([task], rates_mbps, delays_ms, discipline, auxiliary, paths)[0]
 
 
 def simulate(
@@ -82,12 +95,13 @@ def simulate(
     delays_ms: Mapping[Directed, float] | None = None,
     discipline: str = "fcfs",
     auxiliary: Bounds | None = None,
+    paths: Paths | None = None,
 ) -> list[float]:
     """The times in seconds at which the last receiver of each task has its last chunk.
 
     The tasks share the links. Other arguments are as in `estimate`.
     """
-    overlay = FluidOverlay(rates_mbps, delays_ms or {}, discipline, auxiliary)
+    overlay = FluidOverlay(rates_mbps, delays_ms or {}, discipline, auxiliary, paths)
     finish_s = [task.start_s for task in tasks]
 
     def finished(number: int, _: str) -> None:
@@ -170,12 +184,28 @@ class _Chunk:
 
 
 @dataclass(slots=True)
+class _Sending:
+    """A chunk that an overlay link sends, with the bits that have not left yet."""
+
+    chunk: _Chunk
+    bits: float
+    rate_mbps: float = 0.0
+
+
+@dataclass(slots=True)
 class FluidOverlay:
     """Links that tasks share. `run` lets time pass.
 
-    A chunk that is being sent when `rates_mbps` change keeps its old rate.
+    A chunk that is being sent when `rates_mbps` change keeps its old rate; with `paths`, until
+    another chunk begins or ends.
 
     Attributes:
+        rates_mbps: the rate of each link of the overlay, or of the `paths`.
+        delays_ms: the one-way delay of each link of the overlay.
+        paths: the links of each overlay link; None if overlay links share nothing.
+        sending: with `paths`, the chunk that each overlay link sends.
+        shared_s: with `paths`, when the bits in `sending` were counted.
+        shares: how often rates were shared.
         bytes_in_vain: what offers have brought to sites where no task wanted it.
         heap: what happens next: (time in seconds, tie-break, an arriving chunk, a link that becomes
             free, or a function to call).
@@ -186,6 +216,7 @@ class FluidOverlay:
     delays_ms: Mapping[Directed, float]
     discipline: str = "fcfs"
     auxiliary: Bounds | None = None
+    paths: Paths | None = None
     now_s: float = 0.0
     bytes_in_vain: int = 0
     heap: list[tuple[float, int, _Chunk | Directed | Callable[[], None]]] = field(
@@ -197,10 +228,21 @@ class FluidOverlay:
     busy: set[Directed] = field(default_factory=set)
     open: dict[str, _RunningTask] = field(default_factory=dict)
     path_queues: PathQueues[_Chunk, _Chunk] = field(init=False)
+    sending: dict[Directed, _Sending] = field(default_factory=dict)
+    shared_s: float = 0.0
+    shares: int = 0
 
     def __post_init__(self) -> None:
         self.path_queues = PathQueues(self.auxiliary or Bounds(), self._take_path)
-        self.set_known_rates(self.rates_mbps)
+        self.set_known_rates(self.link_rates_mbps())
+
+    def link_rates_mbps(self) -> Mapping[Directed, float]:
+        """The rate of each overlay link that sends alone."""
+        if self.paths is None:
+            return self.rates_mbps
+        return {
+            link: min(self.rates_mbps[hop] for hop in path) for link, path in self.paths.items()
+        }
 
     def set_known_rates(self, rates_mbps: Mapping[Directed, float]) -> None:
         """Let sites choose auxiliary paths by these rates from now on."""
@@ -345,11 +387,53 @@ class FluidOverlay:
         if chunk is None:
             self.busy.remove(link)
             return
-        done = self.now_s + chunk.of.job.bytes_of(chunk.number) * 8e-6 / self.rates_mbps[link]
+        size = chunk.of.job.bytes_of(chunk.number)
+        if self.paths is not None:
+            self._drain()
+            self.sending[link] = _Sending(chunk, size * 8.0)
+            self._share()
+            return
+        done = self.now_s + size * 8e-6 / self.rates_mbps[link]
         if self.auxiliary is not None and chunk.primary and not chunk.hops:
             self._schedule(done, partial(self.path_queues.release, chunk))
         self._schedule(done, link)
         self._schedule(done + self.delays_ms.get(link, 0.0) / 1e3, chunk)
+
+    def _drain(self) -> None:
+        """Count the bits that have left since the last time."""
+        for each in self.sending.values():
+            each.bits -= each.rate_mbps * 1e6 * (self.now_s - self.shared_s)
+        self.shared_s = self.now_s
+
+    def _share(self) -> None:
+        """Give all overlay links that send their fair rates, and plan when the next one is done."""
+        assert self.paths is not None
+        active = {link: self.paths[link] for link in self.sending}
+        rates = compute_fair_rates(active, self.rates_mbps)
+        for link, each in self.sending.items():
+            each.rate_mbps = rates[link]
+        self.shares += 1
+        if self.sending:
+            left_s = min(each.bits / each.rate_mbps for each in self.sending.values()) / 1e6
+            done = partial(self._finish_sending, self.shares)
+            self._schedule(self.now_s + max(0.0, left_s), done)
+
+    def _finish_sending(self, shares: int) -> None:
+        """Let the chunks arrive of which all bits have left, and serve their links.
+
+        Does nothing if the rates have changed since this was planned, after so many `shares`.
+        """
+        if shares != self.shares:
+            return
+        self._drain()
+        done = [link for link, each in self.sending.items() if each.bits < LAST_BITS]
+        for link in done:
+            chunk = self.sending.pop(link).chunk
+            if self.auxiliary is not None and chunk.primary and not chunk.hops:
+                self.path_queues.release(chunk)
+            self._schedule(self.now_s, link)
+            self._schedule(self.now_s + self.delays_ms.get(link, 0.0) / 1e3, chunk)
+        self._share()
 
     def _schedule(self, time_s: float, what: _Chunk | Directed | Callable[[], None]) -> None:
         self.sequence += 1

@@ -144,7 +144,8 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     """
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
     discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
-    rates_mbps = {link: rate * share for link, rate in topology.overlay.rates_mbps().items()}
+    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
+    paths = topology.overlay_paths()
     hop_delays_ms, delays_ms = topology.delays_ms(), topology.overlay.delays_ms()
 
     def control_s(site: str) -> float:
@@ -157,8 +158,10 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes = chunk_bytes, model_bytes
-        fluid_s = estimate(plan, rates_mbps, *sizes, None, discipline, bounds, tensor_bytes)
-        delayed_s = estimate(plan, rates_mbps, *sizes, delays_ms, discipline, bounds, tensor_bytes)
+        fluid_s, delayed_s = (
+            estimate(plan, rates_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
+            for waits in (None, delays_ms)
+        )
         told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,
@@ -176,9 +179,7 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
 def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
     share = payload_share(scenario.network.mtu)
-    rates_mbps = {
-        link: rate * share for link, rate in scenario.topology.overlay.rates_mbps().items()
-    }
+    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
 
     @functools.cache
     def of_group(group: frozenset[str], size: int) -> float:

@@ -71,8 +71,9 @@ class _Run:
         self._known = self._driver.planner.rates
         self._update_s = scheme.update_s if scheme.rates == "measured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
+        paths = topology.overlay_paths()
         self._overlay = FluidOverlay(
-            topology.overlay.rates_mbps(), {}, scheme.discipline, scheme.bounds
+            topology.rates_mbps(), {}, scheme.discipline, scheme.bounds, paths
         )
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
@@ -221,7 +222,7 @@ class _Run:
     def _update(self) -> None:
         """Take over the current rates, and schedule the next update."""
         assert self._update_s is not None
-        if self._known.refresh(self._overlay.rates_mbps):
+        if self._known.refresh(self._overlay.link_rates_mbps()):
             self._overlay.set_known_rates(self._known.rates_mbps)
         if self._is_active:
             self._overlay.call_at(self._overlay.now_s + self._update_s, self._update)
