@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trunkline.topologies.model import Link, Topology, TopologyError
+from trunkline.topologies.model import Link, Topology, TopologyError, compute_queue_bytes
 
 GATEWAY = "-gw"
 
@@ -24,8 +24,8 @@ class AccessLink:
         sites: the sites that have such a link; by default all sites that no other entry names.
         delay_ms: the propagation delay of each direction.
         loss_percent: the share of packets that each direction loses at random.
-        queue_bytes: the queue of each direction; by default one bandwidth-delay product of the
-            access link, at least 64 KiB.
+        queue_bytes: the queue of each direction; by default one bandwidth-delay product with the
+            longest round trip from the site to another one in the overlay, at least 64 KiB.
     """
 
     up_mbps: float
@@ -62,13 +62,24 @@ def add_access_links(topology: Topology, entries: Sequence[AccessLink]) -> Topol
         links += entry.links(site, gateways[site])
     overlay = topology.overlay
     pairs = ((x.src, x.dst) for x in overlay.links if overlay.rank(x.src) < overlay.rank(x.dst))
-    return Topology(
-        topology.name,
-        topology.sites,
-        tuple(links),
-        (*topology.routers, *gateways.values()),
-        tuple(pairs),
+    routers = *topology.routers, *gateways.values()
+    found = Topology(topology.name, topology.sites, tuple(links), routers, tuple(pairs))
+    own = {ends for pair in gateways.items() for ends in (pair, pair[::-1])}
+    sized = (_size_queue(found, x) if (x.src, x.dst) in own else x for x in found.links)
+    return replace(found, links=tuple(sized))
+
+
+def _size_queue(topology: Topology, link: Link) -> Link:
+    """An access link with a queue for the longest round trip of its site."""
+    if link.queue_bytes is not None:
+        return link
+    overlay = topology.overlay
+    site = link.src if link.src in topology.site_names else link.dst
+    round_trip_ms = max(
+        overlay.link(site, other).delay_ms + overlay.link(other, site).delay_ms
+        for other in overlay.neighbours(site)
     )
+    return replace(link, queue_bytes=compute_queue_bytes(link.rate_mbps, round_trip_ms))
 
 
 def _assign(topology: Topology, entries: Sequence[AccessLink]) -> dict[str, AccessLink]:

@@ -270,9 +270,7 @@ class Topology:
         if link.queue_bytes is not None:
             return link.queue_bytes
         round_trip_ms = link.delay_ms + self.link(link.dst, link.src).delay_ms
-        drains_ms = max(MIN_QUEUE_MS, round_trip_ms)
-        wanted_bytes = max(MIN_QUEUE_BYTES, math.ceil(link.rate_mbps * 125.0 * drains_ms))
-        return min(wanted_bytes, _longest_queue_bytes(link.rate_mbps))
+        return compute_queue_bytes(link.rate_mbps, round_trip_ms)
 
     def with_overrides(self, overrides: Iterable[LinkOverride]) -> Topology:
         """A copy with the values of some links replaced; later overrides win.
@@ -451,6 +449,13 @@ def check_values(where: str, link: Link) -> None:
         drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
         allowed = f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}"
         refuse("queue_bytes", link.queue_bytes, allowed)
+
+
+def compute_queue_bytes(rate_mbps: float, round_trip_ms: float) -> int:
+    """One bandwidth-delay product within the limits of a queue (`Topology.queue_bytes`)."""
+    drains_ms = max(MIN_QUEUE_MS, round_trip_ms)
+    wanted_bytes = max(MIN_QUEUE_BYTES, math.ceil(rate_mbps * 125.0 * drains_ms))
+    return min(wanted_bytes, _longest_queue_bytes(rate_mbps))
 
 
 def _longest_queue_bytes(rate_mbps: float) -> int:

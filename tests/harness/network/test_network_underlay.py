@@ -1,0 +1,171 @@
+"""Routers and access links under the virtual clock: overlay links share what they have in common.
+
+Everything is measured by ordinary sockets in one boot of the embedded kernel.
+"""
+
+import socket
+import time
+from itertools import pairwise
+
+import pytest
+from probing import datagrams
+
+from trunkline.agents.planning.fair_shares import compute_fair_rates
+from trunkline.harness.measure.site_functions import SiteProcess
+from trunkline.harness.network.interface import payload_share
+from trunkline.topologies.access import AccessLink, add_access_links
+from trunkline.topologies.model import Link, Site, Topology
+
+PORT = 6100
+LEAVES = tuple(f"n{number}" for number in range(1, 9))
+MEGABYTES = 15
+
+
+def both(src, dst, rate_mbps, delay_ms, queue_bytes=None):
+    return [
+        Link(a, b, rate_mbps, delay_ms, queue_bytes=queue_bytes)
+        for a, b in ((src, dst), (dst, src))
+    ]
+
+
+# a and b are at router r, c and d at router q. Another way from r to q is longer.
+DUMBBELL = Topology(
+    "dumbbell",
+    tuple(Site(name) for name in "abcd"),
+    (
+        *both("a", "r", 1000.0, 1.0, 600_000),
+        *both("b", "r", 1000.0, 1.0, 600_000),
+        *both("r", "q", 40.0, 10.0, 200_000),
+        *both("q", "c", 1000.0, 1.0, 600_000),
+        *both("q", "d", 1000.0, 1.0, 600_000),
+        *both("r", "far", 1000.0, 30.0),
+        *both("far", "q", 1000.0, 30.0),
+    ),
+    ("r", "q", "far"),
+)
+UPLINK = add_access_links(
+    Topology(
+        "uplink",
+        (Site("server"), *map(Site, LEAVES)),
+        tuple(link for leaf in LEAVES for link in both("server", leaf, 1000.0, 10.0, 4_000_000)),
+    ),
+    [AccessLink(100.0, 1000.0, ("server",), delay_ms=1.0, queue_bytes=300_000)],
+)
+
+
+# What runs inside the embedded kernel.
+
+
+def measure():
+    from trunkline.harness.network.mininet_net import MininetNetwork
+
+    network = MininetNetwork(DUMBBELL)
+    network.start()
+    found = {
+        "pingall": network.mininet.pingAll(),
+        "small": datagrams(network, "a", "c", 3, period_s=0.1),
+        "route": [
+            network.mininet["a"].cmd(f"ping -c 1 -W 1 -t {hops}", network.address("d"))
+            for hops in (1, 2, 3)
+        ],
+        "alone": transfer(network, [("a", "c")]),
+        "shared": transfer(network, [("a", "c"), ("b", "d")]),
+        "counters": carried(network, "r", "q"),
+    }
+    network.stop()
+    network = MininetNetwork(UPLINK)
+    network.start()
+    found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES])
+    network.set_link("server", "server-gw", rate_mbps=50.0)
+    found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES])
+    network.stop()
+    return found
+
+
+def carried(network, src, dst):
+    return network.counters()[src, dst].bytes
+
+
+def transfer(network, pairs):
+    """Seconds from the common start until each receiver of a TCP transfer has all bytes."""
+    start_s = time.time() + 2.0
+    ends = [(SiteProcess(network, dst, make_receiver(network, dst, PORT + n, start_s)), src, n, dst)
+            for n, (src, dst) in enumerate(pairs)]  # fmt: skip
+    senders = [
+        SiteProcess(network, src, make_sender(network, dst, PORT + n, start_s))
+        for _, src, n, dst in ends
+    ]
+    took = [receiver.receive() for receiver, *_ in ends]
+    for process in (*senders, *(receiver for receiver, *_ in ends)):
+        process.__exit__(None, None, None)
+    return took
+
+
+def make_sender(network, dst, port, start_s):
+    def send(_):
+        time.sleep(start_s - time.time())
+        with socket.create_connection((network.address(dst), port)) as out:
+            out.sendall(bytes(MEGABYTES * 1_000_000))
+            out.shutdown(socket.SHUT_WR)
+            out.recv(1)
+
+    return send
+
+
+def make_receiver(network, dst, port, start_s):
+    def receive(_):
+        with socket.create_server((network.address(dst), port)) as server:
+            incoming, _ = server.accept()
+            left = MEGABYTES * 1_000_000
+            while left:
+                left -= len(incoming.recv(1 << 16))
+            return time.time() - start_s
+
+    return receive
+
+
+# What the tests look at.
+
+
+@pytest.fixture(scope="module")
+def found(embedded):
+    return embedded.call(measure)
+
+
+def expected_s(topology, pairs):
+    """When transfers of the same size end by max-min fairness, without propagation and TCP."""
+    paths = {pair: tuple(pairwise(topology.path(*pair))) for pair in pairs}
+    rates = compute_fair_rates(paths, topology.rates_mbps())
+    return [8 * MEGABYTES / (rates[pair] * payload_share(1500)) for pair in pairs]
+
+
+def test_every_site_and_router_reaches_every_other(found):
+    assert found["pingall"] == 0
+
+
+def test_a_packet_takes_the_delays_of_its_path(found):
+    sent_ms = (64 + 42) * 8e-3 * (1 / 1000 + 1 / 40 + 1 / 1000)
+    for _, delay_ns in found["small"]:
+        assert delay_ns / 1e6 == pytest.approx(12.0 + sent_ms, abs=0.1)
+
+
+def test_packets_take_the_shortest_path(found):
+    for node, said in zip(("r", "q", "d"), found["route"], strict=True):
+        assert f"rom 10.0.0.{DUMBBELL.rank(node) + 1}" in said
+
+
+def test_two_transfers_share_the_link_that_both_cross(found):
+    (alone,) = found["alone"]
+    assert alone == pytest.approx(*expected_s(DUMBBELL, [("a", "c")]), rel=0.05)
+    shared = expected_s(DUMBBELL, [("a", "c"), ("b", "d")])
+    assert max(found["shared"]) == pytest.approx(shared[0], rel=0.05)
+
+
+def test_the_shared_link_counts_the_bytes_of_both(found):
+    assert found["counters"] > 3 * MEGABYTES * 1_000_000
+
+
+@pytest.mark.parametrize(("kind", "slowdown"), [("pulls", 1), ("slower", 2)])
+def test_eight_pulls_share_the_uplink_of_their_server(found, kind, slowdown):
+    fair = [s * slowdown for s in expected_s(UPLINK, [("server", leaf) for leaf in LEAVES])]
+    assert max(found[kind]) == pytest.approx(max(fair), rel=0.05)

@@ -1,0 +1,152 @@
+"""Routers, the overlay of paths through them, and access links."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from trunkline.topologies import Link, Site, Topology, TopologyError, explicit
+from trunkline.topologies.access import AccessLink, add_access_links
+
+
+def both(src: str, dst: str, rate_mbps: float = 50.0, delay_ms: float = 10.0) -> list[Link]:
+    return [Link(a, b, rate_mbps, delay_ms) for a, b in ((src, dst), (dst, src))]
+
+
+def network(
+    links: list[Link], routers: str, sites: str = "abc", pairs: tuple[tuple[str, str], ...] = ()
+) -> Topology:
+    return Topology("test", tuple(map(Site, sites)), tuple(links), tuple(routers), pairs)
+
+
+# a - r - q - b, and c at q.
+TREE = network(
+    [*both("a", "r"), *both("r", "q", 20.0, 5.0), *both("q", "b"), *both("q", "c")], "rq"
+)
+
+
+def test_routers_have_ranks_after_the_sites() -> None:
+    assert TREE.site_names == ("a", "b", "c")
+    assert TREE.node_names == ("a", "b", "c", "r", "q")
+    assert TREE.rank("r") == 3
+    assert TREE.neighbours("q") == ("b", "c", "r")
+
+
+def test_an_overlay_link_is_the_path_of_two_sites() -> None:
+    overlay = TREE.overlay
+    assert overlay.routers == ()
+    assert overlay.neighbours("a") == ("b", "c")
+    assert TREE.path("a", "b") == ("a", "r", "q", "b")
+    link = overlay.link("a", "b")
+    assert (link.rate_mbps, link.delay_ms, link.loss_percent) == (20.0, 25.0, 0.0)
+    assert link.queue_bytes == TREE.queue_bytes(TREE.link("r", "q"))
+    assert overlay.link("b", "c").rate_mbps == 50.0
+    assert TREE.overlay_paths()["a", "c"] == (("a", "r"), ("r", "q"), ("q", "c"))
+
+
+def test_without_routers_the_links_are_the_overlay() -> None:
+    plain = Topology("plain", (Site("a"), Site("b")), tuple(both("a", "b")))
+    assert plain.overlay is plain
+    assert plain.overlay_paths() is None
+
+
+def test_losses_of_a_path_add_up_as_probabilities() -> None:
+    links = [
+        Link("a", "r", 10.0, 2.0, 1.0, 10.0),
+        Link("r", "a", 10.0),
+        Link("r", "b", 10.0, 2.0, 0.5, 20.0),
+        Link("b", "r", 10.0),
+    ]
+    link = network(links, "r", "ab").overlay.link("a", "b")
+    assert link.loss_percent == pytest.approx(28.0)
+    assert link.jitter_ms == 1.5
+
+
+def test_sites_do_not_forward_where_there_are_routers() -> None:
+    # The way over c would be shorter.
+    links = [*both("a", "c", delay_ms=1), *both("c", "b", delay_ms=1)]
+    links += [*both("a", "r"), *both("r", "b"), *both("r", "c")]
+    assert network(links, "r").path("a", "b") == ("a", "r", "b")
+    with pytest.raises(TopologyError, match="a cannot be reached from b through routers"):
+        network([*both("a", "c"), *both("c", "b"), *both("c", "r")], "r")
+
+
+def test_the_overlay_may_connect_some_pairs_only() -> None:
+    chosen = network(list(TREE.links), "rq", pairs=(("a", "b"), ("c", "a")))
+    assert chosen.overlay.neighbours("a") == ("b", "c")
+    assert chosen.overlay.neighbours("b") == ("a",)
+    for pairs, text in (
+        ((("a", "r"),), "pair 'r': allowed are a, b, c"),
+        ((("a", "b"), ("b", "a")), "given twice"),
+        ((("a", "a"),), "given twice"),
+        ((("a", "b"),), "c cannot be reached"),
+    ):
+        with pytest.raises(TopologyError, match=text):
+            assert network(list(TREE.links), "rq", pairs=pairs).overlay
+    with pytest.raises(TopologyError, match="only a topology with routers"):
+        network(both("a", "b"), "", "ab", (("a", "b"),))
+
+
+@pytest.mark.parametrize(
+    ("routers", "text"),
+    [("a", "named twice"), ("rr", "named twice"), (("controller",), "is a name"), ("R", "allowed")],
+)
+def test_names_of_routers_are_checked(routers: str, text: str) -> None:
+    with pytest.raises(TopologyError, match=text):
+        network([*both("a", "b"), *both("b", "c")], routers)
+
+
+def test_a_resolved_topology_with_routers_reads_back_the_same() -> None:
+    for topology in (TREE, network(list(TREE.links), "rq", pairs=(("a", "b"), ("c", "a")))):
+        again = explicit.build(random.Random(), **explicit.options(topology))
+        assert (again.routers, again.pairs) == (topology.routers, topology.pairs)
+        assert again.overlay.delays_ms() == topology.overlay.delays_ms()
+        assert [link.rate_mbps for link in again.links] == [x.rate_mbps for x in topology.links]
+
+
+MESH = Topology(
+    "mesh",
+    tuple(map(Site, "abc")),
+    tuple(link for pair in ("ab", "bc", "ac") for link in both(*pair, rate_mbps=1000.0)),
+)
+
+
+def test_all_traffic_of_a_site_crosses_its_access_link() -> None:
+    found = add_access_links(MESH, [AccessLink(10.0, 30.0, ("a",), 2.0)])
+    assert found.routers == ("a-gw",)
+    assert found.neighbours("a") == ("a-gw",)
+    assert found.path("a", "b") == ("a", "a-gw", "b")
+    assert found.path("b", "c") == ("b", "c")
+    assert found.overlay.link("a", "b").rate_mbps == 10.0
+    assert found.overlay.link("b", "a").rate_mbps == 30.0
+    assert found.overlay.link("b", "a").delay_ms == 12.0
+    assert found.overlay.link("b", "c") == MESH.overlay.link("b", "c")
+
+
+def test_one_entry_may_be_for_all_other_sites() -> None:
+    found = add_access_links(MESH, [AccessLink(10.0, 10.0, ("b",)), AccessLink(5.0, 5.0)])
+    rates = {site: found.link(site, f"{site}-gw").rate_mbps for site in "abc"}
+    assert rates == {"a": 5.0, "b": 10.0, "c": 5.0}
+    assert found.path("a", "c") == ("a", "a-gw", "c-gw", "c")
+
+
+def test_the_overlay_keeps_its_pairs() -> None:
+    line = Topology("line", tuple(map(Site, "abc")), tuple([*both("a", "b"), *both("b", "c")]))
+    found = add_access_links(line, [AccessLink(5.0, 5.0)])
+    assert found.overlay.neighbours("a") == ("b",)
+    assert add_access_links(line, []) is line
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([AccessLink(1, 1), AccessLink(2, 2)], "only one entry may be without sites"),
+        ([AccessLink(1, 1, ("x",))], "site 'x': allowed are a, b, c"),
+        ([AccessLink(1, 1, ("a",)), AccessLink(1, 1, ("a",))], "site 'a': named twice"),
+        ([AccessLink(0.0, 1, ("a",))], "rate_mbps 0.0"),
+    ],
+)
+def test_wrong_access_links_are_refused(entries: list[AccessLink], text: str) -> None:
+    with pytest.raises(TopologyError, match=text):
+        add_access_links(MESH, entries)
