@@ -121,7 +121,15 @@ def test_all_traffic_of_a_site_crosses_its_access_link() -> None:
     assert found.overlay.link("a", "b").rate_mbps == 10.0
     assert found.overlay.link("b", "a").rate_mbps == 30.0
     assert found.overlay.link("b", "a").delay_ms == 12.0
-    assert found.overlay.link("b", "c") == MESH.overlay.link("b", "c")
+    assert found.overlay.link("b", "c").rate_mbps == 1000.0
+
+
+def test_the_queue_of_an_access_link_holds_what_the_longest_round_trip_needs() -> None:
+    found = add_access_links(MESH, [AccessLink(100.0, 300.0, ("a",), 2.0)])
+    assert found.link("a", "a-gw").queue_bytes == 100 * 125 * 24
+    assert found.link("a-gw", "a").queue_bytes == 300 * 125 * 24
+    given = add_access_links(MESH, [AccessLink(100.0, 300.0, ("a",), queue_bytes=70_000)])
+    assert given.link("a-gw", "a").queue_bytes == 70_000
 
 
 def test_one_entry_may_be_for_all_other_sites() -> None:
@@ -132,7 +140,7 @@ def test_one_entry_may_be_for_all_other_sites() -> None:
 
 
 def test_the_overlay_keeps_its_pairs() -> None:
-    line = Topology("line", tuple(map(Site, "abc")), tuple([*both("a", "b"), *both("b", "c")]))
+    line = Topology("line", tuple(map(Site, "abc")), (*both("a", "b"), *both("b", "c")))
     found = add_access_links(line, [AccessLink(5.0, 5.0)])
     assert found.overlay.neighbours("a") == ("b",)
     assert add_access_links(line, []) is line
