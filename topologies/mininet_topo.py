@@ -37,6 +37,7 @@ def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
     """
     parameters = inspect.signature(build).parameters.values()
     names = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    names = [name for name in names if name != "read"]  # by default relative to the working folder
 
     def topo(*values: Any, seed: int = 1, **options: Any) -> Any:
         if len(values) > len(names):

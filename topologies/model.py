@@ -359,29 +359,30 @@ def _check_sites(sites: tuple[Site, ...]) -> None:
         raise TopologyError(f"sites: {len(sites)}: allowed are 2 or more", key="sites")
     seen: set[str] = set()
     for site in sites:
-        if not _SITE_NAME.fullmatch(site.name):
-            allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-'"
-            raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
-        if _READ_AS_VALUE.fullmatch(site.name):
-            allowed = "a name that tables can hold: no number, nan, null, none, inf, true or false"
-            raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
-        if site.name in RESERVED_NAMES:
-            *others, last = RESERVED_NAMES
-            allowed = f"any but {', '.join(others)} and {last}, which events name"
-            raise TopologyError(f"site {site.name!r}: allowed is {allowed}", key="sites")
+        check_site_name(site.name)
         if site.name in seen:
             raise TopologyError(f"site {site.name!r}: named twice", key="sites")
         seen.add(site.name)
 
 
+def check_site_name(name: str, what: str = "site") -> None:
+    """Raises TopologyError if a site or router cannot have this name."""
+    allowed = ""
+    if not _SITE_NAME.fullmatch(name):
+        allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-'"
+    elif _READ_AS_VALUE.fullmatch(name):
+        allowed = "a name that tables can hold: no number, nan, null, none, inf, true or false"
+    elif name in RESERVED_NAMES:
+        *others, last = RESERVED_NAMES
+        allowed = f"any but {', '.join(others)} and {last}, which events name"
+    if allowed:
+        raise TopologyError(f"{what} {name!r}: allowed is {allowed}", key=f"{what}s")
+
+
 def _check_routers(routers: tuple[str, ...], sites: tuple[Site, ...]) -> None:
     seen = {site.name for site in sites}
     for name in routers:
-        if not _SITE_NAME.fullmatch(name) or _READ_AS_VALUE.fullmatch(name):
-            allowed = "1 to 32 of a-z, 0-9 and '-', the first not '-', and no number"
-            raise TopologyError(f"router {name!r}: allowed is {allowed}", key="routers")
-        if name in RESERVED_NAMES:
-            raise TopologyError(f"router {name!r}: is a name that events use", key="routers")
+        check_site_name(name, "router")
         if name in seen:
             raise TopologyError(f"router {name!r}: named twice", key="routers")
         seen.add(name)

@@ -68,15 +68,15 @@ class Refusal:
     text: str
 
 
-GIVEN = ("rng", "servers")
-"""Keyword-only parameters of policies that are no options."""
+GIVEN = ("rng", "servers", "read")
+"""Keyword-only parameters that are no options: two of policies, and `read` of builders."""
 
 
 def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     """Read the options of a function (keyword-only parameters) or of a dataclass (fields).
 
     Their meanings are in the docstring, under `Options:`, in the form of Google's style. A
-    keyword-only `rng` and `servers` are no options: Trunkline gives them to a policy.
+    keyword-only `rng`, `servers` or `read` is no option: Trunkline gives its value.
     """
     hints = get_type_hints(function, include_extras=True)
     meanings = _read_meanings(inspect.getdoc(function) or "")

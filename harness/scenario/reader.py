@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 import re
@@ -26,6 +27,7 @@ from trunkline.harness.config.options import (
     read_values,
 )
 from trunkline.harness.faults.fault_syntax import Read
+from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario import (
     awareness_section,
@@ -119,6 +121,11 @@ def pick(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]
     return {option.name: values[option.name] for option in options}
 
 
+def takes_files(build: Callable[..., Any]) -> bool:
+    """Whether a builder has the parameter `read`, a function that reads a text file by its name."""
+    return "read" in inspect.signature(build).parameters
+
+
 class Reader:
     """Reads one document section by section, so that a problem hides as few others as possible."""
 
@@ -193,8 +200,9 @@ class Reader:
         if module is None or options is None:
             return None
         overrides, access = options.pop("overrides"), options.pop("access")
+        given = {"read": self._read_file} if takes_files(module.build) else {}
         try:
-            topology: Topology = module.build(random.Random(seed), **options)
+            topology: Topology = module.build(random.Random(seed), **options, **given)
         except TopologyError as error:
             self._refuse_option("topology", error.key, str(error), options)
             return None
@@ -208,6 +216,13 @@ class Reader:
         except TopologyError as error:
             self._source.refuse(("topology", "access"), str(error).removeprefix("access: "))
         return explicit.build(random.Random(seed), **explicit.options(topology))
+
+    def _read_file(self, name: str) -> str:
+        """Read a file that is named in the topology, relative to the scenario."""
+        try:
+            return self._files(name)
+        except FaultError as error:
+            raise TopologyError(str(error).removeprefix(f"{name}: ")) from None
 
     def _workload(self, sites: Sequence[str]) -> Component | None:
         kinds = self._extensions.workloads

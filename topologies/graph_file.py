@@ -1,0 +1,142 @@
+"""Networks in GML and GraphML, in the form of the Internet Topology Zoo (pure).
+
+Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011. Nodes have `label`, `Latitude`,
+`Longitude` and `Internal`; edges have `LinkSpeedRaw` in bit/s, or `LinkSpeed` and `LinkSpeedUnits`.
+In files of your own, edges may have `rate` and `delay` instead. Upper and lower case are alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from trunkline.topologies.model import TopologyError
+from trunkline.topologies.network_file import (
+    RATE,
+    TIME,
+    Edge,
+    Network,
+    Node,
+    check_characters,
+    check_node_count,
+    name_sites,
+    read_quantity,
+    with_reverses,
+)
+
+SPEED_UNITS = {"K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s"}
+"""The values of `LinkSpeedUnits`."""
+
+_Attributes = Mapping[str, Any]
+
+
+def read_gml(text: str) -> Network:
+    """Read a network from GML.
+
+    Raises:
+        TopologyError: the text is not GML, or an attribute is impossible.
+    """
+
+    def parse(networkx: Any) -> Any:
+        # Many files of the Topology Zoo have parallel edges, and not all of them declare it.
+        several = re.sub(r"\bgraph\s*\[", r"\g<0> multigraph 1 ", text, count=1)
+        return networkx.parse_gml(several.splitlines(), label="id")
+
+    return _read(text, "GML", parse)
+
+
+def read_graphml(text: str) -> Network:
+    """Read a network from GraphML.
+
+    Raises:
+        TopologyError: the text is not GraphML, or an attribute is impossible.
+    """
+
+    def parse(networkx: Any) -> Any:
+        if "<!ENTITY" in text:
+            raise TopologyError("allowed is XML without entities")
+        return networkx.parse_graphml(text, force_multigraph=True)
+
+    return _read(text, "GraphML", parse)
+
+
+def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
+    check_characters(text)
+    try:
+        graph = parse(import_module("networkx"))
+    except TopologyError:
+        raise
+    except Exception as reason:  # networkx raises errors of many kinds for broken files
+        first = str(reason).strip().partition("\n")[0] or type(reason).__name__
+        raise TopologyError(f"not {form} that networkx reads: {first[:200]}") from None
+    check_node_count(graph.number_of_nodes())
+    labels, nodes = {}, {}
+    for key, attributes in graph.nodes(data=True):
+        nodes[key] = _lower(attributes)
+        labels[key] = str(nodes[key].get("label", key))
+    names = dict(zip(labels, name_sites([*labels.values()]), strict=True))
+    edges = [
+        _read_edge(names[src], names[dst], _lower(attributes))
+        for src, dst, attributes in graph.edges(data=True)
+    ]
+    return Network(
+        tuple(_read_node(names[key], attributes) for key, attributes in nodes.items()),
+        with_reverses(edges),
+    )
+
+
+def _lower(attributes: _Attributes) -> _Attributes:
+    return {str(name).lower(): value for name, value in attributes.items() if value != ""}
+
+
+def _read_node(name: str, attributes: _Attributes) -> Node:
+    where = f"node {name}"
+    return Node(
+        name,
+        _read_degrees(where, "latitude", attributes),
+        _read_degrees(where, "longitude", attributes),
+        str(attributes.get("internal", 1)).lower() not in ("0", "0.0", "false"),
+    )
+
+
+def _read_degrees(where: str, what: str, attributes: _Attributes) -> float | None:
+    value = attributes.get(what, attributes.get(what[:3]))
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        allowed = "allowed is a number of degrees"
+        raise TopologyError(f"{where}: {what} {str(value)[:40]!r}: {allowed}") from None
+
+
+def _read_edge(src: str, dst: str, attributes: _Attributes) -> Edge:
+    where, name = f"edge {src} - {dst}", ""
+    if src == dst:
+        raise TopologyError(f"{where}: allowed are edges between two nodes")
+    rate = delay = None
+    try:
+        if "rate" in attributes:
+            name = "rate"
+            rate = read_quantity(attributes["rate"], RATE)
+        elif "linkspeedraw" in attributes:
+            name = "LinkSpeedRaw"
+            rate = read_quantity(f"{attributes['linkspeedraw']} bit/s", RATE)
+        elif "linkspeed" in attributes:
+            name = "LinkSpeed"
+            unit = _read_speed_unit(attributes.get("linkspeedunits"))
+            rate = read_quantity(f"{attributes['linkspeed']} {unit}", RATE)
+        if "delay" in attributes:
+            name = "delay"
+            delay = read_quantity(attributes["delay"], TIME)
+    except TopologyError as error:
+        raise TopologyError(f"{where}: {name} {error}") from None
+    return Edge(src, dst, rate, delay)
+
+
+def _read_speed_unit(value: object) -> str:
+    if value not in SPEED_UNITS:
+        given = "" if value is None else f" {str(value)[:40]!r}"
+        allowed = ", ".join(SPEED_UNITS)
+        raise TopologyError(f"with LinkSpeedUnits{given}: allowed are {allowed}")
+    return SPEED_UNITS[str(value)]

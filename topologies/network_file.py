@@ -1,0 +1,273 @@
+"""Networks that users describe in files: nodes, edges, and the links that follow from them (pure).
+
+`graph_file` reads GML and GraphML, `csv_file` reads CSV. Both return a `Network`. A value that the
+file lacks is None there; `find_links` computes it from coordinates, or takes a default.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from trunkline.topologies.link_options import MAX_SITES
+from trunkline.topologies.matrix import Pair
+from trunkline.topologies.model import TopologyError, check_link_count, check_site_name
+
+MAX_CHARACTERS = 4_000_000
+"""The longest file. The largest network of the Internet Topology Zoo has a tenth of this."""
+
+EARTH_RADIUS_KM = 6371.0
+
+FIBRE_KM_PER_MS = 299.792458 * 2 / 3
+"""Light in fibre: two thirds of its speed in vacuum."""
+
+_MAX_NAME = 32
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a network.
+
+    Attributes:
+        name: its name as a site.
+        latitude: in degrees, None if it is unknown.
+        longitude: in degrees, None if it is unknown.
+        internal: whether it belongs to the network, as opposed to a neighbouring network.
+    """
+
+    name: str
+    latitude: float | None = None
+    longitude: float | None = None
+    internal: bool = True
+
+    def __post_init__(self) -> None:
+        for what, value, most in (
+            ("latitude", self.latitude, 90),
+            ("longitude", self.longitude, 180),
+        ):
+            if value is not None and not -most <= value <= most:
+                text = f"node {self.name}: {what} {value}: allowed is -{most} to {most}"
+                raise TopologyError(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A directed connection of two nodes; a rate in Mbit/s or delay in ms may be unknown."""
+
+    src: str
+    dst: str
+    rate_mbps: float | None = None
+    delay_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The nodes of a file in its order, and its directed edges; edges may be parallel."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    def without_external(self) -> Network:
+        """The internal nodes, and the edges between them."""
+        nodes = tuple(node for node in self.nodes if node.internal)
+        kept = {node.name for node in nodes}
+        edges = tuple(edge for edge in self.edges if edge.src in kept and edge.dst in kept)
+        return Network(nodes, edges)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The rate in Mbit/s and the one-way delay in ms of a directed link."""
+
+    rate_mbps: float
+    delay_ms: float
+
+
+def find_links(
+    network: Network,
+    *,
+    default_rate_mbps: float | None = None,
+    default_delay_ms: float | None = None,
+    route_factor: float = 1.0,
+) -> dict[Pair, Values]:
+    """The directed links of a network.
+
+    A delay that the file lacks is that of light in fibre between the coordinates of both ends, and
+    without coordinates the default. Parallel edges are one link: their rates add up, and the
+    shortest delay counts.
+
+    Args:
+        network: the network.
+        default_rate_mbps: the rate of edges without one.
+        default_delay_ms: the delay of edges without a delay and without coordinates.
+        route_factor: the length of a cable, as a multiple of the great circle.
+
+    Raises:
+        TopologyError: edges have no rate or no delay, and there is no default; or there are too
+            many links.
+    """
+    places = {node.name: node for node in network.nodes}
+    links: dict[Pair, Values] = {}
+    without_rate, without_delay = [], []
+    for edge in network.edges:
+        rate = default_rate_mbps if edge.rate_mbps is None else edge.rate_mbps
+        delay = edge.delay_ms
+        if delay is None:
+            delay = find_delay_ms(places[edge.src], places[edge.dst], route_factor)
+        delay = default_delay_ms if delay is None else delay
+        if rate is None:
+            without_rate.append(f"{edge.src} -> {edge.dst}")
+        elif delay is None:
+            without_delay.append(f"{edge.src} -> {edge.dst}")
+        else:
+            pair = edge.src, edge.dst
+            known = links.get(pair, Values(0.0, math.inf))
+            links[pair] = Values(known.rate_mbps + rate, min(known.delay_ms, delay))
+    if without_rate:
+        raise TopologyError(f"no rate for {list_some(without_rate)}: give default_rate")
+    if without_delay:
+        where = list_some(without_delay)
+        raise TopologyError(f"no delay and no coordinates for {where}: give default_delay")
+    check_link_count(len(links))
+    return links
+
+
+def find_delay_ms(one: Node, other: Node, route_factor: float = 1.0) -> float | None:
+    """The one-way delay of light in fibre along the great circle, in ms, rounded to 1 us.
+
+    It is None if a node has no coordinates.
+    """
+    if None in (one.latitude, one.longitude, other.latitude, other.longitude):
+        return None
+    return round(route_factor * great_circle_km(one, other) / FIBRE_KM_PER_MS, 3)
+
+
+def great_circle_km(one: Node, other: Node) -> float:
+    """The distance of two nodes with coordinates on a sphere, by the haversine formula."""
+    phi, psi = math.radians(one.latitude or 0), math.radians(other.latitude or 0)
+    turn = math.radians((other.longitude or 0) - (one.longitude or 0))
+    half = math.sin((psi - phi) / 2) ** 2
+    half += math.cos(phi) * math.cos(psi) * math.sin(turn / 2) ** 2
+    return 2 * EARTH_RADIUS_KM * math.asin(min(1.0, math.sqrt(half)))
+
+
+def with_reverses(edges: Sequence[Edge]) -> tuple[Edge, ...]:
+    """Let each edge whose reverse is not there stand for both directions."""
+    pairs = {(edge.src, edge.dst) for edge in edges}
+    return tuple(
+        each
+        for edge in edges
+        for each in (
+            (edge,)
+            if (edge.dst, edge.src) in pairs
+            else (edge, replace(edge, src=edge.dst, dst=edge.src))
+        )
+    )
+
+
+def check_characters(text: str) -> None:
+    """Raises TopologyError if a file is too long, so that reading it would take long."""
+    if len(text) > MAX_CHARACTERS:
+        raise TopologyError(f"{len(text)} characters: allowed are {MAX_CHARACTERS} or fewer")
+
+
+def check_node_count(count: int, where: str = "") -> None:
+    """Raises TopologyError if a network has too few or too many nodes."""
+    if not 2 <= count <= MAX_SITES:
+        raise TopologyError(f"{where}{count} nodes: allowed are 2 to {MAX_SITES}")
+
+
+def list_some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+# -- names of sites -------------------------------------------------------------------------------
+
+
+def name_site(label: str) -> str:
+    """The name of the site with a label: `São Paulo (GRU)` becomes `sao-paulo-gru`.
+
+    A name that a site may have stays as it is. Words that are no names get `node-` in front:
+    `7` becomes `node-7`.
+    """
+    if _is_name(label):
+        return label
+    plain = unicodedata.normalize("NFKD", label.casefold()).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_MAX_NAME].rstrip("-")
+    return name if _is_name(name) else f"node-{name}"[:_MAX_NAME].rstrip("-")
+
+
+def name_sites(labels: Sequence[str]) -> list[str]:
+    """The names of sites with these labels. Equal names are numbered: `oslo`, `oslo-2`."""
+    wanted = [name_site(label) for label in labels]
+    taken = set(wanted)
+    seen: set[str] = set()
+    names = []
+    for name in wanted:
+        number, chosen = 1, name
+        while chosen in seen or (number > 1 and chosen in taken):
+            number += 1
+            chosen = f"{name[: _MAX_NAME - len(str(number)) - 1]}-{number}"
+        seen.add(chosen)
+        names.append(chosen)
+    return names
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_site_name(name)
+    except TopologyError:
+        return False
+    return True
+
+
+# -- quantities -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a number measures, its unit if it has none, and the sizes of the units it may have."""
+
+    name: str
+    plain: str
+    sizes: Mapping[str, Decimal]
+
+
+RATE = Unit(
+    "a rate",
+    "Mbit/s",
+    {
+        "bit/s": Decimal("0.000001"),
+        "kbit/s": Decimal("0.001"),
+        "Mbit/s": Decimal(1),
+        "Gbit/s": Decimal(1000),
+    },
+)
+TIME = Unit("a time", "ms", {"us": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000)})
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
+
+
+def read_quantity(value: object, unit: Unit) -> float:
+    """Read `2.5 Gbit/s`, or a number without a unit in Mbit/s or ms.
+
+    Raises:
+        TopologyError: the value is no such quantity.
+    """
+    match = _QUANTITY.fullmatch(str(value))
+    size = unit.sizes.get(match[2] or unit.plain) if match else None
+    if match is None or size is None:
+        units = ", ".join(unit.sizes)
+        allowed = f"allowed is {unit.name} in {unit.plain}, or with a unit ({units})"
+        raise TopologyError(f"{str(value)[:40]!r}: {allowed}")
+    try:
+        return float(Decimal(match[1]) * size)
+    except ArithmeticError:  # an exponent beyond what Decimal can hold
+        return math.inf

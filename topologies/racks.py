@@ -1,0 +1,105 @@
+"""Racks of sites with fast links within a rack and slower ones between racks (OWL)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from pathlib import Path
+
+if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
+    _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
+    sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
+
+from trunkline.topologies.link_options import MAX_SITES
+from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.model import (
+    Link,
+    Site,
+    Topology,
+    TopologyError,
+    check_link_count,
+    check_values,
+)
+
+ALPHA = 0.5
+"""The default ratio of the rates between racks to those within a rack, as in the OWL paper."""
+
+
+def build(
+    rng: random.Random,
+    *,
+    racks: int = 2,
+    sites_per_rack: int = 4,
+    intra_rate_mbps: float = 100.0,
+    inter_rate_mbps: float | None = None,
+    alpha: float | None = None,
+    intra_delay_ms: float = 0.1,
+    inter_delay_ms: float = 1.0,
+    server: bool = False,
+    jitter_ms: float = 0.0,
+    loss_percent: float = 0.0,
+    queue_bytes: int | None = None,
+    rate_factor: float = 1.0,
+) -> Topology:
+    """A link for each ordered pair of sites; site n of rack m is `rMnN`. `rng` is not used.
+
+    OWL: `alpha = B_inter / B_intra`, 0.5 by default. `B_inter` is the rate between racks and to the
+    server, `B_intra` the rate within a rack. The paper gives no delays.
+
+    Options:
+        racks: the number of racks.
+        sites_per_rack: the number of sites in each rack.
+        intra_rate_mbps: the rate of links within a rack.
+        inter_rate_mbps: the rate of links between racks; by default alpha * intra_rate.
+        alpha: the ratio of the rates, inter to intra, instead of inter_rate; by default 0.5.
+        intra_delay_ms: the one-way delay of links within a rack.
+        inter_delay_ms: the one-way delay of links between racks.
+        server: whether there is a site `server` outside the racks, the first one; its links are as
+            those between racks.
+        jitter_ms, loss_percent, queue_bytes: of every link.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
+            alike.
+    """
+    ratios = {"alpha": alpha, "rate_factor": rate_factor}
+    for name, ratio in ratios.items():
+        if ratio is not None and not 0 < ratio < float("inf"):
+            raise TopologyError(f"{name}: {ratio}: allowed is above 0", key=name)
+    if alpha is not None and inter_rate_mbps is not None:
+        raise TopologyError(f"alpha: {alpha}: allowed is either alpha or inter_rate", key="alpha")
+    for name, count in (("racks", racks), ("sites_per_rack", sites_per_rack)):
+        if not 1 <= count <= MAX_SITES:
+            raise TopologyError(f"{name}: {count}: allowed are 1 to {MAX_SITES}", key=name)
+    total = racks * sites_per_rack + server
+    if not 2 <= total <= MAX_SITES:
+        raise TopologyError(f"{total} sites: allowed are 2 to {MAX_SITES}", key="racks")
+    check_link_count(total * (total - 1))
+    if inter_rate_mbps is None:
+        inter_rate_mbps = intra_rate_mbps * (ALPHA if alpha is None else alpha)
+    every = (jitter_ms, loss_percent, queue_bytes)
+    intra = Link("", "", rate_factor * intra_rate_mbps, intra_delay_ms, *every)
+    inter = Link("", "", rate_factor * inter_rate_mbps, inter_delay_ms, *every)
+    for kind, link in (("intra", intra), ("inter", inter)):
+        _check_link(kind, link)
+    racks_of = {"server": 0} if server else {}
+    for rack, number in itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1)):
+        racks_of[f"r{rack}n{number}"] = rack
+    links = tuple(
+        Link(src, dst, like.rate_mbps, like.delay_ms, *every)
+        for src, dst in itertools.permutations(racks_of, 2)
+        for like in [intra if racks_of[src] == racks_of[dst] else inter]
+    )
+    return Topology("racks", tuple(map(Site, racks_of)), links)
+
+
+def _check_link(kind: str, link: Link) -> None:
+    """Raise TopologyError for impossible values of the links between or within racks."""
+    try:
+        check_values(f"{kind}-rack links", link)
+    except TopologyError as error:
+        of_its_kind = error.key in ("rate_mbps", "delay_ms")
+        key = f"{kind}_{error.key}" if of_its_kind else error.key
+        raise TopologyError(str(error), key) from None
+
+
+topos = {"racks": mininet_topo(build)}
