@@ -26,6 +26,10 @@ from trunkline.harness.scenario.settings import OWN_FOLDERS, Component, Scenario
 from trunkline.topologies import explicit
 
 
+MAX_FILE_BYTES = 100_000_000
+"""The size of the largest file that a scenario names."""
+
+
 class CannotRunError(RuntimeError):
     """This machine lacks something that the scenario needs; the message names it."""
 
@@ -148,7 +152,11 @@ def read_beside(folder: Path) -> Read:
         try:
             if path.exists() and not path.is_file():  # reading a pipe could wait without end
                 raise FaultError(f"{name}: allowed is a regular file")
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise FaultError(f"{name}: allowed are {MAX_FILE_BYTES} bytes or fewer")
             return path.read_text(encoding="utf-8-sig")
+        except FaultError:
+            raise
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise FaultError(f"{name}: cannot read: {reason}") from None

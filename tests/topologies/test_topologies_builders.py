@@ -35,7 +35,9 @@ THREE = {"ireland": "aws:eu-west-1", "stockholm": "aws:eu-north-1", "iowa": "gcp
 
 
 def test_builders_are_found_by_the_names_of_their_files():
-    assert list(find_builders()) == ["explicit", "full_mesh", "internet2", "star"]
+    assert list(find_builders()) == [
+        "explicit", "file", "full_mesh", "internet2", "racks", "star",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", find_builders())
@@ -51,7 +53,7 @@ def test_a_builders_options_are_keyword_only_and_typed(name):
     assert module.__doc__
 
 
-@pytest.mark.parametrize("name", ["full_mesh", "internet2", "star"])
+@pytest.mark.parametrize("name", ["full_mesh", "internet2", "racks", "star"])
 def test_a_builder_needs_no_option_and_repeats_itself_by_seed(name):
     build = find_builders()[name].build
     assert build(rng(7)) == build(rng(7))

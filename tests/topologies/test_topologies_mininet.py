@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trunkline.topologies import Link, Site, Topology, TopologyError, internet2, star
+from trunkline.topologies import Link, Site, Topology, TopologyError, file, internet2, star
 from trunkline.topologies.mininet_topo import to_topo
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +90,11 @@ def test_what_stock_mininet_cannot_do_is_refused(values, options, message):
     assert str(error.value) == message
 
 
+def test_the_function_that_reads_files_is_no_parameter_of_the_command_line():
+    with pytest.raises(TopologyError, match="parameter 'read': allowed are file, rates, delays, "):
+        file.topos["file"]("os3e", read=5)
+
+
 LOAD = """
 import sys
 customs = {}
@@ -102,10 +107,19 @@ print(len(topo.hosts()), len(topo.links()))
 
 @pytest.mark.parametrize(
     ("topo", "printed"),
-    [("internet2", "9 13"), ("star", "5 4"), ("star,6", "6 5"), ("full_mesh,4", "4 6")],
+    [
+        ("internet2", "9 13"),
+        ("star", "5 4"),
+        ("star,6", "6 5"),
+        ("full_mesh,4", "4 6"),
+        ("racks,2,3", "6 15"),
+        ("file,os3e,rate_factor=0.001", "34 42"),
+        ("file,rates=r.csv,default_delay_ms=5", "2 1"),
+    ],
 )
 def test_a_file_executed_as_mn_executes_it_finds_its_package(topo, printed, tmp_path):
     file = ROOT / "topologies" / f"{topo.partition(',')[0]}.py"
+    (tmp_path / "r.csv").write_text(",a,b\na,,10\nb,20,\n")
     argv = [sys.executable, "-c", LOAD, str(file), topo]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == (printed, "")

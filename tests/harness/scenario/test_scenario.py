@@ -213,8 +213,8 @@ def test_every_shipped_scenario_is_right_and_survives_resolving(path):
 
 def test_quickstart_compares_every_plan_by_one_override():
     plans = discover().plans
-    kinds = [load(SCENARIOS[-1], [f"scheme.plan={plan}"]).scheme.plan.kind for plan in plans]
-    assert SCENARIOS[-1].stem == "quickstart"
+    quickstart = ROOT / "scenarios" / "quickstart.yaml"
+    kinds = [load(quickstart, [f"scheme.plan={plan}"]).scheme.plan.kind for plan in plans]
     assert kinds == list(plans)
 
 
@@ -305,6 +305,51 @@ def test_a_resolved_timeline_needs_no_other_file(tmp_path):
         {"at": "0 s", "do": "trace n1 n2 0s:20Mbit/s,2s:30Mbit/s one-way"},
     ]
     assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
+def test_a_network_from_a_file_beside_the_scenario_is_resolved_without_the_file(tmp_path):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "mine.csv").write_text("src,dst,rate,delay\na,b,20,5\nb,c,1 Gbit/s,7 ms\n")
+    text = SMALL.replace(SMALL.splitlines()[0], "topology: {builder: file, file: nets/mine.csv}")
+    (tmp_path / "x.yaml").write_text(text)
+    scenario = load(tmp_path / "x.yaml")
+    assert scenario.topology.name == "mine"
+    assert scenario.topology.link("c", "b") == Link("c", "b", 1000.0, 7.0, queue_bytes=1_750_000)
+    assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
+def test_a_file_of_a_network_that_cannot_be_read_is_a_problem_of_its_key(tmp_path):
+    (tmp_path / "large.gml").touch()
+    os.truncate(tmp_path / "large.gml", 100_000_001)
+    (tmp_path / "wrong.csv").write_text("src,dst\na,b,c\n")
+    (tmp_path / "r.csv").write_text(",a,b\na,,1\nb,x,\n")
+    os.mkfifo(tmp_path / "pipe.gml")
+    allowed_rate = "allowed is a rate in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
+    for named, message in (
+        ("file: none.gml", "file: none.gml: cannot read: no such file or directory"),
+        ("file: pipe.gml", "file: pipe.gml: allowed is a regular file"),
+        ("file: large.gml", "file: large.gml: allowed are 100000000 bytes or fewer"),
+        ("file: wrong.csv", "file: wrong.csv: line 2: 3 cells: allowed are 2 as in the header row"),
+        ("rates: r.csv", f"rates: r.csv: line 3: b -> a: 'x': {allowed_rate}"),
+    ):
+        text = SMALL.replace(SMALL.splitlines()[0], f"topology: {{builder: file, {named}}}")
+        (tmp_path / "x.yaml").write_text(text)
+        with pytest.raises(ScenarioErrors) as refused:
+            load(tmp_path / "x.yaml")
+        assert str(refused.value) == f"{tmp_path}/x.yaml:1: topology.{message}"
+
+
+def test_a_builder_of_your_own_may_read_files_beside_the_scenario(tmp_path):
+    (tmp_path / "pair.py").write_text(
+        "from trunkline.topology import Link, Site, Topology\n"
+        "def build(rng, *, names: str, read) -> Topology:\n"
+        "    a, b = read(names).split()\n"
+        "    return Topology('pair', (Site(a), Site(b)), (Link(a, b, 5.0), Link(b, a, 5.0)))\n"
+    )
+    (tmp_path / "names.txt").write_text("east west\n")
+    head = "topology: {builder: pair.py, names: names.txt}"
+    (tmp_path / "x.yaml").write_text(SMALL.replace(SMALL.splitlines()[0], head))
+    assert load(tmp_path / "x.yaml", ["scheme.p=2"]).topology.site_names == ("east", "west")
 
 
 def test_a_trace_may_start_with_a_byte_order_mark_and_is_never_a_pipe(tmp_path):

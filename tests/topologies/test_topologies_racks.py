@@ -1,0 +1,92 @@
+"""Racks: fast links within a rack, slower ones between racks and to the server."""
+
+import random
+
+import pytest
+
+from trunkline.topologies import TopologyError, racks
+
+
+def build(**options):
+    return racks.build(random.Random(1), **options)
+
+
+def test_sites_of_a_rack_have_faster_and_shorter_links_than_those_of_others():
+    built = build(racks=2, sites_per_rack=2, intra_delay_ms=0.2, inter_delay_ms=3.0)
+    assert built.site_names == ("r1n1", "r1n2", "r2n1", "r2n2")
+    assert {
+        (link.src, link.dst): (link.rate_mbps, link.delay_ms)
+        for link in built.links
+        if link.src == "r1n2"
+    } == {("r1n2", "r1n1"): (100.0, 0.2), ("r1n2", "r2n1"): (50.0, 3.0),
+          ("r1n2", "r2n2"): (50.0, 3.0)}  # fmt: skip
+    assert len(built.links) == 12
+
+
+def test_alpha_is_the_ratio_of_the_rate_between_racks_to_that_within_a_rack():
+    rates = build(intra_rate_mbps=200.0, alpha=0.2).rates_mbps()
+    assert (rates["r1n1", "r1n2"], rates["r1n1", "r2n1"]) == (200.0, 40.0)
+
+
+def test_the_rate_between_racks_may_be_given_and_all_rates_be_scaled():
+    rates = build(intra_rate_mbps=200.0, inter_rate_mbps=300.0, rate_factor=0.1).rates_mbps()
+    assert (rates["r1n1", "r1n2"], rates["r1n1", "r2n1"]) == (20.0, 30.0)
+
+
+def test_a_server_is_outside_the_racks():
+    built = build(racks=3, sites_per_rack=1, server=True)
+    assert built.site_names == ("server", "r1n1", "r2n1", "r3n1")
+    assert built.link("server", "r1n1").rate_mbps == built.link("r1n1", "server").rate_mbps == 50.0
+
+
+def test_options_of_every_link_hold_for_every_link():
+    built = build(jitter_ms=0.1, loss_percent=0.5, queue_bytes=99_000)
+    assert {(x.jitter_ms, x.loss_percent, x.queue_bytes) for x in built.links} == {
+        (0.1, 0.5, 99_000)
+    }
+
+
+def test_two_racks_of_fifty_sites_are_owls_hundred_workers():
+    assert len(build(racks=2, sites_per_rack=50, server=True).links) == 101 * 100
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "key"),
+    [
+        ({"racks": 0}, "racks: 0: allowed are 1 to 1000", "racks"),
+        ({"sites_per_rack": -3}, "sites_per_rack: -3: allowed are 1 to 1000", "sites_per_rack"),
+        ({"racks": 1, "sites_per_rack": 1}, "1 sites: allowed are 2 to 1000", "racks"),
+        ({"racks": 1000, "sites_per_rack": 2}, "2000 sites: allowed are 2 to 1000", "racks"),
+        (
+            {"racks": 100},
+            "159600 directed links: allowed are 50000 or fewer, a full mesh of 224 sites",
+            "sites",
+        ),
+        ({"alpha": 0.0}, "alpha: 0.0: allowed is above 0", "alpha"),
+        ({"rate_factor": float("nan")}, "rate_factor: nan: allowed is above 0", "rate_factor"),
+        (
+            {"alpha": 0.5, "inter_rate_mbps": 5.0},
+            "alpha: 0.5: allowed is either alpha or inter_rate",
+            "alpha",
+        ),
+        (
+            {"inter_rate_mbps": 0.0},
+            "inter-rack links: rate_mbps 0.0: allowed is 0.001 to 1000000",
+            "inter_rate_mbps",
+        ),
+        (
+            {"intra_delay_ms": 61_000.0},
+            "intra-rack links: delay_ms 61000.0: allowed is 0 to 60000",
+            "intra_delay_ms",
+        ),
+        (
+            {"jitter_ms": 0.5},
+            "intra-rack links: jitter_ms 0.5: allowed is 0 to the link's delay, 0.1 ms",
+            "jitter_ms",
+        ),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message, key):
+    with pytest.raises(TopologyError) as refused:
+        build(**options)
+    assert (str(refused.value), refused.value.key) == (message, key)
