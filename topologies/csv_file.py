@@ -10,6 +10,8 @@ column b is the value of the link a -> b. An empty cell or `-` is no value; the 
 
 A list has a row for each link, and the columns `src` and `dst`, and any of `rate`, `delay` and
 `rtt`. A link whose reverse has no row stands for both directions.
+
+Blank lines and lines that begin with `#` are skipped.
 """
 
 from __future__ import annotations
@@ -168,13 +170,13 @@ def _read_link(number: int, row: Mapping[str, str]) -> Edge:
 
 
 def _read_rows(text: str) -> list[tuple[int, Sequence[str]]]:
-    """The rows that are not blank, with their lines; each has as many cells as the first."""
+    """The rows with values, with their lines; each has as many cells as the first."""
     check_characters(text)
     reader = csv.reader(text.splitlines(), strict=True)
     rows: list[tuple[int, Sequence[str]]] = []
     try:
         for row in reader:
-            if not any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row) or row[0].startswith("#"):
                 continue
             if rows and len(row) != len(rows[0][1]):
                 where, allowed = (

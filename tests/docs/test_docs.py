@@ -63,7 +63,7 @@ class Fence:
     @property
     def file(self) -> str | None:
         """The name of the file that it shows, if it says one."""
-        named = re.match(r"# ([\w./-]+\.(?:yaml|py|csv))\n", self.text)
+        named = re.match(r"# ([\w./-]+\.(?:yaml|py|csv|gml|graphml))\n", self.text)
         return named[1] if named else None
 
 

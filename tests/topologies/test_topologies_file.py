@@ -235,7 +235,7 @@ def test_any_text_is_refused_by_a_topology_error_or_is_a_network(text):
 
 # --- matrices
 
-RATES = ",a,b,c\na,,100,50 Mbit/s\nb,1 Gbit/s,0,\nc,50,-,\n"
+RATES = "# measured\n,a,b,c\na,,100,50 Mbit/s\nb,1 Gbit/s,0,\nc,50,-,\n"
 RTTS = ",b,a,c\nb,,,\na,20,,30 ms\n\nc,,40,\n"
 
 
@@ -351,7 +351,7 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
     [
         (
             RATES,
-            "line 1: ,a,b,c: allowed are src, dst, and rate, delay or rtt once each; a matrix is "
+            "line 2: ,a,b,c: allowed are src, dst, and rate, delay or rtt once each; a matrix is "
             "read with rates:, delays: or rtts:",
         ),
         (
