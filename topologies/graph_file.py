@@ -65,7 +65,12 @@ def read_graphml(text: str) -> Network:
 def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
     check_characters(text)
     try:
-        graph = parse(import_module("networkx"))
+        networkx = import_module("networkx")
+    except ImportError:  # stock Mininet may run in a Python of its own
+        needed = "networkx (python3-networkx in Debian), which this Python lacks"
+        raise TopologyError(f"{form} needs {needed}") from None
+    try:
+        graph = parse(networkx)
     except TopologyError:
         raise
     except Exception as reason:  # networkx raises errors of many kinds for broken files

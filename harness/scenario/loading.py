@@ -25,7 +25,6 @@ from trunkline.harness.scenario.reader import SCHEME, SCHEMES, Reader
 from trunkline.harness.scenario.settings import OWN_FOLDERS, Component, Scenario
 from trunkline.topologies import explicit
 
-
 MAX_FILE_BYTES = 100_000_000
 """The size of the largest file that a scenario names."""
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 
 import networkx
 import pytest
@@ -210,6 +211,12 @@ def test_a_wrong_gml_file_is_refused_with_its_place_and_what_is_allowed(text, me
     with pytest.raises(TopologyError) as refused:
         build({"x.gml": text + " ]" * text.endswith("!")}, file="x.gml")
     assert (str(refused.value), refused.value.key) == (message, "file")
+
+
+def test_a_python_without_networkx_is_told_what_it_lacks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(TopologyError, match="GML needs networkx .* which this Python lacks"):
+        build({}, file="os3e")
 
 
 @pytest.mark.parametrize(
