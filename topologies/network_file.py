@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -207,17 +208,23 @@ def name_site(label: str) -> str:
 def name_sites(labels: Sequence[str]) -> list[str]:
     """The names of sites with these labels. Equal names are numbered: `oslo`, `oslo-2`."""
     wanted = [name_site(label) for label in labels]
-    taken = set(wanted)
-    seen: set[str] = set()
-    names = []
+    taken, seen = set(wanted), set[str]()
+    counts: Counter[str] = Counter()
+    names: list[str] = []
     for name in wanted:
-        number, chosen = 1, name
-        while chosen in seen or (number > 1 and chosen in taken):
-            number += 1
-            chosen = f"{name[: _MAX_NAME - len(str(number)) - 1]}-{number}"
+        chosen = name
+        while chosen in seen or (chosen != name and chosen in taken):
+            counts[name] += 1
+            chosen = _number(name, counts[name] + 1)
         seen.add(chosen)
         names.append(chosen)
     return names
+
+
+def _number(name: str, number: int) -> str:
+    kept = _MAX_NAME - len(f"-{number}")
+    numbered = f"{name[:kept]}-{number}"  # `1e` would become the number 1e-2
+    return numbered if _is_name(numbered) else f"{f'node-{name}'[:kept]}-{number}"
 
 
 def _is_name(name: str) -> bool:

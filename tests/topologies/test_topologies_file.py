@@ -115,6 +115,7 @@ def test_equal_labels_are_numbered_and_words_that_are_no_names_get_one():
         "oslo", "oslo-3", "oslo-2", "node-7", "node-none", "node", "node-2", "node-backup",
         "sao-paulo-gru", "node-3",
     ]  # fmt: skip
+    assert name_sites(["1E", "1E", "1E"]) == ["1e", "node-1e-2", "node-1e-3"]
     assert name_site("a--b") == "a--b"
     assert name_site("aws:us-east-1") == "aws-us-east-1"
     assert name_site("x" * 50) == "x" * 32
@@ -215,7 +216,7 @@ def test_a_wrong_gml_file_is_refused_with_its_place_and_what_is_allowed(text, me
 
 def test_a_python_without_networkx_is_told_what_it_lacks(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(TopologyError, match="GML needs networkx .* which this Python lacks"):
+    with pytest.raises(TopologyError, match=r"GML needs networkx .* which this Python lacks"):
         build({}, file="os3e")
 
 
