@@ -34,6 +34,7 @@ def links_of(topology):
 
 # --- GML and GraphML
 
+NODES = 'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
 ZOO = """\
 graph [
   Network "Test"
@@ -96,6 +97,14 @@ def test_parallel_edges_are_one_link_with_the_sum_of_rates_and_the_shortest_dela
         assert links_of(build(named, file="x.gml", default_rate_mbps=7.0)) == both
 
 
+def test_an_edge_from_a_node_to_itself_is_ignored():
+    text = NODES + "edge [ source 0 target 1 rate 5 delay 1 ] edge [ source 1 target 1 ] ]"
+    assert links_of(build({"x.gml": text}, file="x.gml")) == {
+        ("a", "b"): (5.0, 1.0),
+        ("b", "a"): (5.0, 1.0),
+    }
+
+
 def test_a_directed_edge_without_its_reverse_stands_for_both_directions():
     text = """graph [ directed 1 node [ id 0 label "a" ] node [ id 1 label "b" ]
       node [ id 2 label "c" ]
@@ -147,9 +156,6 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
     assert find_delay_ms(pole, Node("nowhere")) is None
 
 
-NODES = 'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -180,10 +186,6 @@ NODES = 'graph [ node [ id 0 label "a" ] node [ id 1 label "b" ] '
         (
             NODES + 'edge [ source 0 target 1 LinkSpeed "5" LinkSpeedUnits "Q" ] ]',
             "edge a - b: LinkSpeed with LinkSpeedUnits 'Q': allowed are K, M, G",
-        ),
-        (
-            NODES + "edge [ source 0 target 0 rate 5 delay 1 ] ]",
-            "edge a - a: allowed are edges between two nodes",
         ),
         (
             NODES + 'node [ id 2 label "c" Latitude "north" ] ]',
