@@ -2,7 +2,8 @@
 
 A builder is a module of this package with a function
 `build(rng: random.Random, *, <options>) -> Topology`. The keyword-only, typed parameters of that
-function are its options. The first line of the module's docstring describes it. A new topology is
+function are its options, except `read: Callable[[str], str]`, which reads a text file beside the
+scenario by its name. The first line of the module's docstring describes it. A new topology is
 one new file; no list has to be changed.
 """
 
