@@ -2,11 +2,14 @@
 
 A site with an access link gets a router, its *gateway*. The site's other links begin and end there.
 So all its traffic crosses the two directions of one link, whose queue and rate it shares.
+
+In a network of many nodes, some may have a site, and the others only forward (`attach_sites`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trunkline.topologies.model import Link, Topology, TopologyError, compute_queue_bytes
@@ -54,19 +57,53 @@ def add_access_links(topology: Topology, entries: Sequence[AccessLink]) -> Topol
     if not chosen:
         return topology
     gateways = {site: f"{site}{GATEWAY}" for site in chosen}
-    links = [
-        replace(link, src=gateways.get(link.src, link.src), dst=gateways.get(link.dst, link.dst))
-        for link in topology.links
-    ]
+    own = {ends for pair in gateways.items() for ends in (pair, pair[::-1])}
+    links = _move_links((x for x in topology.links if (x.src, x.dst) not in own), gateways)
     for site, entry in chosen.items():
         links += entry.links(site, gateways[site])
     overlay = topology.overlay
     pairs = ((x.src, x.dst) for x in overlay.links if overlay.rank(x.src) < overlay.rank(x.dst))
-    routers = *topology.routers, *gateways.values()
+    routers = tuple(dict.fromkeys((*topology.routers, *gateways.values())))
     found = Topology(topology.name, topology.sites, tuple(links), routers, tuple(pairs))
-    own = {ends for pair in gateways.items() for ends in (pair, pair[::-1])}
     sized = (_size_queue(found, x) if (x.src, x.dst) in own else x for x in found.links)
     return replace(found, links=tuple(sized))
+
+
+def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
+    """A network of routers in which only some nodes have a site, connected each with each.
+
+    A site is at a gateway in its node's place, by a link as fast as all links of the node together
+    and without delay.
+
+    Args:
+        topology: its sites are the nodes; it has no routers.
+        names: the nodes that have a site, at least two, in the order of their ranks.
+
+    Raises:
+        TopologyError: a name is not that of a node, or is named twice.
+    """
+    for name in names:
+        if name not in topology.site_names:
+            allowed = ", ".join(topology.site_names)
+            raise TopologyError(f"sites: {name!r}: allowed are {allowed}", key="sites")
+    gateways = {name: f"{name}{GATEWAY}" for name in names}
+    links = _move_links(topology.links, gateways)
+    for name in names:
+        near = topology.neighbours(name)
+        up_mbps = math.fsum(topology.link(name, other).rate_mbps for other in near)
+        down_mbps = math.fsum(topology.link(other, name).rate_mbps for other in near)
+        links += AccessLink(up_mbps, down_mbps).links(name, gateways[name])
+    by_name = {site.name: site for site in topology.sites}
+    routers = tuple(gateways.get(name, name) for name in topology.site_names)
+    return Topology(topology.name, tuple(by_name[name] for name in names), tuple(links), routers)
+
+
+def _move_links(links: Iterable[Link], gateways: Mapping[str, str]) -> list[Link]:
+    """The links with gateways in place of their sites."""
+    return [
+        replace(link, src=gateways.get(link.src, link.src), dst=gateways.get(link.dst, link.dst))
+        for link in links
+    ]
 
 
 def _size_queue(topology: Topology, link: Link) -> Link:

@@ -14,6 +14,7 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
 from trunkline.topologies import csv_file, graph_file
+from trunkline.topologies.access import attach_sites
 from trunkline.topologies.mininet_topo import mininet_topo
 from trunkline.topologies.model import Link, Site, Topology, TopologyError
 from trunkline.topologies.network_file import (
@@ -61,6 +62,7 @@ def build(
     default_delay_ms: float | None = None,
     route_factor: float = 1.0,
     external: bool = False,
+    sites: list[str] | None = None,
     jitter_ms: float = 0.0,
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
@@ -79,6 +81,9 @@ def build(
         default_delay_ms: the delay of links for which the file has neither delay nor coordinates.
         route_factor: the length of cables, as a multiple of the great circle between coordinates.
         external: whether nodes with `Internal 0`, which belong to other networks, are sites too.
+        sites: the nodes that have a site. All nodes then forward packets as routers, and each of
+            these sites has a connection to each other one. By default every node is a site, with
+            connections to its neighbours.
         jitter_ms, loss_percent, queue_bytes: of every link.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
             alike.
@@ -109,8 +114,9 @@ def build(
             )
             for pair, values in found.items()
         )
-        sites = tuple(Site(node.name) for node in kept.nodes)
-        return Topology(PurePath(file).stem if file else "file", sites, links)
+        nodes = tuple(Site(node.name) for node in kept.nodes)
+        topology = Topology(PurePath(file).stem if file else "file", nodes, links)
+    return topology if sites is None else attach_sites(topology, sites)
 
 
 def _read_network(file: str, matrices: dict[str, str], read: ReadFile) -> Network:

@@ -1,6 +1,6 @@
 """The same topologies in stock Mininet: `mn --custom topologies/star.py --topo star,5`.
 
-Every site becomes a Mininet host with direct links to other hosts. Mininet's `TCLink` shapes each
+Every site and router becomes a Mininet host with direct links to other hosts. Mininet's `TCLink` shapes each
 direction at its sender, with or without `--link tc`. Mininet is imported only when `mn` asks for a
 topology. Stock Mininet has these limits:
 
@@ -62,9 +62,9 @@ def to_topo(topology: Topology) -> Any:
     """
     topo = import_module("mininet.topo").Topo()
     tc_link = import_module("mininet.link").TCLink
-    for name in topology.site_names:
+    for name in topology.node_names:
         topo.addHost(name)
-    ports = dict.fromkeys(topology.site_names, 0)
+    ports = dict.fromkeys(topology.node_names, 0)
     for link in topology.links:
         if topology.rank(link.src) > topology.rank(link.dst):
             continue  # the reverse direction has added this edge

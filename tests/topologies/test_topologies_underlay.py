@@ -7,7 +7,7 @@ import random
 import pytest
 
 from trunkline.topologies import Link, Site, Topology, TopologyError, explicit
-from trunkline.topologies.access import AccessLink, add_access_links
+from trunkline.topologies.access import AccessLink, add_access_links, attach_sites
 
 
 def both(src: str, dst: str, rate_mbps: float = 50.0, delay_ms: float = 10.0) -> list[Link]:
@@ -90,7 +90,12 @@ def test_the_overlay_may_connect_some_pairs_only() -> None:
 
 @pytest.mark.parametrize(
     ("routers", "text"),
-    [("a", "named twice"), ("rr", "named twice"), (("controller",), "is a name"), ("R", "allowed")],
+    [
+        ("a", "named twice"),
+        ("rr", "named twice"),
+        (("controller",), "which events name"),
+        ("R", "allowed"),
+    ],
 )
 def test_names_of_routers_are_checked(routers: str, text: str) -> None:
     with pytest.raises(TopologyError, match=text):
@@ -144,6 +149,31 @@ def test_the_overlay_keeps_its_pairs() -> None:
     found = add_access_links(line, [AccessLink(5.0, 5.0)])
     assert found.overlay.neighbours("a") == ("b",)
     assert add_access_links(line, []) is line
+
+
+RING = Topology(
+    "ring", tuple(map(Site, "abcd")), tuple(x for p in ("ab", "bc", "cd", "da") for x in both(*p))
+)
+
+
+def test_some_nodes_of_a_network_have_a_site_and_the_others_forward() -> None:
+    found = attach_sites(RING, ["c", "a"])
+    assert found.site_names == ("c", "a")
+    assert found.routers == ("a-gw", "b", "c-gw", "d")
+    assert found.path("c", "a") == ("c", "c-gw", "b", "a-gw", "a")
+    assert found.overlay.neighbours("c") == ("a",)
+    assert found.link("a", "a-gw").rate_mbps == 100.0
+    assert found.overlay.link("a", "c").delay_ms == 20.0
+    for names, text in ((["a", "x"], "'x': allowed are a, b"), (["a", "a"], "named twice")):
+        with pytest.raises(TopologyError, match=text):
+            attach_sites(RING, names)
+
+
+def test_an_access_link_replaces_that_of_an_attached_site() -> None:
+    found = add_access_links(attach_sites(RING, ["a", "c"]), [AccessLink(5.0, 6.0, ("a",))])
+    assert found.routers == ("a-gw", "b", "c-gw", "d")
+    assert found.overlay.link("a", "c").rate_mbps == 5.0
+    assert found.overlay.link("c", "a").rate_mbps == 6.0
 
 
 @pytest.mark.parametrize(
