@@ -217,6 +217,29 @@ def test_a_task_over_its_budget_is_discarded_by_everybody_who_is_then_ready_agai
     assert again[:2] == [0, 0]
 
 
+def test_a_task_is_planned_anew_as_often_as_the_settings_say():
+    sites = ("s0", "s1", "s2", "s3", "s4", "s5")
+    wan = Wan(mesh(sites), "ring", bsp(sites), elements=8 * LARGE, tasks=1, task_s=200.0)
+
+    async def break_used_links(wan):
+        """Break a link of the plan in use, until the task has ended."""
+        broken = set()
+        while not wan.of("task_completed") and not wan.of("task_abandoned"):
+            plans = [*wan.of("task_started"), *wan.of("task_replanned")]
+            if len(plans) > len(broken):
+                block = Plan.from_json(plans[-1]["forest"]).blocks[0]
+                broken.add(block.in_edges[0][:2])
+                part(wan, block.in_edges[0][:2])
+            await asyncio.sleep(0.4)
+        for pair in broken:
+            wan.mend(*pair)
+
+    wan.run(break_used_links)
+    assert [e["task"] for e in wan.of("task_replanned")] == [0] * FAILOVER.replans
+    assert len(wan.of("task_halted")) == FAILOVER.replans + 1
+    assert [e["task"] for e in wan.of("task_abandoned")] == [0]
+
+
 @pytest.mark.parametrize("plan", ["ring", "fapt", "bkt", "a2a"])
 def test_trees_are_planned_anew_around_a_lost_link(plan):
     sites = ("s0", "s1", "s2", "s3", "s4")

@@ -1,0 +1,30 @@
+"""When a controller ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from trunkline.agents.control.termination import Termination
+from trunkline.agents.wire.agent_settings import ControllerSettings
+
+SITES = ("a", "b")
+
+
+def test_the_run_ends_only_when_no_task_is_running() -> None:
+    """A push may still be under way when the last worker has done its rounds."""
+    settings = ControllerSettings(SITES, {}, {}, 4, 4, 1, "ps", "ps", 10.0)
+
+    async def finish() -> None:
+        running, said = {1}, []
+        ending = Termination(settings, {*SITES}, lambda: bool(running), said.append)
+        ending.begin()
+        for site in SITES:
+            ending.mark_done(site)
+        ending.check()
+        assert ending.is_open and not said
+        running.clear()
+        ending.check()
+        assert not ending.is_open
+        assert said == ["every site has done its rounds"]
+
+    asyncio.run(finish())
