@@ -29,6 +29,7 @@ class AccessLink:
         loss_percent: the share of packets that each direction loses at random.
         queue_bytes: the queue of each direction; by default one bandwidth-delay product with the
             longest round trip from the site to another one in the overlay, at least 64 KiB.
+        burst: how many packets in a row are lost on average.
     """
 
     up_mbps: float
@@ -37,10 +38,11 @@ class AccessLink:
     delay_ms: float = 0.0
     loss_percent: float = 0.0
     queue_bytes: int | None = None
+    burst: float = 1.0
 
     def links(self, site: str, gateway: str) -> tuple[Link, Link]:
         """The two directions between a site and its gateway."""
-        rest = self.delay_ms, 0.0, self.loss_percent, self.queue_bytes
+        rest = self.delay_ms, 0.0, self.loss_percent, self.queue_bytes, self.burst
         return Link(site, gateway, self.up_mbps, *rest), Link(gateway, site, self.down_mbps, *rest)
 
 

@@ -1,8 +1,8 @@
 """The same topologies in stock Mininet: `mn --custom topologies/star.py --topo star,5`.
 
-Every site and router becomes a Mininet host with direct links to other hosts. Mininet's `TCLink` shapes each
-direction at its sender, with or without `--link tc`. Mininet is imported only when `mn` asks for a
-topology. Stock Mininet has these limits:
+Every site and router becomes a Mininet host with direct links to other hosts. Mininet's `TCLink`
+shapes each direction at its sender, with or without `--link tc`. Mininet is imported only when `mn`
+asks for a topology. Stock Mininet has these limits:
 
 - Only the first interface of a host gets an address, so `ping` works only over a host's first link.
   In `trunkline` every site is reachable.

@@ -34,6 +34,9 @@ MAX_DELAY_MS = 60_000.0
 MAX_JITTER_MS = 2000.0
 """The kernel draws from twice the jitter, in 32 bits of nanoseconds: up to 2147 ms."""
 
+MAX_BURST = 10_000
+"""The longest mean burst of losses, in packets."""
+
 MAX_QUEUE_S = 270.0
 """The time in which the longest queue drains. The kernel counts that time in 32 bits of 64 ns, up
 to 274.8 s, at a rate that it rounds to whole bytes per second."""
@@ -84,6 +87,8 @@ class Link:
         jitter_ms: the largest deviation from the delay, in both directions; deviations are uniform.
         loss_percent: the share of packets that are lost at random.
         queue_bytes: the bottleneck queue; by default one bandwidth-delay product, at least 64 KiB.
+        burst: how many packets in a row are lost on average, in bursts (Gilbert's model); 1 for
+            losses that do not depend on each other.
     """
 
     src: str
@@ -93,6 +98,16 @@ class Link:
     jitter_ms: float = 0.0
     loss_percent: float = 0.0
     queue_bytes: int | None = None
+    burst: float = field(default=1.0, metadata={"omit": 1.0})
+
+    @property
+    def has_bursts(self) -> bool:
+        """Whether losses come in bursts."""
+        return self.burst > 1 and 0 < self.loss_percent < 100
+
+
+CHANGEABLE = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent", "burst")
+"""The fields of a link that may change while it is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +116,8 @@ class LinkOverride:
 
     Options:
         link: `a -> b` for one direction, `a <-> b` for both.
-        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: replaces the builder's value.
+        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes, burst: replaces the builder's
+            value.
     """
 
     link: str
@@ -110,6 +126,7 @@ class LinkOverride:
     jitter_ms: float | None = None
     loss_percent: float | None = None
     queue_bytes: int | None = None
+    burst: float | None = None
 
     def ends(self) -> tuple[tuple[str, str], ...]:
         """The directed pairs (src, dst) that `link` names. Raises TopologyError if none."""
@@ -122,7 +139,7 @@ class LinkOverride:
 
     def values(self) -> dict[str, Any]:
         """The fields of `Link` that this override sets."""
-        names = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent", "queue_bytes")
+        names = (*CHANGEABLE, "queue_bytes")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
@@ -423,7 +440,7 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
 
 
 def check_values(where: str, link: Link) -> None:
-    """Check that the rate, delay, jitter, loss and queue of a link are possible.
+    """Check that the rate, delay, jitter, loss, bursts and queue of a link are possible.
 
     New and changed links have the same limits, but only a change may set a loss of 100 %.
 
@@ -445,6 +462,12 @@ def check_values(where: str, link: Link) -> None:
         refuse("jitter_ms", link.jitter_ms, f"0 to the link's delay, {link.delay_ms} ms")
     if not 0 <= link.loss_percent <= 100:
         refuse("loss_percent", link.loss_percent, "0 to 100")
+    if not 1 <= link.burst <= MAX_BURST:
+        refuse("burst", link.burst, f"1 to {MAX_BURST} packets")
+    if link.has_bursts and link.loss_percent > (most := 100 * link.burst / (link.burst + 1)):
+        # A packet arrives between two bursts.
+        what = f"up to {most:.4g} % with bursts of {link.burst:g} packets, or 100 %"
+        refuse("loss_percent", link.loss_percent, what)
     longest_bytes = _longest_queue_bytes(link.rate_mbps)
     if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
         drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"

@@ -34,7 +34,10 @@ class FaultEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class LinkChanged(Event):
-    """Runner: from now on the link src -> dst has these values; `cuts` say how it is cut."""
+    """Runner: from now on the link src -> dst has these values; `cuts` say how it is cut.
+
+    `burst` is the mean number of packets in a row that are lost.
+    """
 
     src: str
     dst: str
@@ -43,6 +46,11 @@ class LinkChanged(Event):
     jitter_ms: float
     loss_percent: float
     cuts: tuple[str, ...]
+    burst: float = 1.0
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        """See `Event`."""
+        return ("burst",) if self.burst == 1.0 else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from trunkline.harness.faults.timeline import (
     Timeline,
 )
 from trunkline.harness.record.history import History
+from trunkline.topologies.model import CHANGEABLE
 
 STEP_S = {"virtual": 0.01, "real": 0.5}
 """A step of the timeline happens at most this much after its time, in seconds, by clock."""
@@ -264,8 +265,8 @@ def _agrees(step: Step, event: Logged) -> bool:
             return (step.who, step.do, step.number) == (event.who, event.do, event.fault)
         case LinkStep(), LinkChanged():
             after = step.after
-            values = (after.rate_mbps, after.delay_ms, after.jitter_ms, after.loss_percent)
-            found = (event.rate_mbps, event.delay_ms, event.jitter_ms, event.loss_percent)
+            values = [getattr(after, name) for name in CHANGEABLE]
+            found = [getattr(event, name) for name in CHANGEABLE]
             ends = (after.src, after.dst) == (event.src, event.dst)
             return ends and values == found and tuple(sorted(step.cuts_after)) == event.cuts
     return False

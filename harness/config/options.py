@@ -177,11 +177,20 @@ def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
 
 
 def render(value: Any, dimension: Dimension | None) -> Any:
-    """Convert a Python value into the data of a file, where numbers have units."""
+    """Convert a Python value into the data of a file, where numbers have units.
+
+    A dataclass may leave out a field with a certain value, by the field's metadata `omit`.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        omitted = {
+            each.name
+            for each in dataclasses.fields(value)
+            if "omit" in each.metadata and getattr(value, each.name) == each.metadata["omit"]
+        }
         return {
             option.key: render(getattr(value, option.name), option.dimension)
             for option in read_options(type(value))
+            if option.name not in omitted
         }
     if isinstance(value, Mapping):
         return {key: render(item, dimension) for key, item in value.items()}

@@ -27,7 +27,7 @@ from trunkline.harness.faults.timeline import (
 )
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.timer import Alarm
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.model import CHANGEABLE, Link, Topology
 
 
 class Agents(Protocol):
@@ -140,5 +140,4 @@ class FaultInjector:
 
 
 def _values(link: Link) -> dict[str, float]:
-    names = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent")
-    return {name: getattr(link, name) for name in names}
+    return {name: getattr(link, name) for name in CHANGEABLE}

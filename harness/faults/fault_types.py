@@ -100,11 +100,12 @@ _VALUES = (
     Setting("delay", "delay_ms", TIME_MS),
     Setting("jitter", "jitter_ms", TIME_MS),
     Setting("loss", "loss_percent", SHARE_PERCENT),
+    Setting("burst", "burst"),
 )
 _DRAWN = tuple(
     Setting(part.key, part.field, part.dimension, is_range=True)
     for part in _VALUES
-    if part.key != "jitter"
+    if part.key not in ("jitter", "burst")
 )
 
 
@@ -180,6 +181,7 @@ class SetLink:
     delay_ms: float | None = None
     jitter_ms: float | None = None
     loss_percent: float | None = None
+    burst: int | None = None
     for_s: float | None = None
 
     def __post_init__(self) -> None:

@@ -19,8 +19,19 @@ from trunkline.harness.measure.observation import Arrivals, Observation
 from trunkline.harness.network.interface import Directed, NetworkOptions, payload_share
 from trunkline.topologies.model import Link, Topology
 
-QUANTITIES = ("goodput", "rate", "delay", "jitter", "order", "loss", "queue", "ping", "iperf3")
-UNITS = ("Mbit/s", "Mbit/s", "ms", "ms", "packets", "%", "bytes", "ms", "Mbit/s")
+UNITS_OF = {
+    "goodput": "Mbit/s",
+    "rate": "Mbit/s",
+    "delay": "ms",
+    "jitter": "ms",
+    "order": "packets",
+    "loss": "%",
+    "burst": "packets",
+    "queue": "bytes",
+    "ping": "ms",
+    "iperf3": "Mbit/s",
+}
+QUANTITIES = tuple(UNITS_OF)
 
 SIGMAS = 3.0
 LATE_TOLERANCE = 0.1
@@ -175,6 +186,8 @@ class _Judge:
         ):
             if name not in reasons and (train := trains.get(stage)):
                 found.append(judge_it(train, self.seen.trains[stage]))
+        if self.link.has_bursts and "loss" not in reasons and trains.get("loss"):
+            found.append(self._judge_bursts(self.seen.trains["loss"]))
         found.append(self._judge_order())
         found += [self._judge_ping()] if self.seen.pings else []
         found += [self._judge_iperf3()] if self.seen.iperf3_mbps is not None else []
@@ -203,7 +216,7 @@ class _Judge:
             outcome = self._decide(holds=abs(error) <= bar)
             if outcome == "unknown":
                 note = f"timers were late for {self.seen.late:.0%} of the time"
-        unit = UNITS[QUANTITIES.index(quantity)]
+        unit = UNITS_OF[quantity]
         src, dst = self.ends
         unit_of = error_unit or unit
         return Reading(
@@ -213,7 +226,7 @@ class _Judge:
     def _report_no_packets(self, quantity: str) -> Reading:
         """Make a reading without packets: the worst result, if timers were on time."""
         note = "no packet arrived"
-        unit = UNITS[QUANTITIES.index(quantity)]
+        unit = UNITS_OF[quantity]
         src, dst = self.ends
         outcome = self._decide(holds=False)
         return Reading(src, dst, quantity, unit, None, None, None, None, unit, outcome, note)
@@ -295,12 +308,35 @@ class _Judge:
         expected, measured = self.link.loss_percent, 100 * lost / came.sent
         if not share:
             return self._make_reading("loss", 0.0, measured, float(lost), 0.0, "packets")
+        if self.link.has_bursts:
+            error = (lost - came.sent * share) / self._compute_burst_spread(came.sent)
+            note = f"{lost} of {came.sent}"
+            return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
         below, above = binom.cdf(lost, came.sent, share), binom.sf(lost - 1, came.sent, share)
         chance = min(0.5, float(min(below, above)))
         sign = 1.0 if lost > share * came.sent else -1.0
         error = sign * max(0.0, float(norm.isf(max(chance, 1e-300))))
         note = f"{lost} of {came.sent}"
         return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
+
+    def _compute_burst_spread(self, packets: int) -> float:
+        """The standard deviation of the number of losses, if they come in bursts.
+
+        Losses that are n packets apart have the correlation (1 - p - r)^n (`shaping`).
+        """
+        share, r = self.link.loss_percent / 100, 1 / self.link.burst
+        likeness = 1 - r / (1 - share)  # p + r = r / (1 - share)
+        return math.sqrt(packets * share * (1 - share) * (1 + likeness) / (1 - likeness))
+
+    def _judge_bursts(self, came: Arrivals) -> Reading:
+        """Judge the mean length of bursts, whose lengths are geometrically distributed."""
+        if came.bursts < 2:
+            return self._report_no_packets("burst")
+        expected, measured = self.link.burst, (came.sent - came.arrived) / came.bursts
+        spread = math.sqrt(expected * (expected - 1) / came.bursts)
+        note = f"{came.bursts} bursts"
+        error = (measured - expected) / spread
+        return self._make_reading("burst", expected, measured, error, self.sigmas, "sigma", note)
 
     def _judge_queue(self, train: Train, came: Arrivals) -> Reading:
         """Judge the queue by the arrived bytes of a burst, less those sent during the burst."""
@@ -316,6 +352,8 @@ class _Judge:
 
     def _compute_loss_spread(self, packets: int, share: float) -> float:
         """How far the number of losses among `packets` may be from its mean, at `sigmas`."""
+        if self.link.has_bursts:
+            return self.sigmas * self._compute_burst_spread(packets)
         unlikely = norm.sf(self.sigmas)
         few, many = (float(binom.ppf(at, packets, share)) for at in (unlikely, 1 - unlikely))
         return max(many - packets * share, packets * share - few)

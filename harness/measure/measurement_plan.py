@@ -303,7 +303,7 @@ def _plan_load(
 
 def _plan_loss(link: Link, queue_bytes: int, most_packets: int) -> Train:
     share = link.loss_percent / 100
-    packets = min(math.ceil(100 / share), most_packets) if share else 1000
+    packets = min(math.ceil(100 * link.burst / share), most_packets) if share else 1000
     each_s = 2 * _transmission_s(link, Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
     group = _choose_group(each_s, queue_bytes // Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
     return Train(packets, PROBE_BYTES, group, group * each_s)

@@ -14,7 +14,7 @@ LOSSES_PERCENT = (0, 0.02, 1)
 
 
 def write_small() -> str:
-    """The text of a star of six sites: slow, asymmetric, jittery, lossy, short queue, fast."""
+    """The text of a star: slow, asymmetric, jittery, lossy, bursty, short queue, fast."""
     fast = {"rate": "1000 Mbit/s", "delay": "0 ms"}
     links = [
         *_link_both_ways("hub", "slow", {"rate": "5 Mbit/s", "delay": "25 ms"}),
@@ -24,6 +24,9 @@ def write_small() -> str:
             "hub", "jittery", {"rate": "100 Mbit/s", "delay": "20 ms", "jitter": "5 ms"}
         ),
         *_link_both_ways("hub", "lossy", {"rate": "100 Mbit/s", "delay": "150 ms", "loss": "1 %"}),
+        *_link_both_ways(
+            "hub", "bursty", {"rate": "100 Mbit/s", "delay": "5 ms", "loss": "2 %", "burst": 5}
+        ),
         *_link_both_ways("hub", "short", {"rate": "5 Mbit/s", "delay": "30 ms", "queue": "6056 B"}),
         *_link_both_ways("hub", "fast", fast),
     ]

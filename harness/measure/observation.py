@@ -26,6 +26,7 @@ class Arrivals:
         counted_ns: the time from the middle arrival to the last.
         delays_ns: arrival minus sending time, in order of arrival; empty for long trains.
         missing: the numbers that did not arrive; empty if there are too many.
+        bursts: how many runs of consecutive numbers did not arrive.
     """
 
     sent: int
@@ -36,6 +37,7 @@ class Arrivals:
     counted_ns: int = 0
     delays_ns: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
+    bursts: int = 0
 
     @classmethod
     def of(cls, packets: NDArray[np.int64], sent: int, sent_ns: int) -> Arrivals:
@@ -52,6 +54,7 @@ class Arrivals:
             counted_ns=int(came_ns[-1] - came_ns[middle]) if len(packets) else 0,
             delays_ns=_list_if_short((came_ns - left_ns).tolist()),
             missing=_list_if_short(missing.tolist()),
+            bursts=int((np.diff(missing, prepend=-2) > 1).sum()),
         )
 
 

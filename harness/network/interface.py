@@ -124,6 +124,7 @@ class Network(Protocol):
         delay_ms: float | None = None,
         jitter_ms: float | None = None,
         loss_percent: float | None = None,
+        burst: float | None = None,
     ) -> None:
         """Changes values of the directed link src -> dst; None keeps a value.
 
@@ -212,6 +213,7 @@ def change_link(
     delay_ms: float | None = None,
     jitter_ms: float | None = None,
     loss_percent: float | None = None,
+    burst: float | None = None,
 ) -> Link:
     """A copy of the link with some values replaced; None keeps a value.
 
@@ -226,6 +228,7 @@ def change_link(
         delay_ms=link.delay_ms if delay_ms is None else delay_ms,
         jitter_ms=link.jitter_ms if jitter_ms is None else jitter_ms,
         loss_percent=link.loss_percent if loss_percent is None else loss_percent,
+        burst=link.burst if burst is None else burst,
     )
     try:
         check_values(f"link {link.src} -> {link.dst}", new)

@@ -123,11 +123,12 @@ class MininetNetwork:
         delay_ms: float | None = None,
         jitter_ms: float | None = None,
         loss_percent: float | None = None,
+        burst: float | None = None,
     ) -> None:
         """Changes values of the directed link src -> dst; None keeps a value."""
         self.topology.link(src, dst)
         old = self._links[src, dst]
-        new = change_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent)
+        new = change_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent, burst)
         index = device_index(self.topology.rank(dst))
         channel = self._namespace(src).channel
         channel.perform(self._shaper.change(old, new, index))

@@ -7,8 +7,9 @@ The model of a link is a bottleneck router in front of a wire. On the interface 
   still fits. Packets that do not fit vanish without notice to the sender's kernel, as at a distant
   router. A drop with notice would throttle TCP at once, and TCP would never see a loss;
 - a *netem* that holds the packets that fit. It sends them one after the other at the rate, delays
-  them by `delay_ms`, and loses `loss_percent` of them at random, from a generator with its own
-  seed. Its limit would also count packets in flight, so the limit is set out of reach.
+  them by `delay_ms`, and loses `loss_percent` of them, one by one or in bursts, by random numbers
+  from a generator with its own seed. Its limit would also count packets in flight, so the limit is
+  set out of reach.
 
 A packet leaves for the wire when the packet before it has left and its own bits are out, and
 arrives one delay later. To the nanosecond, this is a FIFO queue and a wire. A token bucket instead
@@ -246,6 +247,7 @@ def netem_options(link: Link, seed: int | None = None) -> bytes:
     return b"".join(
         (
             struct.pack("=6I", 0, _LIMIT_PACKETS, loss_threshold(link.loss_percent), 0, 0, 0),
+            attribute(5, attribute(2, burst_options(link))) if link.has_bursts else b"",
             attribute(6, struct.pack("=IiIi", min(rate, _UINT32_MAX), 0, 0, 0)),
             attribute(8, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b"",
             attribute(10, struct.pack("=q", round(link.delay_ms * 1e6))),
@@ -253,6 +255,20 @@ def netem_options(link: Link, seed: int | None = None) -> bytes:
             attribute(14, struct.pack("=Q", seed)) if seed is not None else b"",
         )
     )
+
+
+def burst_options(link: Link) -> bytes:
+    """The parameters of losses in bursts (struct tc_netem_gemodel).
+
+    In Gilbert's model (Bell Syst. Tech. J. 39, 1960) a link is good, or bad and loses all packets.
+    A packet makes a bad link good with probability r, and a good link bad with p. So bursts have
+    1 / r packets on average, and p / (p + r) of all packets are lost.
+    """
+    r = 1 / link.burst
+    share = link.loss_percent / 100
+    p = r * share / (1 - share)
+    good, bad = 0, 0  # the losses of a good link, and what a bad one delivers
+    return struct.pack("=4I", loss_threshold(100 * p), loss_threshold(100 * r), bad, good)
 
 
 def police_options(link: Link, index: int) -> bytes:

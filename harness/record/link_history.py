@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.record.history import History, Interval, Transfer
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.model import CHANGEABLE, Link, Topology
 
 Directed = tuple[str, str]
 
@@ -43,13 +43,8 @@ class Conditions:
             found[link.src, link.dst].append(Spell(0, link))
         for event in history.all(LinkChanged):
             ends = (event.src, event.dst)
-            new = replace(
-                topology.link(*ends),
-                rate_mbps=event.rate_mbps,
-                delay_ms=event.delay_ms,
-                jitter_ms=event.jitter_ms,
-                loss_percent=event.loss_percent,
-            )
+            values = {name: getattr(event, name) for name in CHANGEABLE}
+            new = replace(topology.link(*ends), **values)
             found[ends].append(Spell(event.t_ns, new, bool(event.cuts)))
         return cls({ends: tuple(spells) for ends, spells in found.items()}, topology)
 

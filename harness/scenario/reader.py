@@ -98,6 +98,7 @@ DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),
     Option("access", "access", None, list[AccessLink], ()),
+    Option("burst", "burst", None, float, 1.0),
 )
 """The options of every topology, beside those of its builder."""
 """The option of all topologies, besides those of their builders."""
@@ -199,13 +200,19 @@ class Reader:
         module, options = self._component("topology", "builder", builders, "build")
         if module is None or options is None:
             return None
-        overrides, access = options.pop("overrides"), options.pop("access")
+        overrides, access, burst = (options.pop(option.name) for option in NETWORK)
         given = {"read": self._read_file} if takes_files(module.build) else {}
         try:
             topology: Topology = module.build(random.Random(seed), **options, **given)
         except TopologyError as error:
             self._refuse_option("topology", error.key, str(error), options)
             return None
+        if burst != 1.0:
+            links = tuple(replace(link, burst=burst) for link in topology.links)
+            try:
+                topology = replace(topology, links=links)
+            except TopologyError as error:
+                self._source.refuse(("topology", "burst"), str(error))
         for index, override in enumerate(overrides):
             try:
                 topology = topology.with_overrides([override])

@@ -140,7 +140,10 @@ def test_arrivals_count_what_is_missing_and_what_came_too_late():
         counted_ns=4,
         delays_ns=(5, 6, 7, 11),
         missing=(3,),
+        bursts=1,
     )
+    gone = np.array([(number, 0, 1) for number in (0, 3, 4, 6)])
+    assert Arrivals.of(gone, 9, 7).bursts == 3
     assert Arrivals.of(np.zeros((0, 3), np.int64), 2, 0).missing == (0, 1)
 
 
@@ -262,7 +265,7 @@ def test_a_connection_s_pace_may_be_more_than_a_32_bit_number():
 
 
 def test_the_built_in_networks_are_scenarios():
-    assert len(parse(write_small(), "small").topology.links) == 12
+    assert len(parse(write_small(), "small").topology.links) == 14
     assert len(parse(write_grid(), "grid").topology.links) == 144
 
 
