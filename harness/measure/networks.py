@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ LOSSES_PERCENT = (0, 0.02, 1)
 def write_small() -> str:
     """The text of a star: slow, asymmetric, jittery, lossy, bursty, short queue, fast."""
     fast = {"rate": "1000 Mbit/s", "delay": "0 ms"}
-    links = [
+    links: list[dict[str, str | int]] = [
         *_link_both_ways("hub", "slow", {"rate": "5 Mbit/s", "delay": "25 ms"}),
         {"src": "hub", "dst": "asymmetric", "rate": "50 Mbit/s", "delay": "10 ms"},
         {"src": "asymmetric", "dst": "hub", "rate": "5 Mbit/s", "delay": "25 ms"},
@@ -35,7 +35,7 @@ def write_small() -> str:
 
 def write_grid() -> str:
     """The text of a star in which each site has one combination of rate, delay and loss."""
-    links: list[dict[str, str]] = []
+    links: list[dict[str, str | int]] = []
     for rate, delay, loss in product(RATES_MBPS, DELAYS_MS, LOSSES_PERCENT):
         site = f"r{rate}-d{delay}-l{str(loss).replace('.', '-')}"
         cell = {"rate": f"{rate} Mbit/s", "delay": f"{delay} ms", "loss": f"{loss} %"}
@@ -43,12 +43,14 @@ def write_grid() -> str:
     return _write_scenario("grid", links)
 
 
-def _link_both_ways(a: str, b: str, values: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _link_both_ways(
+    a: str, b: str, values: Mapping[str, str | int]
+) -> Iterator[dict[str, str | int]]:
     yield {"src": a, "dst": b, **values}
     yield {"src": b, "dst": a, **values}
 
 
-def _write_scenario(name: str, links: list[dict[str, str]]) -> str:
+def _write_scenario(name: str, links: Sequence[Mapping[str, str | int]]) -> str:
     sites = list(dict.fromkeys(end for link in links for end in (link["src"], link["dst"])))
     topology: dict[str, Any] = {"builder": "explicit", "sites": sites, "links": links}
     return document.write(

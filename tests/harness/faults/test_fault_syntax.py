@@ -245,6 +245,7 @@ faults = st.one_of(
         times_s,
         times_s,
         times_s,
+        st.none() | st.integers(1, 99),
         times_s,
     ),
     st.builds(Redraw, ranges, st.none() | ranges, st.none() | ranges, times_s, times_s),
