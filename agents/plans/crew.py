@@ -11,45 +11,73 @@ takes T if both phases need the same link, as they do between two members of the
 
 `split: pipelined` is not in the paper. It minimises the time of the busiest link over both phases
 together. That is the time that these stars can reach with many small chunks.
+
+On an overlay that is not a full mesh, the paper gives no share to a site without direct links to
+the whole group (`hubs: direct`). If that leaves few sites, their links are the bottleneck. With
+`hubs: routed`, all sites aggregate, over source routes. The linear program then counts what each
+hop carries, for all stars together:
+
+    T_scatter   b[e] >= sum of x[j] over all i in P whose route to j has the hop e
+    T_multicast b[e] >= sum of x[j] over all i in P whose route from j has the hop e
+
+With direct links only, each link carries one share, and this is LP (2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.agents.planning.plan import Block, Directed, Plan, PlanError, PlanRequest, star
+from trunkline.agents.planning.plan import (
+    Block,
+    Directed,
+    Edge,
+    Plan,
+    PlanError,
+    PlanRequest,
+    star,
+)
 from trunkline.agents.planning.routes import route_rates_mbps, routes
 
 Split = Literal["aware", "even", "pipelined"]
 """`aware`: shares by LP (2), the paper's N-A; `even`: equal shares, its E-D; `pipelined`: shares by
 `solve_pipelined`."""
 
+Hubs = Literal["routed", "direct"]
+"""The sites that may aggregate: all, over source routes; or those with direct links to the whole
+group, the paper's rule."""
 
-def build(request: PlanRequest, *, split: Split = "aware") -> Plan:
+
+def build(request: PlanRequest, *, split: Split = "aware", hubs: Hubs = "routed") -> Plan:
     """All sites aggregate; see `build_stars` for sites that the group cannot reach directly.
 
     Options:
         split: how sites share the model: `aware` by the paper's linear program, `even` equally,
             `pipelined` by a linear program for scatter and multicast at the same time.
+        hubs: whether sites without direct links to the whole group aggregate over source routes
+            (`routed`) or not at all (`direct`, the paper's rule). Equal shares are of sites with
+            direct links, if there are any.
     """
-    return build_stars(request, request.sites, split)
+    return build_stars(request, request.sites, split, hubs)
 
 
-def default(request: PlanRequest, *, split: Split = "aware") -> Plan:
+def default(request: PlanRequest, *, split: Split = "aware", hubs: Hubs = "routed") -> Plan:
     """The plan for P = N: the default split of a non-blocking scatter, for every group."""
-    return build(replace(request, group=request.sites), split=split)
+    return build(replace(request, group=request.sites), split=split, hubs=hubs)
 
 
-def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) -> Plan:
-    """Stars around the candidates that have direct links, both ways, with the whole group.
+def build_stars(
+    request: PlanRequest, candidates: Sequence[str], mode: Split, which: Hubs = "routed"
+) -> Plan:
+    """Stars around the candidates, over direct links where there are any, else over source routes.
 
-    Other candidates get no share (the paper's rule for unreachable workers). If there is no such
-    candidate, all candidates take part over source routes, each with the rate of its slowest hop.
+    With `direct`, or with equal shares, only candidates that have direct links, both ways, with the
+    whole group take part, unless there is none (the paper's rule for unreachable workers).
 
     Raises:
         PlanError: the group has fewer than two sites.
@@ -57,14 +85,16 @@ def build_stars(request: PlanRequest, candidates: Sequence[str], mode: Split) ->
     if len(request.group) < 2:
         raise PlanError(f"a partial reduce needs at least two sites, got {len(request.group)}")
     direct = [site for site in candidates if _is_direct(site, request)]
-    hubs = direct or list(candidates)
+    paper = which == "direct" or mode == "even"
+    hubs = direct if paper and direct else list(candidates)
     found = routes(_pairs(hubs, request.group), request.rates_mbps)
-    rates = route_rates_mbps(found, request.rates_mbps)
     if mode == "even":
         shares = dict.fromkeys(hubs, 1.0)
+    elif not paper and len(direct) < len(hubs):
+        shares = solve_routed(hubs, request.group, found, request.rates_mbps, mode == "pipelined")
     else:
         solve = solve_shares if mode == "aware" else solve_pipelined
-        shares = solve(hubs, request.group, rates)
+        shares = solve(hubs, request.group, route_rates_mbps(found, request.rates_mbps))
     blocks = []
     for hub, chunks in request.split(shares).items():
         blocks.append(Block(chunks, hub, *star(hub, request.group, found)))
@@ -112,6 +142,45 @@ def solve_pipelined(
         row[n] = -rate_mbps / scale
     cost = np.append(np.zeros(n), 1.0)
     return _solve(hubs, cost, load, np.append(np.ones(n), 0.0)[np.newaxis])
+
+
+def solve_routed(
+    hubs: Sequence[str],
+    group: Sequence[str],
+    found: Mapping[Directed, Edge],
+    rates_mbps: Mapping[Directed, float],
+    pipelined: bool,
+) -> dict[str, float]:
+    """The share of each hub if stars use source routes, whose hops carry several shares.
+
+    Minimises T_scatter + T_multicast of the module's docstring; if `pipelined`, the time in which
+    every hop carries what it has in both phases.
+
+    Args:
+        hubs: the sites that aggregate.
+        group: the members.
+        found: the route of each pair of a hub and a member, both ways.
+        rates_mbps: the rate of each hop.
+        pipelined: whether both phases run at the same time.
+    """
+    n, used = len(hubs), sorted({hop for route in found.values() for hop in pairwise(route)})
+    row = {hop: number for number, hop in enumerate(used)}
+    loads = np.zeros((2, len(used), n))  # by phase: how many shares of each hub a hop carries
+    for column, hub in enumerate(hubs):
+        for site in group:
+            for phase, pair in enumerate(((site, hub), (hub, site))):
+                for hop in pairwise(found[pair]) if site != hub else ():
+                    loads[phase, row[hop], column] += 1.0
+    scale = max(rates_mbps[hop] for hop in used)
+    rates = np.array([rates_mbps[hop] for hop in used]) / scale
+    phases = loads.sum(axis=0, keepdims=True) if pipelined else loads
+    upper = np.zeros((len(phases) * len(used), n + len(phases)))
+    for number, load in enumerate(phases):
+        rows = slice(number * len(used), (number + 1) * len(used))
+        upper[rows, :n], upper[rows, n + number] = load, -rates
+    times = np.ones(len(phases))
+    cost = np.concatenate([np.zeros(n), times])
+    return _solve(hubs, cost, upper, np.concatenate([np.ones(n), 0.0 * times])[np.newaxis])
 
 
 def _solve(

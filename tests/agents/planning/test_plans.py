@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -87,11 +88,65 @@ def test_pipelined_crew_gives_sites_outside_the_group_twice_as_much_where_links_
     assert estimate(plan, rates, 1000, 1600 * 1000) == pytest.approx(one / 6, rel=0.02)
 
 
-def test_crew_gives_no_share_to_a_site_that_lacks_a_link_to_a_member():
+def test_by_the_paper_s_rule_crew_gives_no_share_to_a_site_that_lacks_a_link_to_a_member():
     rates = mesh()
     del rates["a", "d"], rates["d", "a"]
-    plan = crew.build(request(rates, ("a", "b")))
+    plan = crew.build(request(rates, ("a", "b")), hubs="direct")
     assert plan.aggregators() == ("a", "b", "c")
+
+
+def test_crew_lets_sites_without_direct_links_aggregate_where_that_is_faster():
+    # Only the hub has direct links to all three; the ring around it is ten times as fast.
+    rates = mesh(("h", "a", "b", "c"), 100.0)
+    rates |= {pair: 10.0 for pair in rates if "h" in pair}
+    del rates["a", "c"], rates["c", "a"]
+    seconds = {
+        hubs: estimate(
+            crew.build(request(rates, ("a", "b", "c", "h"), 400), hubs=hubs), rates, 1000, 400_000
+        )
+        for hubs in ("routed", "direct")
+    }
+    assert seconds["routed"] < 0.9 * seconds["direct"]
+
+
+def share_times(hubs, group, shares, rates):
+    """T_scatter + T_multicast of stars over source routes, from what each hop carries."""
+    found = routes([p for h in hubs for s in group if s != h for p in ((s, h), (h, s))], rates)
+    total = 0.0
+    for inward in (True, False):
+        load = {}
+        for hub in hubs:
+            for site in group:
+                pair = (site, hub) if inward else (hub, site)
+                for hop in pairwise(found[pair]) if site != hub else ():
+                    load[hop] = load.get(hop, 0.0) + shares.get(hub, 0.0)
+        total += max(carried / rates[hop] for hop, carried in load.items())
+    return total
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_routed_hubs_are_never_slower_than_those_of_the_paper_by_the_linear_program(data):
+    rates = data.draw(overlays())
+    sites = tuple(sorted({site for link in rates for site in link}))
+    group = tuple(sorted(data.draw(st.lists(st.sampled_from(sites), min_size=2, unique=True))))
+    times = {}
+    for hubs in ("routed", "direct"):
+        plan = crew.build(request(rates, group, 1000), hubs=hubs)
+        shares = {block.aggregator: block.size / 1000 for block in plan.blocks}
+        times[hubs] = share_times(sites, group, shares, rates)
+    assert times["routed"] <= times["direct"] * 1.05  # shares are whole chunks
+
+
+def test_where_all_links_are_direct_both_rules_give_the_same_plan():
+    rates = {pair: 10.0 + n for n, pair in enumerate(mesh())}
+    for split_ in ("aware", "even", "pipelined"):
+        built = (
+            crew.build(request(rates, ("a", "b", "c")), split=split_, hubs=hubs)
+            for hubs in ("routed", "direct")
+        )
+        first, second = built
+        assert first == second
 
 
 def test_crew_uses_source_routes_when_no_site_reaches_the_whole_group():

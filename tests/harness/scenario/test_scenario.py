@@ -98,7 +98,7 @@ def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
     assert scenario.workload.options["slowdown"] == {"b": 2.0}
     assert scenario.scheme == Scheme(
         Component("preduce", {"p": 2, **PREDUCE}),
-        Component("opr", {"split": "even"}),
+        Component("opr", {"split": "even", "hubs": "routed"}),
         2**20,
         "C1",
         "blocking",
@@ -119,7 +119,7 @@ def test_what_a_file_leaves_out_has_a_default():
     assert scenario.network == NetworkOptions("cubic", False, 1500, False, 10)
     assert scenario.scheme == Scheme(
         Component("preduce", {"p": 3, **PREDUCE}),
-        Component("crew", {"split": "aware"}),
+        Component("crew", {"split": "aware", "hubs": "routed"}),
         256 * 1024,
     )
     assert scenario.controller_site == "n1"
@@ -374,7 +374,7 @@ def test_a_resolved_scenario_spells_out_every_default():
         "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
         "awareness": None, "auxiliary": None, "update": "5 s", "update_rate": "0 %", "servers": [],
             "p": 3,
-        **PREDUCE, "split": "aware",
+        **PREDUCE, "split": "aware", "hubs": "routed",
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None,
