@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trunkline.agents.control.decision_rules import DecisionRules
 from trunkline.agents.control.planner import Build, Planner
 from trunkline.agents.planning.plan import Plan, PlanError
 from trunkline.agents.policies.policy import (
@@ -27,12 +28,10 @@ from trunkline.agents.policies.policy import (
     Start,
     Tick,
     Wake,
-    is_timed,
 )
 from trunkline.agents.policies.random_draws import Drawing
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
-    AgentError,
     ControllerSettings,
     remember,
 )
@@ -86,6 +85,7 @@ class Driver:
     last_tasks: dict[int, int] = field(default_factory=dict)
     is_timed: bool = field(init=False)
     is_recorded: bool = field(init=False)
+    _rules: DecisionRules = field(init=False)
     _state: Any = field(init=False)
     _next: int = field(init=False)
     _wakes_s: frozenset[float] = frozenset()
@@ -93,7 +93,8 @@ class Driver:
     _waiting: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.is_timed = is_timed(self.policy)
+        self._rules = DecisionRules.of(self.planner.settings, self.policy)
+        self.is_timed = self._rules.traits.timed
         self.is_recorded = self.is_timed or isinstance(self.policy, Drawing)
         self._state = self.policy.initial
         self._next = self.rank * TASKS_PER_CONTROLLER
@@ -134,7 +135,7 @@ class Driver:
 
         Raises:
             PlanError: the plan builder refuses a group although every link can be used.
-            AgentError: the policy wants to wake, but is not timed, or at an impossible time.
+            DecisionError: the policy decides what is not allowed.
         """
         match event:
             case Ready(site):
@@ -159,24 +160,15 @@ class Driver:
         if self.is_recorded:
             yield Told(event)
         self._state, decisions = self.policy.step(self._state, event)
-        for decision in decisions:
-            match decision:
+        for given in decisions:
+            match decision := self._rules.check(given, self.ready):
                 case Start():
                     yield self._begin(decision)
                 case Proceed(site):
-                    if site not in self.ready:
-                        raise AgentError(f"the policy let {site} proceed, which is not ready")
                     self.ready.discard(site)
                     yield decision
                 case Wake(at_s):
-                    self._note_wake(at_s)
-
-    def _note_wake(self, at_s: float) -> None:
-        if not self.is_timed:
-            raise AgentError(f"the policy decided Wake({at_s}): allowed if it has `timed = True`")
-        if not math.isfinite(at_s):
-            raise AgentError(f"the policy decided Wake({at_s}): allowed is a finite time")
-        self._wakes_s |= {at_s}
+                    self._wakes_s |= {at_s}
 
     def _begin(self, start: Start) -> NewTask | Postponed:
         servers = set(start.group).intersection(self.planner.settings.servers)

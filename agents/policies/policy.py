@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from numbers import Real
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from trunkline.agents.events.task_events import Roles
@@ -140,6 +141,11 @@ class Start:
         return set(self.takers) == set(self.weights) == set(self.group)
 
     @property
+    def merges(self) -> bool:
+        """Whether the result becomes a part of what a receiver has, and does not replace it."""
+        return bool(self.keep or self.momentum)
+
+    @property
     def roles(self) -> Roles | None:
         """How members take part, for logs and messages; None if the task is plain."""
         passive = tuple(site for site in self.group if site in self.passive)
@@ -245,6 +251,22 @@ def _list(names: tuple[str, ...]) -> str:
 def is_timed(policy: Policy) -> bool:
     """Whether the policy gets `Ended` and `Tick`, and may decide `Wake`."""
     return Traits.of(policy).timed
+
+
+FLOAT32_LARGEST = (2 - 2.0**-23) * 2.0**127
+FLOAT32_SMALLEST = 2.0**-126
+FLOAT32_NUMBERS = (
+    f"0, or a number of a size from {FLOAT32_SMALLEST:.7g} to {FLOAT32_LARGEST:.7g} (float32)"
+)
+"""What `is_float32` allows, in words."""
+
+
+def is_float32(value: Any) -> bool:
+    """Whether a value is a number that float32 can hold with its whole precision."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    size: Any = abs(value)
+    return bool(size == 0 or FLOAT32_SMALLEST <= size <= FLOAT32_LARGEST)
 
 
 WHOLE_TOTAL = 2**16

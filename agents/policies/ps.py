@@ -18,7 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trunkline.agents.policies.policy import Decision, Event, Start
+from trunkline.agents.policies.policy import (
+    FLOAT32_LARGEST,
+    FLOAT32_SMALLEST,
+    Decision,
+    Event,
+    Start,
+    is_float32,
+)
 from trunkline.agents.policies.push_pull import Sides, State, Waiting
 
 Mode = Literal["bsp", "asp", "ssp", "hete", "bk"]
@@ -135,7 +142,8 @@ def create(
             workers less 1.
         bound: in mode ssp, how many iterations the slowest worker may lack when another one begins
             an iteration, 0 or more.
-        share: in modes asp, ssp and hete, the weight of a worker's update, above 0; default: 1 /
+        share: in modes asp, ssp and hete, the weight of a worker's update, above 0, and within what
+            float32 can hold (1.2e-38 to 3.4e38); default: 1 /
             workers, so that as many updates as there are workers weigh as much as a round of bsp,
             or in mode hete 1, because the staleness divides the weight already. P-Reduce says
             nothing about it.
@@ -146,8 +154,9 @@ def create(
         raise ValueError("servers: at least one is needed")
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
-    if share is not None and share <= 0:
-        raise ValueError(f"share = {share:g} is not above 0")
+    if share is not None and not (share > 0 and is_float32(share)):
+        low, high = FLOAT32_SMALLEST, FLOAT32_LARGEST
+        raise ValueError(f"share = {share:g} is not from {low:.7g} to {high:.7g} (float32)")
     sides = Sides(sites, servers)
     if mode == "bsp":
         return Rounds(sides, len(sites), momentum)

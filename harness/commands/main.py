@@ -136,6 +136,7 @@ def _report_failure(error: Exception) -> int:
 
 def _is_expected(error: Exception) -> bool:
     """Whether the error's text already says what happened and what to do."""
+    from trunkline.agents.control.decision_rules import DecisionError
     from trunkline.harness.kernel import KernelError
     from trunkline.harness.live.prompt import PromptError
     from trunkline.harness.network.interface import NetworkError
@@ -145,7 +146,7 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.harness.scenario.user_code import UserCodeError
     from trunkline.workloads.datasets import DatasetError
 
-    known = CannotRunError, DatasetError, KernelError, NetworkError
+    known = CannotRunError, DatasetError, DecisionError, KernelError, NetworkError
     return isinstance(error, (*known, PromptError, RemoteError, StoreError, UserCodeError))
 
 

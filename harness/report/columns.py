@@ -146,9 +146,9 @@ RUN = Table(
         "rho": (
             NUMBER,
             "how slowly models mix: the second largest absolute eigenvalue of the mean "
-            "synchronization matrix of the completed tasks in which all members average their "
-            "models. It is 0 if every group has all sites, "
-            "and 1 if some sites never meet others",
+            "synchronization matrix of the completed tasks whose members are all workers and "
+            "average their models. It is 0 if every group has all workers, and 1 if some workers "
+            "never meet others; empty without such tasks, and if weights of a task sum to 0",
         ),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),

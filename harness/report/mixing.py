@@ -2,7 +2,7 @@
 
 A group's synchronization matrix W has, in the row of each member, the members' shares of the sum;
 every other site keeps its own model (equation (4), with unequal shares for other weights). E[W] is
-the mean over all groups.
+the mean over all groups. A group with a server does not count: the paper has no matrix for it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ DIGITS = 9
 def compute_rho(groups: Iterable[Weights], sites: Sequence[str]) -> float:
     """The second largest absolute eigenvalue of E[W] (assumption 2 (3), equation (6)).
 
-    It is 0 if every group has all sites, and 1 if the groups leave parts that never meet; NaN
-    without groups or with a single site.
+    The `sites` are the workers; a group with other members does not count. It is 0 if every group
+    has all sites, and 1 if the groups leave parts that never meet; NaN without groups, with a
+    single site, or if the weights of a group sum to 0.
     """
-    mean = average(groups, sites)
+    mean = average((group for group in groups if set(group).issubset(sites)), sites)
     if len(sites) < 2 or np.isnan(mean).any():
         return float("nan")
     sizes = np.sort(np.abs(np.linalg.eigvals(mean)))
@@ -34,13 +35,13 @@ def compute_rho(groups: Iterable[Weights], sites: Sequence[str]) -> float:
 def average(groups: Iterable[Weights], sites: Sequence[str]) -> np.ndarray:
     """E[W] over these groups: a row for each of the `sites`, whose numbers sum to 1.
 
-    Without groups, its numbers are NaN.
+    Without groups, its numbers are NaN, and so are those of a group whose weights sum to 0.
     """
     ranks = {site: rank for rank, site in enumerate(sites)}
     total, count = np.zeros((len(sites), len(sites))), 0
     for weights in groups:
         members = [ranks[site] for site in weights]
-        shares = np.array(list(weights.values())) / sum(weights.values())
+        shares = np.array(list(weights.values())) / (sum(weights.values()) or float("nan"))
         total += np.eye(len(sites))
         total[members] -= np.eye(len(sites))[members]
         total[np.ix_(members, members)] += shares

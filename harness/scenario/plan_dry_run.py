@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from trunkline.agents.control.decision_rules import DecisionError
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Ready
@@ -19,11 +20,11 @@ TICKS = 100
 """How many ticks a policy gets to form its first group."""
 
 
-def find_refusal(scenario: Scenario) -> ValueError | None:
+def find_refusal(scenario: Scenario) -> Exception | None:
     """The error of the plan for the first group that the policy forms; None if it succeeds."""
     try:
         first_group(scenario)
-    except (PlanError, UserCodeError) as error:
+    except (PlanError, DecisionError, UserCodeError) as error:
         return error
     return None
 
@@ -35,6 +36,7 @@ def first_group(scenario: Scenario) -> tuple[str, ...] | None:
 
     Raises:
         PlanError: the plan refuses the group.
+        DecisionError: the policy decides what is not allowed.
         UserCodeError: a user's policy fails.
     """
     driver, _ = planning.create_driver(scenario)

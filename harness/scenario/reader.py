@@ -381,10 +381,10 @@ class Reader:
         sites: tuple[str, ...],
         servers: tuple[str, ...],
     ) -> None:
-        if not sites:
+        workers = tuple(site for site in sites if site not in servers)
+        if not workers:
             return
         try:
-            workers = tuple(site for site in sites if site not in servers)
             Traits.of(random_draws.create_policy(create, workers, options, "", servers))
         except ValueError as error:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]

@@ -165,7 +165,7 @@ class _Run:
 
     def _start(self, new: NewTask) -> None:
         plan, start = new.plan, new.start
-        if start.is_symmetric and not start.keep:
+        if start.is_symmetric and not start.merges:
             self._groups.append(start.weights)
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
         locked = start.passive.intersection(plan.receivers, self._workers)
@@ -190,8 +190,8 @@ class _Run:
     def _end_task(self, new: NewTask, task_s: float) -> None:
         self._running -= 1
         self._tasks_s.append(task_s)
-        changes = new.start.roles is None or new.start.keep or new.start.is_symmetric
-        self._updates += self._until_s is None and bool(changes)
+        changes = new.start.merges or new.start.is_symmetric
+        self._updates += self._until_s is None and changes
         self._decide(Ended(new.number, new.start.group, True, report={"duration_s": task_s}))
         givers = set(new.start.group) - set(new.start.takers) - new.start.passive
         for site in sorted(givers) if new.start.then == "proceed" else ():

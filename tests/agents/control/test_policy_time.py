@@ -7,6 +7,7 @@ import json
 import math
 import random
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -74,7 +75,8 @@ class Scripted:
 
 
 def driver(policy):
-    return Driver(policy, None)
+    settings = SimpleNamespace(policy_name="mine.py", sites=SITES, servers=())
+    return Driver(policy, SimpleNamespace(settings=settings))
 
 
 def told(actions):
@@ -161,9 +163,9 @@ def test_only_a_timed_policy_hears_of_the_ends_of_tasks():
 @pytest.mark.parametrize(
     ("timed", "at_s", "allowed"),
     [
-        (False, 2.0, r"Wake\(2.0\): allowed if it has `timed = True`"),
-        (True, math.nan, r"Wake\(nan\): allowed is a finite time"),
-        (True, math.inf, r"Wake\(inf\): allowed is a finite time"),
+        (False, 2.0, "Wake.at_s = 2.0: allowed is no Wake, unless the policy has `timed"),
+        (True, math.nan, "Wake.at_s = nan: allowed is a finite time"),
+        (True, math.inf, "Wake.at_s = inf: allowed is a finite time"),
     ],
 )
 def test_an_impossible_wake_is_refused(timed, at_s, allowed):

@@ -66,6 +66,15 @@ def test_without_groups_or_others_rho_is_unknown(groups, sites):
     assert math.isnan(mixing.compute_rho(groups, sites))
 
 
+def test_a_group_with_a_server_does_not_count():
+    assert mixing.compute_rho([*equal("ab"), {"a": 1.0, "server": 1.0}], "ab") == 0.0
+    assert math.isnan(mixing.compute_rho([{"a": 1.0, "server": 1.0}], "ab"))
+
+
+def test_weights_that_sum_to_zero_have_no_rho():
+    assert math.isnan(mixing.compute_rho([*equal("ab"), {"a": 1.0, "b": -1.0}], ABC))
+
+
 def test_rows_sum_to_one():
     groups = [{"a": 4.0, "c": 3.0}, {"b": 1.0, "a": 2.0, "c": 5.0}]
     assert np.allclose(mixing.average(groups, ABC).sum(axis=1), 1)

@@ -188,3 +188,13 @@ def test_no_error_is_long_because_a_value_or_a_key_is(path, long, known):
             assert len(line) < 500
     [line] = messages(known, GOOD, [f"{show_path(path)}.none={long}", "scheme.p=9"])[:1]
     assert len(line) < 500
+
+
+@pytest.mark.parametrize("name", ["ps-bsp", "ps-asp", "ps-bk", "ad-psgd", "eager-reduce"])
+def test_at_least_one_site_is_no_server(name):
+    text = GOOD.replace("{policy: preduce, plan: crew, p: 3}", f"{{name: {name}, servers: all}}")
+    servers = "[s1, s2, s3, s4]"
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(text.replace("servers: all", f"servers: {servers}"), "x.yaml")
+    allowed = "allowed is fewer than all sites; the others are workers"
+    assert f"scheme.servers: {servers}: {allowed}" in str(refused.value)

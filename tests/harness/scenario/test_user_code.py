@@ -130,7 +130,7 @@ def test_a_timed_policy_that_wakes_at_no_time_is_refused_before_the_run(file):
     (file.parent / "mine.py").write_text(text)
     file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
     (found,) = problems(file)
-    assert found.endswith("Start and Proceed of known sites, and of Wake at a finite time")
+    assert found.endswith("mine.py: Wake.at_s = nan: allowed is a finite time in seconds")
 
 
 def test_a_policy_may_know_time_and_draw_random_numbers(file):
@@ -346,14 +346,20 @@ def test_a_change_that_is_no_model_is_refused(file):
     [
         ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
         ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
-        ("return state, (average(('s9',)),)", "allowed is a pair: the state, and a tuple of Star"),
-        ("return state, (Wake(1.0),)", "a tuple of Start and Proceed of known sites"),
-        ("self.timed = True; return state, (Wake(1.0),)", "and Proceed of known sites"),
+        ("return state, [Proceed('s0')]", "a pair: the state, and a tuple of Start, Proceed and W"),
+        ("return state, ('s0',)", "a pair: the state, and a tuple of Start, Proceed and Wake"),
+        ("return state, (average(('s9',)),)", "mine.py: Start.group = ('s9',): allowed is a tuple"),
+        (
+            "return state, (Proceed('s2'),)",
+            "Proceed.site = 's2': allowed is a site that is ready: s0",
+        ),
+        ("return state, (Wake(1.0),)", "mine.py: Wake.at_s = 1.0: allowed is no Wake, unless"),
+        ("self.timed = True; return state, (Wake(1.0),)", "Wake.at_s = 1.0: allowed is no Wake"),
     ],
 )
 def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):
     (file.parent / "mine.py").write_text(
-        "from trunkline.policy import Wake, average\n"
+        "from trunkline.policy import Proceed, Wake, average\n"
         "class Mine:\n"
         "    initial = frozenset()\n"
         "    def __init__(self, sites):\n"

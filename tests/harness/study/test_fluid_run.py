@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,37 @@ def test_the_shipped_scenario_freezes_without_the_group_filter_and_not_with_it(h
         load(scenario, ["scheme.group_filter=true", f"scheme.history={history}"])
     )
     assert 0 < found.rho < 0.95
+
+
+AVERAGES = """
+from dataclasses import replace
+from trunkline.policy import Ready, average
+
+class Averages:
+    initial = None
+
+    def __init__(self, servers):
+        self.servers = servers
+
+    def step(self, state, event):
+        if not isinstance(event, Ready):
+            return state, ()
+        start = average((event.site, *self.servers))
+        return state, (replace(start, passive=frozenset(self.servers)),)
+
+def create(sites, *, servers):
+    return Averages(servers)
+"""
+
+
+def test_tasks_in_which_a_server_averages_its_model_have_no_rho(tmp_path):
+    (tmp_path / "averages.py").write_text(AVERAGES)
+    text = PAIR.replace("policy: bsp, plan: a2a", "policy: averages.py, plan: ps")
+    (tmp_path / "s.yaml").write_text(text)
+    found = fluid_run.predict(load(tmp_path / "s.yaml"))
+    assert math.isnan(found.rho)
+    # A second to compute, one to send the model, and a tenth for the last chunk's way back.
+    assert found.update_s == pytest.approx(2.1)
 
 
 WINDOWS = """
