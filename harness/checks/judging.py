@@ -10,6 +10,7 @@ from trunkline.harness.checks import (
     fault_checks,
     model_checks,
     network_checks,
+    plan_checks,
     program_checks,
     protocol_checks,
     run_checks,
@@ -18,7 +19,10 @@ from trunkline.harness.checks import (
 from trunkline.harness.checks.verdict import Check, Checker, Rules, Verdict
 from trunkline.harness.record.history import History
 
+PLANS = "every plan is valid"
+
 CHECKS: Mapping[str, tuple[str, Checker]] = {
+    PLANS: ("plans", plan_checks.plans_are_valid),
     "the log is complete": ("events", run_checks.log_is_whole),
     "the run is the scenario's": ("values", run_checks.header_agrees),
     "the run ended as written": ("stops", run_checks.run_ends_as_written),
@@ -73,8 +77,11 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
 
 
 def judge(history: History, rules: Rules) -> Verdict:
-    """Run every check on one run."""
+    """Run every check on one run. If a plan is not valid, the others cannot judge anything."""
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
-    return Verdict.of(
-        Check.of(name, objects, check(history, rules)) for name, (objects, check) in checks.items()
-    )
+    found: list[Check] = []
+    for name, (objects, check) in checks.items():
+        found.append(Check.of(name, objects, check(history, rules)))
+        if name == PLANS and found[-1].outcome == "fail":
+            break
+    return Verdict.of(found)

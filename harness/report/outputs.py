@@ -25,7 +25,7 @@ from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Traits
-from trunkline.harness.checks import judging, summation_order
+from trunkline.harness.checks import judging, plan_checks, summation_order
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
@@ -75,7 +75,8 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
 def read(run_dir: Path) -> RunData:
     """Read a run folder and judge the run; write nothing.
 
-    If a line of the log is not an event, the verdict is `fail` and the history ends before it.
+    If a line of the log is not an event, or a plan is not valid, the verdict is `fail` and the
+    history ends before it.
     Raises StoreError, and ScenarioErrors if `resolved.yaml` is not a valid scenario.
     """
     folder = RunFolder(run_dir)
@@ -83,10 +84,12 @@ def read(run_dir: Path) -> RunData:
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
     history, unreadable = _read_history(text)
+    rules = make_rules(scenario)
     if unreadable is None:
-        verdict = judging.judge(history, make_rules(scenario))
+        verdict = judging.judge(history, rules)
     else:
         verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable), "lines", 1)])
+    history = plan_checks.cut_at_wrong_plan(history, rules)
     return RunData(
         scenario=scenario,
         verdict=verdict,

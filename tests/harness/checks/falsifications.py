@@ -500,6 +500,37 @@ def a_task_moves_another_model(log: Log) -> Log:
 
 
 @falsification
+def a_task_has_no_plan(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_started")[0]["forest"] = {}
+    return log
+
+
+@falsification
+def a_plan_lacks_its_contributors(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_started")[0]["forest"]["contributors"] = []
+    return log
+
+
+@falsification
+def a_plan_lacks_a_receiver(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_started")[0]["forest"]["receivers"].pop()
+    return log
+
+
+@falsification
+def a_plan_has_a_chunk_more(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_started")[0]["forest"]["chunk_count"] += 1
+    return log
+
+
+@falsification
+def plans_do_not_share_the_model_among_servers(log: Log) -> Log:
+    for line in every(log, "task_started"):
+        line["forest"].pop("shards", None)
+    return log
+
+
+@falsification
 def a_task_follows_another_forest(log: Log) -> Log:
     line = first(log, "task_started", task=finished_task(log))
     line["forest"]["blocks"] = line["forest"]["blocks"][:-1]

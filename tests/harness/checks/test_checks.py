@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.judging import CHECKS, judge
 from trunkline.harness.checks.network_checks import TOO_SLOW
+from trunkline.harness.checks.plan_checks import cut_at_wrong_plan
 from trunkline.harness.checks.task_checks import results_are_sums
 from trunkline.harness.checks.verdict import (
     Check,
@@ -55,6 +57,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
     assert verdict.outcome == "pass"
     assert verdict.problems == ()
     assert {check.name: check.counts for check in verdict.checks} == {
+        "every plan is valid": "3 plans judged",
         "the log is complete": "84 events judged",
         "the run is the scenario's": "12 values judged",
         "the run ended as written": "1 stops judged",
@@ -92,7 +95,85 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
     }
 
 
+FOREST: dict[str, Any] = {
+    "contributors": ["oslo", "rome"],
+    "receivers": ["oslo", "rome"],
+    "chunk_count": 4,
+    "blocks": [
+        {
+            "chunks": [[0, 4]],
+            "aggregator": "rome",
+            "in": [["oslo", "rome"]],
+            "out": [["rome", "oslo"]],
+        }
+    ],
+}
+"""The plan of task 0."""
+
+
+def _wrong_block(**values: Any) -> dict[str, Any]:
+    return {**FOREST, "blocks": [{**FOREST["blocks"][0], **values}]}
+
+
+WRONG_FORESTS = [
+    ({}, "it is no plan (KeyError: 'contributors')"),
+    ({**FOREST, "contributors": []}, "contributors = []: allowed is ['oslo', 'rome']"),
+    ({**FOREST, "contributors": "ab"}, "the plan = {'contributors': 'ab', "),
+    ({**FOREST, "contributors": [1, "rome"]}, "it is no plan (TypeError: "),
+    ({**FOREST, "receivers": ["oslo"]}, "receivers = ['oslo']: allowed is ['oslo', 'rome']"),
+    ({**FOREST, "chunk_count": 5}, "chunk_count = 5: allowed is 4"),
+    ({**FOREST, "blocks": []}, "oslo misses chunks [0, 1, 2, 3] and gets [] more than once"),
+    ({**FOREST, "blocks": [{}]}, "it is no plan (KeyError: 'chunks')"),
+    ({**FOREST, "shards": {"oslo": [[0, 2]]}}, "shards = {'oslo': ((0, 2),)}: allowed is {}"),
+    (_wrong_block(aggregator="bern"), "block 0 at bern: "),
+    (_wrong_block(out=[]), "oslo misses chunks"),
+    (_wrong_block(out=[["rome", "bern"]]), "there is no link rome -> bern"),
+    (_wrong_block(chunks=[[0, 10**12]]), "block 0 at rome: chunk range 0..1000000000000 is out"),
+    (_wrong_block(chunks=None), "it is no plan (TypeError: "),
+]
+
+
+@pytest.mark.parametrize(("forest", "said"), WRONG_FORESTS)
+def test_a_plan_that_is_wrong_fails_the_run_and_nothing_relies_on_it(
+    forest: dict[str, Any], said: str
+) -> None:
+    wrong = history(altered("task_started", {"forest": forest}, task=0))
+    (check,) = (check for check in judge(wrong, RULES).checks if check.outcome != "pass")
+    assert (check.name, check.outcome) == ("every plan is valid", "fail")
+    assert check.detail.startswith("task 0: its plan at 0.210 s is not valid: ")
+    assert said in check.detail
+    cut = cut_at_wrong_plan(wrong, RULES)
+    assert cut.tasks == () and len(cut.events) < len(wrong.events)
+    assert cut_at_wrong_plan(history(), RULES) == history()
+
+
+@pytest.mark.parametrize(
+    ("event", "values", "said"),
+    [
+        ("task_rearranged", {"withdrawn": [0], "first": 1, "forest": FOREST}, None),
+        ("task_rearranged", {"withdrawn": [], "first": 1, "forest": FOREST}, "more than once"),
+        ("task_rearranged", {"withdrawn": [0], "first": 1, "forest": {}}, "it is no plan"),
+        ("task_replanned", {"first": 1, "holder": None, "forest": FOREST}, None),
+        ("task_replanned", {"first": 1, "holder": None, "forest": _wrong_block(out=[])}, "misses"),
+    ],
+)
+def test_so_does_a_plan_that_takes_over(
+    event: str, values: dict[str, Any], said: str | None
+) -> None:
+    found = history(added(300, "controller", event, task=0, reason="", **values))
+    check = judge(found, RULES).checks[0]
+    assert check.name == "every plan is valid" and check.judged == 4
+    assert check.outcome == ("pass" if said is None else "fail")
+    assert (said or "") in check.detail
+
+
 BAD: list[tuple[str, list[Change], str, str]] = [
+    (
+        "every plan is valid",
+        [altered("task_started", {"forest": {}}, task=0)],
+        "fail",
+        "task 0: its plan at 0.210 s is not valid: it is no plan (KeyError: 'contributors')",
+    ),
     (
         "the log is complete",
         [without("run_started")],

@@ -101,6 +101,17 @@ def test_what_stands_before_a_line_that_is_wrong_is_what_there_is_of_a_run(tmp_p
     assert len((tmp_path / "tables/tasks.csv").read_text().splitlines()) == 1
 
 
+def test_what_stands_before_a_wrong_plan_is_what_there_is_of_a_run(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in LOG.read_text().splitlines()]
+    for line in lines:
+        if line["event"] == "task_started" and line["task"] == 1:
+            line["forest"]["contributors"] = []
+    verdict = outputs.build(run_folder(tmp_path, "\n".join(map(json.dumps, lines))))
+    assert verdict.outcome == "fail"
+    assert verdict.problems[0].startswith("every plan is valid: task 1: its plan at 1.510 s is")
+    assert len((tmp_path / "tables/tasks.csv").read_text().splitlines()) == 2
+
+
 def test_a_log_whose_session_was_killed_need_not_be_in_order(tmp_path: Path) -> None:
     lines = [line for line in LOG.read_text().splitlines() if "run_finished" not in line]
     there = outputs.build(run_folder(tmp_path, "\n".join(lines)))

@@ -1,0 +1,131 @@
+"""The check of the plans in a log (pure).
+
+Other checks, tables and figures rely on these plans. So they use only the part of a log in which
+all plans are valid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned
+from trunkline.agents.planning.plan import Block, Chunks, Directed, Plan, PlanError, check
+from trunkline.agents.planning.two_sided import share_model
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.record.history import History, Task
+
+_NO_PLAN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What values that are no plan raise."""
+
+
+def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each plan moves every chunk of its task's contributors to its receivers once."""
+    checked = _Checked(rules)
+    for task in history.tasks:
+        for event, reason in checked.find_problems(task):
+            when = format_time(event.t_ns)
+            yield fail(f"task {task.number}: its plan at {when} is not valid: {reason}")
+        yield judged(1 + len(task.rearranged) + len(task.replanned))
+
+
+def cut_at_wrong_plan(history: History, rules: Rules) -> History:
+    """The part of a history before its first plan that is not valid; all of it if there is none."""
+    checked = _Checked(rules)
+    wrong = {id(event) for task in history.tasks for event, _ in checked.find_problems(task)}
+    if not wrong:
+        return history
+    first = next(n for n, event in enumerate(history.events) if id(event) in wrong)
+    return History.of(history.events[:first])
+
+
+class _Checked:
+    """Checks the plans of tasks; remembers what it found, because most tasks share few plans."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._links = rules.topology.overlay.rates_mbps().keys()
+        self._servers = rules.servers
+        self._known: dict[str, str | None] = {}
+
+    def find_problems(self, task: Task) -> Iterator[tuple[Event, str]]:
+        """The first event of a task whose plan is not valid, and why; nothing if all are."""
+        started = task.started
+        sides = sorted(started.weights), sorted(started.receivers), started.group
+        sizes = started.bytes, started.chunk_bytes, started.tensor_bytes
+        key = json.dumps([started.forest, sides, sizes])
+        if key not in self._known:
+            self._known[key] = _explain(partial(self._check_start, task))
+        if (reason := self._known[key]) is not None:
+            yield started, reason
+            return
+        progress = _Progress(_parse(started.forest), self._links)
+        changes: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
+        for event in sorted(changes, key=lambda event: event.t_ns):
+            if (reason := _explain(partial(progress.change, event))) is not None:
+                yield event, reason
+                return
+
+    def _check_start(self, task: Task) -> None:
+        started, plan = task.started, _parse(task.started.forest)
+        cut = task.cut
+        _expect("contributors", sorted(plan.contributors), sorted(started.weights))
+        _expect("receivers", sorted(plan.receivers), sorted(started.receivers))
+        _expect("chunk_count", plan.chunk_count, cut.count)
+        held: Mapping[str, Chunks] = share_model(self._servers, cut)
+        members = {site: chunks for site, chunks in held.items() if site in started.group}
+        _expect("shards", dict(plan.shards), members)
+        check(plan, self._links)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The plan of a task as it changes, and its blocks by number."""
+
+    plan: Plan
+    links: Collection[Directed]
+    blocks: dict[int, Block] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = dict(enumerate(self.plan.blocks))
+
+    def change(self, event: TaskRearranged | TaskReplanned) -> None:
+        """Take over the blocks of an event. Raises PlanError if no valid plan comes of it."""
+        added = _parse(event.forest)
+        _expect("chunk_count", added.chunk_count, self.plan.chunk_count)
+        blocks = dict(enumerate(added.blocks, event.first))
+        if isinstance(event, TaskRearranged):
+            rest, before = (replace(each, blocks=()) for each in (added, self.plan))
+            _expect("all but the blocks", rest, before)
+            blocks = {
+                number: block
+                for number, block in (self.blocks | blocks).items()
+                if number not in event.withdrawn
+            }
+        check(replace(added, blocks=tuple(blocks.values())), self.links)
+        self.plan, self.blocks = added, blocks
+
+
+def _parse(forest: Mapping[str, Any]) -> Plan:
+    plan = Plan.from_json(forest)
+    _expect("the plan", forest, plan.to_json())
+    return plan
+
+
+def _expect(what: str, given: object, right: object) -> None:
+    if given != right:
+        raise PlanError(f"{what} = {given!r:.60}: allowed is {right!r:.60}")
+
+
+def _explain(checked: Callable[[], None]) -> str | None:
+    """Why a plan is not valid; None if it is."""
+    try:
+        checked()
+    except PlanError as error:
+        return str(error)
+    except _NO_PLAN as error:
+        return f"it is no plan ({type(error).__name__}: {error})"
+    return None
