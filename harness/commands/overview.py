@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -28,6 +31,9 @@ from trunkline.harness.scenario.extensions import discover, summarize
 from trunkline.harness.scenario.reader import SCHEMES
 from trunkline.harness.scenario.settings import Component, Scenario
 from trunkline.topologies.model import Link, Topology
+
+if TYPE_CHECKING:
+    from trunkline.harness.study.fluid_run import Expectation
 
 Line = tuple[str, str]
 """A name and its description."""
@@ -54,6 +60,16 @@ def describe_scenario(scenario: Scenario) -> Table:
     }
     for name, text in rows.items():
         table.add_row(name, text.replace("[", r"\["))
+    return table
+
+
+def describe_prediction(found: Expectation) -> Table:
+    """A table of what the fluid model predicts; a value that it does not know is empty."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    for name, value in asdict(found).items():
+        unit = f" {name[-1]}" if name.endswith("_s") else ""
+        table.add_row(name, "" if math.isnan(value) else f"{value:.4g}{unit}")
     return table
 
 

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from trunkline.harness.commands import terminal
+
+if TYPE_CHECKING:
+    from trunkline.harness.scenario.settings import Scenario
+    from trunkline.harness.study.fluid_run import Expectation
 
 EPILOG = """\
 examples:
   trunkline show scenarios/quickstart.yaml
   trunkline show scenarios/quickstart.yaml --set topology.rates='50 Mbit/s' --seed 3
   trunkline show scenarios/quickstart.yaml --format yaml > mine.yaml
+  trunkline show scenarios/parameter_servers.yaml --fluid
 
-With --format yaml the output is a scenario that gives the same run.
+With --format yaml the output is a scenario that gives the same run. With --fluid the columns
+are those of tables/run.csv, as the fluid model predicts them.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the scenario and the format."""
+    """Add the scenario and what to print."""
     terminal.add_scenario(parser)
-    parser.add_argument(
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument(
         "--format",
         choices=("tables", "yaml"),
         default="tables",
         help="yaml: a scenario with all defaults and random values filled in",
+    )
+    printed.add_argument(
+        "--fluid",
+        action="store_true",
+        help="predict the run without running it: rounds, task time, time per update",
     )
 
 
@@ -39,6 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.commands import overview
 
     console = terminal.make_console()
+    if arguments.fluid:
+        console.print(overview.describe_prediction(_predict(scenario)))
+        return 0
     for table in (
         overview.describe_scenario(scenario),
         overview.list_sites(scenario.topology),
@@ -46,3 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         console.print(table)
     return 0
+
+
+def _predict(scenario: Scenario) -> Expectation:
+    from trunkline.harness.study import fluid_run
+
+    found = fluid_run.predict(scenario)
+    if found is None:
+        allowed = (
+            "stop.time, stop.tasks or stop.rounds; no faults but changes of links; no programs"
+        )
+        reason = "the fluid model cannot predict this scenario"
+        raise terminal.UsageError(f"{reason}: allowed is {allowed} and no workload of one's own")
+    return found

@@ -245,6 +245,28 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     assert "policy      preduce  p: 3" in out
 
 
+def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
+    file = tmp_path / "pair.yaml"
+    file.write_text(
+        "topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 100 ms}\n"
+        "workload: {kind: synthetic, model: 1 MB, compute: 1 s}\n"
+        "scheme: {policy: bsp, plan: a2a, chunk: 100 kB}\n"
+        "stop: {rounds: 3}\n"
+    )
+    assert main.main(["show", str(file), "--fluid"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown == [
+        ["task_s", "1", "s"],
+        ["rounds", "3"],
+        ["window_s", "6", "s"],
+        ["update_s", "2", "s"],
+        ["rho", "0"],
+    ]
+    override = ["--set", "timeline=[{at: 1 s, do: kill n1}]"]
+    assert main.main(["show", str(file), "--fluid", *override]) == 64
+    assert "the fluid model cannot predict this scenario: allowed is" in capsys.readouterr().err
+
+
 def test_show_as_yaml_is_a_scenario_that_gives_itself(tmp_path, capsys):
     assert main.main(["show", QUICKSTART, "--format", "yaml"]) == 0
     resolved = tmp_path / "resolved.yaml"
