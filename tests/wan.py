@@ -36,6 +36,7 @@ from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
 from trunkline.agents.policies.policy import Traits
+from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.liveness import Failover
@@ -61,6 +62,7 @@ JUDGED = (
     "abandoned tasks changed no model",
     "every contribution counts once",
     "no worker waited forever",
+    "the policy decided as logged",
     "every task stayed within its budget",
     "every byte arrived",
 )
@@ -295,9 +297,20 @@ class Wan:
 
     def verdict(self):
         """What the checks of a run say about what the agents did."""
-        log = sorted(self.events, key=lambda event: event["t_ns"])
-        history = History.of(event_reading.read(map(json.dumps, log)))
-        rules = Rules(
+        history, rules = self.history(self.events), self.rules()
+        return Verdict.of(
+            Check.of(name, objects, check(history, rules))
+            for name, (objects, check) in CHECKS.items()
+            if name in JUDGED
+        )
+
+    def history(self, events):
+        """The history of these events, or of others in their place."""
+        log = sorted(events, key=lambda event: event["t_ns"])
+        return History.of(event_reading.read(map(json.dumps, log)))
+
+    def rules(self):
+        return Rules(
             Topology(
                 "wan", tuple(map(Site, self.sites)), tuple(Link(*ends, 1.0) for ends in self.rates)
             ),
@@ -307,11 +320,8 @@ class Wan:
             timeout_s=FAILOVER.timeout_s,
             controllers=dict.fromkeys(self.names, self.sites[0]),
             barrier=not isinstance(self.policy, Open),
-        )
-        return Verdict.of(
-            Check.of(name, objects, check(history, rules))
-            for name, (objects, check) in CHECKS.items()
-            if name in JUDGED
+            servers=self.servers,
+            policy=(lambda _: self.policy) if is_recorded(self.policy) else None,
         )
 
     def _expected(self, task):

@@ -69,13 +69,13 @@ class DecisionRules:
         match given:
             case Start():
                 self._raise_first(given, self._start_rules(given))
-                return _make_plain(given)
-            case Proceed(site, batch):
+                return make_plain(given)
+            case Proceed():
                 self._raise_first(given, self._proceed_rules(given, ready))
-                return given if batch is None else Proceed(site, int(batch))
-            case Wake(at_s):
-                self._raise_first(given, self._wake_rules(at_s))
-                return Wake(float(at_s))
+                return make_plain(given)
+            case Wake():
+                self._raise_first(given, self._wake_rules(given.at_s))
+                return make_plain(given)
         allowed = "Start, Proceed and Wake"
         raise DecisionError(f"{self.policy}: step gave {given!r:.60}: allowed are {allowed}")
 
@@ -130,7 +130,14 @@ class DecisionRules:
         yield "at_s", _is_number(at_s) and math.isfinite(at_s), "a finite time in seconds"
 
 
-def _make_plain(start: Start) -> Start:
+def make_plain(decision: Decision) -> Decision:
+    """An allowed decision with tuples, floats and ints, as the log has it."""
+    match decision:
+        case Proceed(site, batch):
+            return Proceed(site, None if batch is None else int(batch))
+        case Wake(at_s):
+            return Wake(float(at_s))
+    start = decision
     return replace(
         start,
         group=tuple(start.group),

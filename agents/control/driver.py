@@ -29,7 +29,7 @@ from trunkline.agents.policies.policy import (
     Tick,
     Wake,
 )
-from trunkline.agents.policies.random_draws import Drawing
+from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
     ControllerSettings,
@@ -95,7 +95,7 @@ class Driver:
     def __post_init__(self) -> None:
         self._rules = DecisionRules.of(self.planner.settings, self.policy)
         self.is_timed = self._rules.traits.timed
-        self.is_recorded = self.is_timed or isinstance(self.policy, Drawing)
+        self.is_recorded = is_recorded(self.policy)
         self._state = self.policy.initial
         self._next = self.rank * TASKS_PER_CONTROLLER
 

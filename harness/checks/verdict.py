@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trunkline.agents.events.run_events import RunStarted
+from trunkline.agents.policies.policy import Policy
 from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
@@ -57,6 +58,8 @@ class Rules:
         gives_updates: whether workers contribute what an iteration adds, not their model.
         promises: what the policy promises of all of its tasks (`agents.policies.policy.Traits`).
         replay: what the models of all sites were, for workloads whose inputs have a closed form.
+        policy: creates the policy for a term of a controller; None if the log does not have the
+            events that the policy got.
     """
 
     topology: Topology
@@ -78,6 +81,7 @@ class Rules:
     gives_updates: bool = False
     promises: tuple[str, ...] = ("once",)
     replay: Callable[[History], Replay] | None = None
+    policy: Callable[[int], Policy] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Traits
+from trunkline.agents.policies.policy import Policy, Traits
+from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.harness.checks import judging, plan_checks, summation_order
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
@@ -137,6 +138,7 @@ def make_rules(scenario: Scenario) -> Rules:
         promises=_read_traits(scenario).promises,
         gives_updates=_read_traits(scenario).gives == "update",
         replay=_make_replay(scenario),
+        policy=_make_policy(scenario),
     )
 
 
@@ -229,6 +231,13 @@ def _place_controllers(scenario: Scenario) -> dict[str, str]:
 def _read_traits(scenario: Scenario) -> Traits:
     """What the policy declares about itself."""
     return Traits() if scenario.runs_programs else Traits.of(create_policy(scenario))
+
+
+def _make_policy(scenario: Scenario) -> Callable[[int], Policy] | None:
+    """A function that creates the policy for a term; None if the log lacks the policy's events."""
+    if scenario.runs_programs or not is_recorded(create_policy(scenario)):
+        return None
+    return functools.partial(create_policy, scenario)
 
 
 def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:

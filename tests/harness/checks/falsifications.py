@@ -677,6 +677,73 @@ def started_with_roles(log: Log, **match: Any) -> Line:
 
 
 @falsification
+def the_policy_was_told_nothing(log: Log) -> Log:
+    return without(log, every(log, "policy_told"))
+
+
+@falsification
+def no_policy_began(log: Log) -> Log:
+    return without(log, every(log, "policy_began"))
+
+
+@falsification
+def the_policy_was_not_told_of_the_end_of_a_task(log: Log) -> Log:
+    return without(log, [middle(log, "policy_told", told="ended")])
+
+
+@falsification
+def the_policy_was_told_twice(log: Log) -> Log:
+    number = next(n for n, line in enumerate(log) if line is middle(log, "policy_told"))
+    return [*log[: number + 1], copy_of(log[number]), *log[number + 1 :]]
+
+
+@falsification
+def the_policy_knew_no_time(log: Log) -> Log:
+    for line in every(log, "policy_told"):
+        line["values"]["at_s"] = 0.0
+    return log
+
+
+@falsification
+def the_policy_was_told_that_tasks_ended_otherwise(log: Log) -> Log:
+    for line in every(log, "policy_told", told="ended"):
+        line["values"]["completed"] = not line["values"]["completed"]
+    return log
+
+
+@falsification
+def the_policy_was_told_of_another_iteration(log: Log) -> Log:
+    middle(log, "policy_told", told="ready")["values"]["iteration"] += 100
+    return log
+
+
+@falsification
+def the_policy_was_told_of_another_task(log: Log) -> Log:
+    middle(log, "policy_told", told="ended")["values"]["task"] += 1
+    return log
+
+
+@falsification
+def the_policy_was_told_what_does_not_exist(log: Log) -> Log:
+    middle(log, "policy_told")["told"] = "dreamt"
+    return log
+
+
+@falsification
+def the_policy_began_with_another_term(log: Log) -> Log:
+    first(log, "policy_began")["term"] += 1
+    return log
+
+
+@falsification
+def sites_compute_with_a_batch_that_was_not_decided(log: Log) -> Log:
+    every(log, "policy_told")
+    for line in every(log, "compute_started"):
+        line["batch"] = 7
+    return log
+
+
+@falsification
 def a_server_skips_a_version(log: Log) -> Log:
     merge = middle(log, "model_merged")
     for line in every(log, "model_merged", site=merge["site"]):

@@ -64,6 +64,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "every agent exited cleanly": "4 exits judged",
         "workers followed the protocol": "51 steps judged",
         "controllers followed the protocol": "1 terms judged",
+        "the policy decided as logged": "no answers",
         "faults happened as written": "no steps",
         "agents changed by faults only": "no changes",
         "every loss has a cause": "no losses",
@@ -655,11 +656,12 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
 
 
 def test_every_check_has_a_history_that_it_does_not_pass() -> None:
-    """The others are tested by falsified logs of real runs, and in `test_two_sides`."""
+    """The others are tested by falsified logs of real runs, and in other files here."""
     real = {
         "the run ended as written",
         "workers followed the protocol",
         "controllers followed the protocol",
+        "the policy decided as logged",
         "faults happened as written",
         "agents changed by faults only",
         "every loss has a cause",

@@ -1,0 +1,233 @@
+"""The check of the decisions: the policy is replayed from the events that it got (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from trunkline.agents.control.replay import Answer, ReplayError, replay
+from trunkline.agents.events import round_events
+from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
+from trunkline.agents.events.event import BACKUP, CONTROLLER
+from trunkline.agents.events.policy_events import PolicyBegan
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
+from trunkline.agents.policies.policy import (
+    Ended,
+    Event,
+    Joined,
+    Lost,
+    Proceed,
+    Ready,
+    Start,
+    Tick,
+    Wake,
+    is_timed,
+)
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.checks.losses import Losses, Term
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    excused,
+    fail,
+    format_time,
+    judged,
+    note,
+)
+from trunkline.harness.record.history import History
+
+T = TypeVar("T")
+
+CLOCK_S = 1e-6
+"""Times of the log may be this much before the one that a policy was told: they are rounded."""
+
+PROMPT_S = {"virtual": 1e-4, "real": 0.1}
+"""A controller logs what it tells its policy within this time, by clock."""
+
+RANKS = {CONTROLLER: 0, BACKUP: 1}
+
+
+def decisions_follow(history: History, rules: Rules) -> Iterator[Finding]:
+    """The policy decides about the events that it was told as it did in the run.
+
+    These events are in the log of a policy that is timed or draws random numbers only. They must
+    be events of the run: what a site or a controller logged before, at the time of the log.
+    """
+    if rules.policy is None:
+        yield note("only the log of a policy that knows time or draws random numbers shows why")
+        return
+    try:
+        answers = replay(history.events, rules.policy, rules.servers)
+    except ReplayError as error:
+        yield fail(str(error))
+        return
+    except Exception as error:  # a user's policy may raise anything
+        yield fail(f"the policy fails in the replay: {type(error).__name__}: {error}")
+        return
+    losses = Losses.of(history, rules)
+    facts = _Facts.of(history, is_timed(rules.policy(0)))
+    for term in losses.terms:
+        known = _Known(term, facts, losses)
+        yield from _judge_term(known, [a for a in answers if term.has(a.told)], history)
+    outside = [answer for answer in answers if losses.term_of(answer.told) is None]
+    yield from (fail(f"{_place(answer)}: it was not in charge") for answer in outside)
+    yield from _judge_batches(history, answers)
+
+
+def _judge_term(known: _Known, answers: list[Answer], history: History) -> Iterator[Finding]:
+    term = known.term
+    began = [event for event in history.all(PolicyBegan) if term.has(event)]
+    where = f"{term.controller} from {format_time(term.start_ns)}"
+    if len(began) > 1 or (answers and not began):
+        yield fail(f"{where}: its policy began {len(began)} times")
+    least = RANKS[term.controller] * TASKS_PER_CONTROLLER
+    for event in began:
+        right = event.term == least if term.first else event.term >= least
+        if not right or event.term >= least + TASKS_PER_CONTROLLER:
+            yield fail(f"{where}: its policy began with the term {event.term}")
+    for answer in answers:
+        yield from known.check(answer)
+        if answer.is_same:
+            yield judged()
+        elif not term.whole and answer is answers[-1] and answer.is_begun:
+            yield excused("the controller was killed as it acted", _place(answer))
+        else:
+            yield fail(f"{_place(answer)}: {_describe(answer)}")
+            yield judged()
+    yield from known.check_ends(answers)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a policy may be told in a term, from what else the log has."""
+
+    term: Term
+    facts: _Facts
+    losses: Losses
+    wakes_s: frozenset[float] = frozenset()
+    latest: Event | None = None
+
+    def check(self, answer: Answer) -> Iterator[Finding]:
+        """Check what the policy was told, and note when it wants to wake."""
+        event, told = answer.event, answer.told
+        late_s = told.t_ns / 1e9 - event.at_s
+        paused_s = self.losses.paused_s(round(event.at_s * 1e9), told.t_ns, told.site)
+        if not -CLOCK_S <= late_s <= self.facts.prompt_s + paused_s:
+            yield fail(f"{_place(answer)}: it has the time {event.at_s:g} s")
+        if not self._has_happened(answer):
+            yield fail(f"{_place(answer)}: {event} has not happened")
+        if event == self.latest:
+            yield fail(f"{_place(answer)}: it was told so just before")
+        self.latest = event
+        if isinstance(event, Tick):
+            self.wakes_s = frozenset(at_s for at_s in self.wakes_s if at_s > event.at_s)
+        self.wakes_s |= {each.at_s for each in answer.decisions if isinstance(each, Wake)}
+
+    def _has_happened(self, answer: Answer) -> bool:
+        facts, told = self.facts, answer.told
+        match answer.event:
+            case Ready(site, iteration):
+                return facts.ready_ns.get((site, iteration), math.inf) <= told.t_ns
+            case Lost(site):
+                return facts.lost_ns.get((told.site, site), math.inf) <= told.t_ns
+            case Joined(site):
+                return facts.found_ns.get((told.site, site), math.inf) <= told.t_ns
+            case Ended(task, group, completed):
+                end = facts.ended_ns.get((told.site, task, completed), math.inf)
+                return facts.groups.get(task) == group and end <= told.t_ns
+            case Tick(at_s):
+                return min(self.wakes_s, default=math.inf) <= at_s
+        return True
+
+    def check_ends(self, answers: list[Answer]) -> Iterator[Finding]:
+        """A timed policy hears of every end of a task, once, until the run stops."""
+        heard = Counter(a.event.task for a in answers if isinstance(a.event, Ended))
+        until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.prompt_s * 1e9
+        ended = {
+            task
+            for (site, task, _), t_ns in self.facts.ended_ns.items()
+            if site == self.term.controller and self.term.start_ns <= t_ns < until_ns
+        }
+        for task in sorted(ended - heard.keys()) if self.facts.hears_of_ends else ():
+            yield fail(f"task {task} has ended and the policy was not told")
+        for task in sorted(task for task, times in heard.items() if times > 1):
+            yield fail(f"the policy was told {heard[task]} times that task {task} has ended")
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """When something happened first, in nanoseconds since the run's start.
+
+    Attributes:
+        groups: the members of each task.
+        ready_ns: by site and iteration.
+        lost_ns: by controller and site.
+        found_ns: by controller and site.
+        ended_ns: by controller, task and whether it was completed.
+        stop_ns: when the run was told to stop.
+        prompt_s: a controller logs within this time what it tells its policy.
+        hears_of_ends: whether the policy gets the ends of tasks.
+    """
+
+    groups: Mapping[int, tuple[str, ...]]
+    ready_ns: Mapping[tuple[str, int], int]
+    lost_ns: Mapping[tuple[str, str], int]
+    found_ns: Mapping[tuple[str, str], int]
+    ended_ns: Mapping[tuple[str, int, bool], int]
+    stop_ns: float
+    prompt_s: float
+    hears_of_ends: bool
+
+    @classmethod
+    def of(cls, history: History, hears_of_ends: bool) -> _Facts:
+        return cls(
+            {task.number: task.started.group for task in history.tasks},
+            _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
+            _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
+            _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
+            {
+                **{(e.site, e.task, True): e.t_ns for e in history.all(TaskCompleted)},
+                **{(e.site, e.task, False): e.t_ns for e in history.all(TaskAbandoned)},
+            },
+            min((e.t_ns for e in history.all(Stopping)), default=math.inf),
+            PROMPT_S[history.run.clock if history.run else "real"],
+            hears_of_ends,
+        )
+
+
+def _first(events: Iterable[tuple[str, T, int]]) -> dict[tuple[str, T], int]:
+    """The first time of each pair; the events are in the order of time."""
+    found: dict[tuple[str, T], int] = {}
+    for site, what, t_ns in events:
+        found.setdefault((site, what), t_ns)
+    return found
+
+
+def _judge_batches(history: History, answers: list[Answer]) -> Iterator[Finding]:
+    """A site computes with a batch that the policy has given it."""
+    given: set[tuple[str, int | None]] = set()
+    for answer in answers:
+        for each in answer.decisions:
+            match each:
+                case Start():
+                    given |= set(each.batches.items())
+                case Proceed(site, batch):
+                    given.add((site, batch))
+    for event in history.all(round_events.ComputeStarted):
+        if event.batch is not None and (event.site, event.batch) not in given:
+            when = f"{event.site} at {format_time(event.t_ns)}"
+            yield fail(f"{when}: it computes with a batch of {event.batch}, which was not decided")
+
+
+def _describe(answer: Answer) -> str:
+    decided = [each for each in answer.decisions if not isinstance(each, Wake)]
+    return f"{len(answer.logged)} decisions are logged, the policy made {decided!r:.120}"
+
+
+def _place(answer: Answer) -> str:
+    event = type(answer.event).__name__.lower()
+    return f"{answer.controller} at {format_time(answer.told.t_ns)} was told {event}"
