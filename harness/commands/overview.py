@@ -63,14 +63,13 @@ def describe_scenario(scenario: Scenario) -> Table:
     return table
 
 
-def describe_prediction(found: Expectation) -> Table:
-    """A table of what the fluid model predicts; a value that it does not know is empty."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    for name, value in asdict(found).items():
-        unit = f" {name[-1]}" if name.endswith("_s") else ""
-        table.add_row(name, "" if math.isnan(value) else f"{value:.4g}{unit}")
-    return table
+def describe_prediction(found: Expectation) -> str:
+    """What the fluid model predicts, a value per line, without values that it does not know."""
+    known = {name: value for name, value in asdict(found).items() if not math.isnan(value)}
+    return "".join(
+        f"{name:<8}  {value:.4g}{' s' if name.endswith('_s') else ''}\n"
+        for name, value in known.items()
+    )
 
 
 def _describe_scheme(scenario: Scenario) -> dict[str, str]:

@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a scenario with all defaults and random values filled in."""
+    """Print a scenario with all defaults and random values filled in, or what to expect of it."""
     from trunkline.harness.scenario.loading import load, resolve
 
     scenario = load(arguments.file, arguments.set, arguments.seed)
@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     from trunkline.harness.commands import overview
 
-    console = terminal.make_console()
     if arguments.fluid:
-        console.print(overview.describe_prediction(_predict(scenario)))
+        sys.stdout.write(overview.describe_prediction(_predict(scenario)))
         return 0
+    console = terminal.make_console()
     for table in (
         overview.describe_scenario(scenario),
         overview.list_sites(scenario.topology),
