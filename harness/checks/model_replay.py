@@ -7,6 +7,7 @@ the sites (`agents.site.site_model`, `agents.site.task_execution`), so the bytes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -33,7 +34,10 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning import site_plan
 from trunkline.agents.planning.plan import Chunks, Plan
 from trunkline.harness.record.history import History, Task
-from trunkline.workloads.base import ELEMENT_BYTES, Vector
+from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector
+
+Ranges = tuple[tuple[int, int], ...]
+"""(first, after the last) of ranges of a model's elements."""
 
 Described = tuple[str, tuple[float, ...]]
 """A vector's digest and fingerprint."""
@@ -124,6 +128,46 @@ def replay(history: History, source: Source) -> Replay:
     for event in history.events:
         found.take(event)
     return Replay(found.contributions, found.results, found.merges)
+
+
+def find_orders(task: Task, terms: Mapping[str, Term], elements: int) -> list[tuple[Ranges, Order]]:
+    """Ranges of elements, each with the order in which its contributions were added.
+
+    Floating-point addition is not associative: only the same order gives the same bytes. `terms`
+    are the contributions by site, `elements` is the model's length. The result is empty if the
+    order is not known: a chunk moved to a block that adds in another order.
+    """
+    orders: dict[int, site_plan.Order] = {}
+    for plan in find_plans(task):
+        for block in plan.blocks:
+            order = site_plan.summation_order(plan, block)
+            for chunk in block.indexes():
+                if orders.setdefault(chunk, order) != order:
+                    return []
+    ranges: dict[site_plan.Order, list[tuple[int, int]]] = {}
+    for chunk, order in orders.items():
+        span = task.cut.span(chunk)
+        ends = (span.start // ELEMENT_BYTES, span.stop // ELEMENT_BYTES)
+        ranges.setdefault(order, []).append(ends)
+    return [(tuple(spans), _replace_sites(order, terms)) for order, spans in ranges.items()]
+
+
+def find_plans(task: Task, until_ns: float = math.inf) -> list[Plan]:
+    """The plan that made the result, and those whose blocks took over from some of its blocks.
+
+    Only plans up to a time count. A task that is planned anew begins again. With a holder, the new
+    plan only passes on a result that is already summed.
+    """
+    forests = [task.started.forest]
+    anew = [event for event in task.replanned if event.holder is None]
+    changes: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *anew]
+    for event in sorted(changes, key=lambda event: event.t_ns):
+        if event.t_ns > until_ns:
+            break
+        if isinstance(event, TaskReplanned):
+            forests.clear()
+        forests.append(event.forest)
+    return list(map(Plan.from_json, forests))
 
 
 def _begin(task: Task) -> _Open:
@@ -249,7 +293,7 @@ class _Replayer:
     def _sum(self, event: TaskFinished, open_: _Open) -> Vector | None:
         """The result of a task at one receiver; None if it is not known."""
         task = open_.task
-        plans = _find_plans(task, event)
+        plans = find_plans(task, event.t_ns)
         held = Plan.from_json(task.started.forest).chunks_of(event.site)
         key = held, len(plans)
         if key not in open_.results:
@@ -309,18 +353,8 @@ class _Replayer:
         return np.zeros(self.source.elements, np.float32)
 
 
-def _find_plans(task: Task, done: TaskFinished) -> list[Plan]:
-    """The plans whose blocks may be in the result that a receiver had at that time."""
-    forests = [task.started.forest]
-    anew = [event for event in task.replanned if event.holder is None]
-    changes: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *anew]
-    for event in sorted(changes, key=lambda event: event.t_ns):
-        if event.t_ns > done.t_ns:
-            break
-        if isinstance(event, TaskReplanned):
-            forests.clear()
-        forests.append(event.forest)
-    return [Plan.from_json(forest) for forest in forests]
+def _replace_sites(order: site_plan.Order, terms: Mapping[str, Term]) -> Order:
+    return tuple(terms[e] if isinstance(e, str) else _replace_sites(e, terms) for e in order)
 
 
 def _add(order: site_plan.Order, terms: Mapping[str, Vector], own: slice) -> Vector:

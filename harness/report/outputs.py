@@ -26,7 +26,7 @@ from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Policy, Traits
 from trunkline.agents.policies.random_draws import is_recorded
-from trunkline.harness.checks import judging, plan_checks, summation_order
+from trunkline.harness.checks import judging, model_replay, plan_checks
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
@@ -333,11 +333,9 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
             for event in task.inputs
         }
         elements = started.bytes // ELEMENT_BYTES
-        parts: list[tuple[summation_order.Ranges, Order]] = [
-            (((0, elements),), tuple(terms.values()))
-        ]
+        parts: list[tuple[model_replay.Ranges, Order]] = [(((0, elements),), tuple(terms.values()))]
         if not kind.is_exact(started.weights.values()):
-            parts = summation_order.find_orders(task, terms, elements)
+            parts = model_replay.find_orders(task, terms, elements)
         return (
             digest(kind.expected(scenario.seed, parts, started.scale, elements)) if parts else None
         )
