@@ -2,20 +2,24 @@
 
 Every site and router becomes a Mininet host with direct links to other hosts. Mininet's `TCLink`
 shapes each direction at its sender, with or without `--link tc`. Mininet is imported only when `mn`
-asks for a topology. Stock Mininet has these limits:
+asks for a topology. A host has one address on all of its interfaces, forwards packets, and sets its
+routes itself, also when `link a b up` brings an interface back. So `pingall`, `iperf` and `link a b
+down` work for every builder. The routes are those of `Topology.next_hops`; they stay as they are
+while a link is down. Stock Mininet has these limits:
 
-- Only the first interface of a host gets an address, so `ping` works only over a host's first link.
-  In `trunkline` every site is reachable.
 - From about 16 Mbit/s on, it reports HTB's warning about its quantum as an error; it is harmless.
 - After any exception, also after a mistyped parameter, it cleans up as `mn -c` does.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import ipaddress
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +29,9 @@ MAX_RATE_MBPS = 1000.0
 """`TCIntf.bwParamMax`: stock Mininet leaves a faster link unshaped and only prints a line."""
 
 _MAX_INTERFACE_NAME = 15
+
+_LINE_COMMANDS = 40
+"""A shell of Mininet reads lines of up to 4096 characters."""
 
 
 def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
@@ -62,25 +69,95 @@ def to_topo(topology: Topology) -> Any:
     """
     topo = import_module("mininet.topo").Topo()
     tc_link = import_module("mininet.link").TCLink
-    for name in topology.node_names:
-        topo.addHost(name)
+    host, interface = _make_classes()
     ports = dict.fromkeys(topology.node_names, 0)
+    ends: dict[str, dict[str, str]] = {name: {} for name in topology.node_names}
+    for name in topology.node_names:
+        address = _address(topology, name)
+        topo.addHost(name, cls=host, ip=f"{address}/32", routes=_Routes(topology, name, ends[name]))
     for link in topology.links:
         if topology.rank(link.src) > topology.rank(link.dst):
             continue  # the reverse direction has added this edge
         interfaces = {}
-        for end, site in (("intfName1", link.src), ("intfName2", link.dst)):
-            interfaces[end] = _interface_name(site, ports[site])
-            ports[site] += 1
+        pair = link.src, link.dst
+        for end, (here, there) in (("intfName1", pair), ("intfName2", pair[::-1])):
+            interfaces[end] = ends[here][there] = _interface_name(here, ports[here])
+            ports[here] += 1
         topo.addLink(
             link.src,
             link.dst,
             cls=tc_link,
+            cls1=interface,
+            cls2=interface,
             params1=_tc_params(topology, link),
             params2=_tc_params(topology, topology.link(link.dst, link.src)),
             **interfaces,
         )
     return topo
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """The commands for a host's addresses and routes; `ends` has its interfaces by neighbour."""
+
+    topology: Topology
+    name: str
+    ends: Mapping[str, str]
+
+    def list_commands(self, only: str | None = None) -> list[str]:
+        """All commands, or those for one interface."""
+        own = _address(self.topology, self.name)
+        found = [
+            f"ip address replace {own}/32 dev {device}"
+            for device in self.ends.values()
+            if only in (None, device)
+        ]
+        for dst, hop in self.topology.next_hops(self.name).items():
+            device = self.ends[hop]
+            if only in (None, device):
+                via = "" if dst == hop else f" via {_address(self.topology, hop)} onlink"
+                to = _address(self.topology, dst)
+                found.append(f"ip route replace {to}/32{via} dev {device} src {own}")
+        return found
+
+
+@functools.cache
+def _make_classes() -> tuple[type, type]:
+    """The classes of hosts and interfaces; a function, because Mininet is not always there."""
+    node, link = import_module("mininet.node"), import_module("mininet.link")
+
+    class RoutingHost(node.Host):  # type: ignore[misc,name-defined]
+        """A host that forwards, with one address and a route to every other host."""
+
+        def config(self, routes: _Routes, **params: Any) -> Any:
+            """Configure the host after its links have been made."""
+            found = super().config(**params)
+            for scope in ("all", "default", *routes.ends.values()):
+                self.cmd(f"sysctl -q -w net.ipv4.conf.{scope}.rp_filter=0")
+            self.cmd("sysctl -q -w net.ipv4.ip_forward=1")
+            self.run_each(routes.list_commands())
+            return found
+
+        def run_each(self, commands: list[str]) -> None:
+            """Run commands in batches that a shell's line can hold."""
+            for start in range(0, len(commands), _LINE_COMMANDS):
+                self.cmd("; ".join(commands[start : start + _LINE_COMMANDS]))
+
+    class RoutingInterface(link.TCIntf):  # type: ignore[misc,name-defined]
+        """A shaped interface whose routes come back with it."""
+
+        def ifconfig(self, *arguments: str) -> Any:
+            """Configure the interface as `ifconfig` does."""
+            found = super().ifconfig(*arguments)
+            if arguments == ("up",) and "routes" in self.node.params:
+                self.node.run_each(self.node.params["routes"].list_commands(self.name))
+            return found
+
+    return RoutingHost, RoutingInterface
+
+
+def _address(topology: Topology, name: str) -> str:
+    return str(ipaddress.IPv4Address("10.0.0.1") + topology.rank(name))
 
 
 def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:

@@ -43,11 +43,19 @@ def enter(scenario: Scenario, run_dir: Path) -> None:
     """
     if not scenario.files.private:
         return
-    embedded = scenario.backend == "embedded"
-    hidden = OWN_FOLDERS if embedded else TEMPORARY
     writable = [run_dir, *map(Path, scenario.files.writable)]
-    needed = [*list_folders(scenario, run_dir), *_list_code(), *_list_files(scenario)]
-    places = choose_places(needed, writable, hidden)
+    needed = [*list_folders(scenario, run_dir), *_list_files(scenario)]
+    enter_mounts(writable, needed, embedded=scenario.backend == "embedded")
+
+
+def enter_mounts(writable: Sequence[Path], needed: Sequence[Path], *, embedded: bool) -> None:
+    """Move this process to mounts of its own, with empty temporary folders.
+
+    In the embedded kernel, all other folders are read-only but the `writable` ones; Trunkline's
+    code and the files in `needed` stay visible in temporary folders. Raises OSError.
+    """
+    hidden = OWN_FOLDERS if embedded else TEMPORARY
+    places = choose_places([*needed, *_list_code()], writable, hidden)
     here = Path.cwd()
     _call("make its mounts", _libc.unshare, _NEW_MOUNTS)
     _mount("none", "/", flags=_PRIVATE_BELOW)
