@@ -140,7 +140,7 @@ def _find_path(rules: Rules, controller: str, worker: str) -> set[str]:
 
 
 def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:
-    """An agent changes only by a fault that has begun, and says nothing while it is dead."""
+    """An agent changes only by a fault that has begun, and says nothing while it is stopped."""
     began_ns = {event.fault: event.t_ns for event in history.all(FaultStarted)}
     losses = Losses.of(history, rules)
     for change in history.all(AgentChanged):
@@ -148,10 +148,11 @@ def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"fault {change.fault} changed {change.who} before it began")
         yield judged()
     for who in {event.who for event in history.all(AgentChanged)}:
-        for span in losses.dead(who):
-            for event in history.events:
-                if event.site == who and span.start_ns < event.t_ns < span.end_ns:
-                    yield fail(f"{who} was dead at {format_time(event.t_ns)}, but logged an event")
+        said = [event for event in history.events if event.site == who]
+        for span in losses.stopped(who):
+            for event in said:
+                if span.start_ns < event.t_ns < span.end_ns:
+                    yield fail(f"{span.what} at {format_time(event.t_ns)}, but logged an event")
                     break
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from trunkline.harness.checks import (
     byte_checks,
     causality_checks,
+    connection_checks,
     fault_checks,
     model_checks,
     network_checks,
@@ -17,7 +20,7 @@ from trunkline.harness.checks import (
     run_checks,
     task_checks,
 )
-from trunkline.harness.checks.verdict import Check, Checker, Rules, Verdict
+from trunkline.harness.checks.verdict import Check, Checker, Finding, Rules, Verdict, fail
 from trunkline.harness.record.history import History
 
 PLANS = "every plan is valid"
@@ -34,6 +37,8 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "faults happened as written": ("steps", fault_checks.faults_as_written),
     "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
     "every loss has a cause": ("losses", fault_checks.losses_have_causes),
+    "connections have two living ends": ("messages", connection_checks.connections_have_two_ends),
+    "every repair has a cause": ("repairs", connection_checks.repairs_have_causes),
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
     "results came after contributions": ("results", causality_checks.results_follow),
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
@@ -83,7 +88,24 @@ def judge(history: History, rules: Rules) -> Verdict:
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
     found: list[Check] = []
     for name, (objects, check) in checks.items():
-        found.append(Check.of(name, objects, check(history, rules)))
+        found.append(_carry_out(name, objects, check, history, rules))
         if name == PLANS and found[-1].outcome == "fail":
             break
     return Verdict.of(found)
+
+
+def _carry_out(name: str, objects: str, check: Checker, history: History, rules: Rules) -> Check:
+    """The outcome of a check. One that raises an exception has failed: the log is not of a run.
+
+    The reader of the log refuses what it can; this is for all else.
+    """
+    findings: list[Finding] = []
+    try:
+        findings.extend(check(history, rules))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        findings.append(
+            fail(f"the log cannot be judged: {type(error).__name__}: {error} ({where})")
+        )
+    return Check.of(name, objects, findings)

@@ -99,6 +99,10 @@ class Losses:
         """When an agent was dead."""
         return self._dead.get(name, ())
 
+    def stopped(self, name: str) -> tuple[Span, ...]:
+        """When an agent was dead or paused."""
+        return self._stopped.get(name, ())
+
     def without_controller(self, site: str) -> tuple[Span, ...]:
         """When a worker was dead or had no controller."""
         return self._without_controller.get(site, ())

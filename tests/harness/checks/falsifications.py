@@ -1136,6 +1136,64 @@ def a_killed_agent_speaks(log: Log) -> Log:
 
 
 @falsification
+def a_paused_agent_speaks(log: Log) -> Log:
+    pause = first(log, "agent_changed", do="pause")
+    end = first(log[log.index(pause) :], "agent_changed", do="resume", who=pause["who"])
+    new = {"event": "controller_lost", "reason": "x", "site": pause["who"]}
+    return [*log, {"t_ns": (pause["t_ns"] + end["t_ns"]) // 2, **new}]
+
+
+@falsification
+def a_dead_site_is_found(log: Log) -> Log:
+    for kill in every(log, "agent_changed", do="kill"):
+        later = log[log.index(kill) :]
+        for line in later:
+            if line["event"] == "link_lost" and line["peer"] == kill["who"]:
+                t_ns = line["t_ns"] + 1000 * MS
+                changes = [e for e in later[1:] if e["event"] == "agent_changed"]
+                ends = kill["who"], line["site"]
+                changed = any(e["who"] in ends for e in changes if e["t_ns"] <= t_ns)
+                if not changed and t_ns < log[-1]["t_ns"]:
+                    found = {"t_ns": t_ns, "site": line["site"], "event": "link_found"}
+                    lost = copy_of(line, t_ns=t_ns + MS)
+                    return [*log, {**found, "peer": kill["who"]}, lost]
+    raise NotHereError("link_lost")
+
+
+@falsification
+def a_worker_is_found_before_it_is_lost(log: Log) -> Log:
+    line = first(log, "worker_found")
+    before = every(log, "worker_lost", site=line["site"], worker=line["worker"])[0]
+    line["t_ns"] = max(0, before["t_ns"] - MS)
+    return log
+
+
+@falsification
+def all_found_the_other_controller(log: Log) -> Log:
+    for line in every(log, "controller_found"):
+        line["controller"] = "backup" if line["controller"] == "controller" else "controller"
+    return log
+
+
+def _forget_losses(*events: str, reason: str) -> Falsify:
+    """Remove these events, if a repair is explained by them."""
+
+    def function(log: Log) -> Log:
+        repairs = every(log, "task_halted", "task_rearranged")
+        if not any(reason in line["reason"] for line in repairs):
+            raise NotHereError(reason)
+        return without(log, every(log, *events))
+
+    return function
+
+
+FALSIFICATIONS["no_link_was_lost_or_found"] = _forget_losses(
+    "link_lost", "link_found", reason="lost each other"
+)
+FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", reason=" is lost")
+
+
+@falsification
 def a_fault_without_a_number_restarts_an_agent(log: Log) -> Log:
     first(log, "agent_changed")["fault"] = 555
     return log

@@ -68,6 +68,8 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "faults happened as written": "no steps",
         "agents changed by faults only": "no changes",
         "every loss has a cause": "no losses",
+        "connections have two living ends": "7 messages judged",
+        "every repair has a cause": "1 repairs judged",
         "messages came after their causes": "29 messages judged",
         "results came after contributions": "4 results judged",
         "payload arrived after it was sent": "9 payloads judged",
@@ -174,6 +176,41 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         [altered("task_started", {"forest": {}}, task=0)],
         "fail",
         "task 0: its plan at 0.210 s is not valid: it is no plan (KeyError: 'contributors')",
+    ),
+    (
+        "connections have two living ends",
+        [added(2500, "controller", "worker_found", worker="rome")],
+        "fail",
+        "controller found rome at 2.500 s: it had not lost rome",
+    ),
+    (
+        "connections have two living ends",
+        [added(1, "rome", "controller_found", controller="backup")],
+        "fail",
+        "task 0 of the controller: rome joined it, but followed the backup; "
+        "task 1 of the controller: rome joined it, but followed the backup; "
+        "task 2 of the controller: rome joined it, but followed the backup",
+    ),
+    (
+        "every repair has a cause",
+        [added(2100, "controller", "task_halted", task=1, reason="rome is lost", members=[])],
+        "fail",
+        "task 1: task_halted at 2.100 s: the controller had not lost rome",
+    ),
+    (
+        "every repair has a cause",
+        [
+            added(
+                2100,
+                "controller",
+                "task_halted",
+                task=1,
+                reason="rome and kyiv lost each other",
+                members=[],
+            )
+        ],
+        "fail",
+        "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other",
     ),
     (
         "the log is complete",
@@ -675,6 +712,14 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "models follow from results",
     }
     assert {name for name, *_ in BAD} == CHECKS.keys() - real
+
+
+def test_a_check_that_cannot_judge_a_log_fails_and_says_why() -> None:
+    verdict = judge(history(altered("run_started", {"clock": "zz"})), RULES)
+    assert verdict.outcome == "fail"
+    found = [text for text in verdict.problems if text.startswith("workers followed")]
+    wanted = "workers followed the protocol: the log cannot be judged: KeyError: 'zz' (protocol_"
+    assert found[0].startswith(wanted)
 
 
 def test_interfaces_that_counted_too_little_fail_and_too_much_prove_nothing() -> None:

@@ -1,0 +1,175 @@
+"""Connections are found and lost as their two ends allow (pure).
+
+Nobody finds an agent that is dead, a worker joins tasks of the controller that it follows, and a
+repair that names a loss comes after that loss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+
+from trunkline.agents.events.connection_events import (
+    ControllerFound,
+    LinkFound,
+    LinkLost,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.record.history import History, Task
+
+UNDER_WAY = 0.25
+"""A connection that an agent made before it died is noticed within this share of a timeout after
+the end of an older one: a timeout lasts several round trips."""
+
+SITE_LOST = re.compile(r"(\S+) is lost")
+LINK_BROKE = re.compile(r"(\S+) and (\S+) lost each other")
+
+
+def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Finding]:
+    """Whoever is found lives, and a worker joins the tasks of the controller that it follows."""
+    losses = Losses.of(history, rules)
+    lost_ns: dict[tuple[str, str], int] = {}
+    for event in history.events:
+        match event:
+            case LinkLost(peer=who) | WorkerLost(worker=who):
+                lost_ns[event.site, who] = event.t_ns
+                continue
+            case LinkFound(peer=who) | WorkerFound(worker=who):
+                spans = losses.dead(who)
+            case ControllerFound(controller=who):
+                spans = losses.stopped(who)
+            case _:
+                continue
+        yield judged()
+        for span in spans:
+            # A last message may be under way, or wait until the one who finds is resumed.
+            late_ns = span.start_ns + losses.timeout_ns
+            if span.start_ns < (end_ns := lost_ns.get((event.site, who), 0)):
+                late_ns = min(late_ns, end_ns + round(UNDER_WAY * losses.timeout_ns))
+            pauses_s = losses.paused_s(span.start_ns, event.t_ns, event.site)
+            if late_ns < event.t_ns < span.end_ns and not pauses_s:
+                yield fail(f"{_place(event)}: {losses.explain(span)}")
+    yield from _check_kills(history, losses, rules)
+    yield from _check_returns(history, losses)
+    yield from _check_joins(history)
+
+
+def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
+    """A halt or a rearrangement that names a lost site or link comes after that loss."""
+    losses = Losses.of(history, rules)
+    for task in history.tasks:
+        repairs: tuple[TaskHalted | TaskRearranged, ...] = (*task.halted, *task.rearranged)
+        for event in repairs:
+            yield judged()
+            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
+            if found := SITE_LOST.match(event.reason):
+                if not _has_lost(history, losses, event, found[1]):
+                    yield fail(f"{name}: the {event.site} had not lost {found[1]}")
+            elif (found := LINK_BROKE.match(event.reason)) and not _had_no_link(
+                losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
+            ):
+                yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
+
+
+def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
+    """A neighbour that is connected to a site when it is killed, and goes on, loses it."""
+    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    left_ns = {event.site: event.t_ns for event in history.all(WorkerFinished)}
+    for site in rules.topology.site_names:
+        for span, peer in product(losses.dead(site), rules.topology.overlay.neighbours(site)):
+            end_ns = span.start_ns + 2 * losses.timeout_ns
+            stopped = losses.find(losses.stopped(peer), span.start_ns - losses.timeout_ns, end_ns)
+            over_ns = min(stop_ns, left_ns.get(site, stop_ns), left_ns.get(peer, stop_ns))
+            said = [e for e in _list_changes(history, peer, site) if e.t_ns <= end_ns]
+            before = [e for e in said if e.t_ns < span.start_ns]
+            linked = isinstance(before[-1], LinkFound) if before else not losses.dead(peer)
+            if not linked or stopped or over_ns < end_ns:
+                continue
+            yield judged()
+            if said == before:
+                when = format_time(span.start_ns)
+                yield fail(f"{peer} did not lose {site}, which was killed at {when}")
+
+
+def _list_changes(history: History, site: str, peer: str) -> list[LinkFound | LinkLost]:
+    """What a site said of its connection to a neighbour, in order of time."""
+    found: list[LinkFound | LinkLost] = [*history.all(LinkFound), *history.all(LinkLost)]
+    mine = (event for event in found if event.site == site and event.peer == peer)
+    return sorted(mine, key=lambda event: event.t_ns)
+
+
+def _check_returns(history: History, losses: Losses) -> Iterator[Finding]:
+    """A controller finds only a worker that it has lost in the same term."""
+    lost: dict[tuple[str, str], int] = {}
+    for event in history.events:
+        match event:
+            case WorkerLost(site=controller, worker=worker):
+                lost[controller, worker] = event.t_ns
+            case WorkerFound(site=controller, worker=worker):
+                term = losses.term_of(event)
+                if term is None or lost.get((controller, worker), -1) < term.start_ns:
+                    yield fail(f"{_place(event)}: it had not lost {worker}")
+
+
+def _check_joins(history: History) -> Iterator[Finding]:
+    """A worker hears of tasks from the controller that it follows.
+
+    A worker that was started again does not say which one that is before it loses it.
+    """
+    tasks = {task.number: task for task in history.tasks}
+    joins = {id(event): task for task in tasks.values() for event in task.joined}
+    follows: defaultdict[str, str | None] = defaultdict(lambda: CONTROLLER)
+    for event in history.events:
+        match event:
+            case ControllerFound(site=site, controller=controller):
+                follows[site] = controller
+            case AgentChanged(who=site, do="kill"):
+                follows[site] = None
+            case _ if (task := joins.get(id(event))) is not None:
+                yield judged()
+                leader = follows[event.site]
+                if leader is not None and leader not in _list_leaders(task, event.t_ns):
+                    what = f"{event.site} joined it, but followed the {leader}"
+                    yield fail(f"task {task.number} of the {task.started.site}: {what}")
+
+
+def _list_leaders(task: Task, t_ns: int) -> set[str]:
+    """The controllers that told participants their parts of a task until a time."""
+    later = (*task.rearranged, *task.replanned)
+    return {task.started.site, *(event.site for event in later if event.t_ns <= t_ns)}
+
+
+def _has_lost(
+    history: History, losses: Losses, event: TaskHalted | TaskRearranged, worker: str
+) -> bool:
+    """Whether the controller has lost this worker in the same term."""
+    term = losses.term_of(event)
+    return term is not None and any(
+        lost.worker == worker and lost.site == event.site and term.start_ns <= lost.t_ns
+        for lost in history.all(WorkerLost)
+        if lost.t_ns <= event.t_ns
+    )
+
+
+def _had_no_link(losses: Losses, start_ns: int, t_ns: int, ends: frozenset[str]) -> bool:
+    """Whether two sites had lost each other, or one was started again and had no links yet."""
+    if any(span.start_ns <= t_ns for span in losses.broken(frozenset({ends}))):
+        return True
+    new_ns = start_ns - losses.detection_ns
+    return any(losses.find(losses.dead(site), new_ns, t_ns) for site in ends)
+
+
+def _place(event: LinkFound | WorkerFound | ControllerFound) -> str:
+    name = getattr(event, "peer", getattr(event, "worker", getattr(event, "controller", "")))
+    return f"{event.site} found {name} at {format_time(event.t_ns)}"
