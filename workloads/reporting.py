@@ -32,7 +32,7 @@ def sync(task: int, size_bytes: int, operation: str = "allreduce") -> Iterator[N
     Args:
         task: the number of the synchronization.
         size_bytes: the bytes that it synchronizes.
-        operation: its kind, such as `allreduce`.
+        operation: its kind; `allreduce` is one of all sites.
     """
     report("sync_started", task=task, bytes=size_bytes, operation=operation)
     yield

@@ -33,7 +33,7 @@ from trunkline.agents.events.task_events import (
     TaskCompleted,
     TaskDropped,
 )
-from trunkline.agents.planning.plan import Chunks, Plan
+from trunkline.agents.planning.plan import Chunks, Directed, Plan
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
@@ -121,6 +121,8 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     for task in history.tasks:
         joined_ns = {event.site: event.t_ns for event in reversed(task.joined)}
+        given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
+        forwarding = _list_forwarding(task)
         sent: defaultdict[tuple[str, str, str], list[Sent]] = defaultdict(list)
         for out in task.sent:
             sent[out.site, out.dst, out.phase].append(out)
@@ -128,6 +130,9 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             known_ns = joined_ns.get(out.site, history.end_ns)
             if out.phase in ("in", "out") and out.start_ns < known_ns - CLOCK_NS:
                 yield fail(f"task {task.number}: {out.site} sent before it joined the task")
+            own_ns = 0 if (out.site, out.dst) in forwarding else given_ns.get(out.site, 0)
+            if out.phase == "in" and out.start_ns < own_ns - CLOCK_NS:
+                yield fail(f"task {task.number}: {out.site} sent before it contributed")
         for into in task.received:
             yield from _judge_span(task, into)
             outs = sent.get((into.src, into.site, into.phase), [])
@@ -142,6 +147,19 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             if len(outs) == 1 and outs[0].chunks == into.chunks:
                 text = f"task {task.number} on {into.src} -> {into.site}: the last chunk arrived"
                 yield from _after(into.end_ns, outs[0].end_ns + least_ns, text, 0)
+
+
+def _list_forwarding(task: Task) -> set[Directed]:
+    """Links on which their sources may send for others, before they contribute.
+
+    On all other links they send sums, which have their own contribution in them.
+    """
+    later = (*task.rearranged, *task.replanned)
+    forests = [task.started.forest, *(event.forest for event in later)]
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    ways = [edge for block in blocks for edge in block.in_edges]
+    ways += [event.path for event in task.routed]
+    return {hop for way in ways for hop in pairwise(way[1:])}
 
 
 def allreduces_take_time(history: History, rules: Rules) -> Iterator[Finding]:

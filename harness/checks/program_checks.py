@@ -81,7 +81,10 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each site that began a synchronization ended it; all agree on its size and operation."""
+    """Each site that began a synchronization ended it; all agree on its size and operation.
+
+    An `allreduce` is of all sites, and none has its result before every site has begun it.
+    """
     asked = {event.who for event in history.all(AgentExited) if event.asked}
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
     begun: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
@@ -99,6 +102,11 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
         elif ends and ends[0].t_ns < starts[0].t_ns:
             yield fail(f"task {task}: {site} ended it before it began")
         yield judged()
+    for sync in history.syncs:
+        left = set(rules.programs or ()) - sync.begun_ns.keys()
+        left -= set() if sync.ended_ns else asked
+        if sync.operation == "allreduce" and left:
+            yield fail(f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce")
     for task, meanings in meant.items():
         if len(meanings) > 1:
             yield fail(f"task {task}: sites disagree about it: {sorted(meanings)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import product
 
 from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.fault_events import AgentChanged
@@ -84,10 +85,14 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
         yield from _check_holders(task)
         if terms == [began_in] and began_in is not None:
             yield judged()
-        elif began_in is None or began_in.whole or _should_have_ended(task, began_in, losses):
+        elif began_in is None or began_in.whole or _heard_of_all(task, began_in, losses):
             if began_in not in terms:
                 how = "ended by another controller" if ends else "neither completed nor abandoned"
                 yield fail(f"{_name(task)} was {how}")
+            yield judged()
+        elif not ends and (heir := _find_heir(task, began_in, losses, rules)) is not None:
+            what = f"the {heir.controller} heard of it, and did not end it"
+            yield fail(f"{_name(task)} was neither completed nor abandoned: {what}")
             yield judged()
         else:
             yield _excuse_ending(task, began_in, len(ends))
@@ -378,21 +383,47 @@ def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterat
             yield fail(f"{_name(task)} was abandoned, but {done.site} has the result")
 
 
-def _should_have_ended(task: Task, term: Term, losses: Losses) -> bool:
-    """Whether all members had finished early enough that their reports arrived in this term.
+def _heard_of_all(task: Task, term: Term, losses: Losses) -> bool:
+    """Whether all receivers had finished early enough that their reports arrived in this term.
 
     A report is under way for up to a timeout, and a silent connection counts as lost after another.
     """
-    latest_ns = term.end_ns - 2 * losses.timeout_ns
+    late_ns = 2 * losses.timeout_ns
     reported = {
         event.site
         for event in task.finished
-        if event.t_ns <= latest_ns
+        if event.t_ns + late_ns <= term.end_ns
         and not losses.find(
-            losses.out_of_reach(term.controller, event.site), event.t_ns, term.end_ns
+            losses.out_of_reach(term.controller, event.site), event.t_ns, event.t_ns + late_ns
         )
     }
     return reported >= set(task.started.receivers)
+
+
+def _find_heir(task: Task, began_in: Term, losses: Losses, rules: Rules) -> Term | None:
+    """A later term whose controller heard of the task by a member that has the result.
+
+    A member tells each controller that it follows of tasks whose end it does not know. A controller
+    takes them over if it hears of them before it decides anything, and ends them within their
+    budgets.
+    """
+    found = losses.history.all(ControllerFound)
+    late_ns = losses.timeout_ns
+    least_ns = losses.detection_ns + round(2 * rules.task_s * 1e9) + late_ns
+    for term in losses.terms:
+        lasts = term.whole or term.end_ns - term.start_ns > least_ns
+        if term.start_ns <= began_in.start_ns or not lasts:
+            continue
+        until_ns = term.start_ns + losses.detection_ns - late_ns
+        for done, event in product(task.finished, found):
+            in_time = max(done.t_ns, term.start_ns) <= event.t_ns <= until_ns
+            if done.site != event.site or event.controller != term.controller or not in_time:
+                continue
+            forgot = losses.find(losses.dead(done.site), done.t_ns, event.t_ns + late_ns)
+            lost = losses.out_of_reach(term.controller, done.site)
+            if not forgot and not losses.find(lost, event.t_ns + 1, event.t_ns + late_ns):
+                return term
+    return None
 
 
 def _check_ending(
@@ -401,7 +432,11 @@ def _check_ending(
     """Another controller ends a task only if a member follows it; no finisher is left out."""
     if event.site != task.started.site:
         found = losses.history.all(ControllerFound)
-        followed = {each.site for each in found if each.t_ns <= event.t_ns}
+        followed = {
+            each.site
+            for each in found
+            if each.controller == event.site and task.started.t_ns <= each.t_ns <= event.t_ns
+        }
         if not followed & set(task.started.group):
             yield fail(f"{_name(task)} was ended by the {event.site}, which no member followed")
     if isinstance(event, TaskCompleted):

@@ -317,6 +317,23 @@ def a_task_is_completed_before_its_members_finish(log: Log) -> Log:
 
 
 @falsification
+def a_member_contributes_after_its_bytes_left(log: Log) -> Log:
+    for out in every(log, "sent", phase="in"):
+        match = {"task": out["task"], "site": out["site"]}
+        given = [e for e in log if e["event"] == "contributed" and match.items() <= e.items()]
+        sends = every(log, "sent", phase="in", **match)
+        done = [e for e in log if e["event"] == "task_finished" and match.items() <= e.items()]
+        after_ns = min(e["start_ns"] for e in sends) + 5 * MS
+        blocks = first(log, "task_started", task=out["task"])["forest"]["blocks"]
+        if any(len(edge) > 2 for block in blocks for edge in block["in"]):
+            continue  # it may forward what others sent
+        if given and done and given[0]["t_ns"] < after_ns < done[0]["t_ns"]:
+            given[0]["t_ns"] = after_ns
+            return log
+    raise NotHereError("contributed")
+
+
+@falsification
 def a_member_joins_before_the_task_starts(log: Log) -> Log:
     task = finished_task(log)
     begun = of_task(log, task, "task_started")[0]["t_ns"]
@@ -421,6 +438,18 @@ def a_task_is_missing_with_its_rounds(log: Log) -> Log:
 def no_task_was_halted_before_it_was_planned_anew(log: Log) -> Log:
     anew = {line["task"] for line in every(log, "task_replanned", "task_abandoned")}
     return without(log, [line for line in every(log, "task_halted") if line["task"] in anew])
+
+
+@falsification
+def the_last_task_of_all_is_completed_by_the_other_controller(log: Log) -> Log:
+    line = every(log, "task_completed")[-1]
+    line["site"] = "backup" if line["site"] == "controller" else "controller"
+    return log
+
+
+@falsification
+def the_first_tasks_end_is_unknown(log: Log) -> Log:
+    return without(log, every(log, "task_completed")[:3])
 
 
 @falsification
@@ -1237,6 +1266,19 @@ def the_run_stopped_for_another_reason(log: Log) -> Log:
 def the_wrong_size_is_synchronized(log: Log) -> Log:
     first(log, "sync_started")["bytes"] += 4
     return log
+
+
+@falsification
+def a_site_never_begins_a_synchronization(log: Log) -> Log:
+    line = every(log, "sync_started", operation="allreduce")[-1]
+    mine = {"task": line["task"], "site": line["site"]}
+    return without(log, every(log, "sync_started", "sync_finished", **mine))
+
+
+@falsification
+def a_site_never_synchronizes(log: Log) -> Log:
+    site = first(log, "sync_started", operation="allreduce")["site"]
+    return without(log, every(log, "sync_started", "sync_finished", site=site))
 
 
 @falsification
