@@ -32,6 +32,8 @@ from trunkline.agents.events.task_events import (
     Sent,
     TaskCompleted,
     TaskDropped,
+    TaskRearranged,
+    TaskReplanned,
 )
 from trunkline.agents.planning.plan import Chunks, Directed, Plan
 from trunkline.harness.checks.losses import Losses
@@ -154,7 +156,7 @@ def _list_forwarding(task: Task) -> set[Directed]:
 
     On all other links they send sums, which have their own contribution in them.
     """
-    later = (*task.rearranged, *task.replanned)
+    later: tuple[TaskRearranged | TaskReplanned, ...] = (*task.rearranged, *task.replanned)
     forests = [task.started.forest, *(event.forest for event in later)]
     blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
     ways = [edge for block in blocks for edge in block.in_edges]

@@ -1,12 +1,11 @@
 """Connections are found and lost as their two ends allow (pure).
 
-Nobody finds an agent that is dead, a worker joins tasks of the controller that it follows, and a
-repair that names a loss comes after that loss.
+Nobody finds an agent that is dead, neighbours lose a site that is killed, and a worker joins tasks
+of the controller that it follows.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
@@ -19,11 +18,9 @@ from trunkline.agents.events.connection_events import (
     WorkerLost,
 )
 from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import Stopping
-from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
@@ -31,9 +28,6 @@ from trunkline.harness.record.history import History, Task
 UNDER_WAY = 0.25
 """A connection that an agent made before it died is noticed within this share of a timeout after
 the end of an older one: a timeout lasts several round trips."""
-
-SITE_LOST = re.compile(r"(\S+) is lost")
-LINK_BROKE = re.compile(r"(\S+) and (\S+) lost each other")
 
 
 def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Finding]:
@@ -63,23 +57,6 @@ def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Findin
     yield from _check_kills(history, losses, rules)
     yield from _check_returns(history, losses)
     yield from _check_joins(history)
-
-
-def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
-    """A halt or a rearrangement that names a lost site or link comes after that loss."""
-    losses = Losses.of(history, rules)
-    for task in history.tasks:
-        repairs: tuple[TaskHalted | TaskRearranged, ...] = (*task.halted, *task.rearranged)
-        for event in repairs:
-            yield judged()
-            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
-            if found := SITE_LOST.match(event.reason):
-                if not _has_lost(history, losses, event, found[1]):
-                    yield fail(f"{name}: the {event.site} had not lost {found[1]}")
-            elif (found := LINK_BROKE.match(event.reason)) and not _had_no_link(
-                losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
-            ):
-                yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
 
 
 def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
@@ -148,26 +125,6 @@ def _list_leaders(task: Task, t_ns: int) -> set[str]:
     """The controllers that told participants their parts of a task until a time."""
     later = (*task.rearranged, *task.replanned)
     return {task.started.site, *(event.site for event in later if event.t_ns <= t_ns)}
-
-
-def _has_lost(
-    history: History, losses: Losses, event: TaskHalted | TaskRearranged, worker: str
-) -> bool:
-    """Whether the controller has lost this worker in the same term."""
-    term = losses.term_of(event)
-    return term is not None and any(
-        lost.worker == worker and lost.site == event.site and term.start_ns <= lost.t_ns
-        for lost in history.all(WorkerLost)
-        if lost.t_ns <= event.t_ns
-    )
-
-
-def _had_no_link(losses: Losses, start_ns: int, t_ns: int, ends: frozenset[str]) -> bool:
-    """Whether two sites had lost each other, or one was started again and had no links yet."""
-    if any(span.start_ns <= t_ns for span in losses.broken(frozenset({ends}))):
-        return True
-    new_ns = start_ns - losses.detection_ns
-    return any(losses.find(losses.dead(site), new_ns, t_ns) for site in ends)
 
 
 def _place(event: LinkFound | WorkerFound | ControllerFound) -> str:

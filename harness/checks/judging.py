@@ -17,6 +17,7 @@ from trunkline.harness.checks import (
     policy_checks,
     program_checks,
     protocol_checks,
+    repair_checks,
     run_checks,
     task_checks,
 )
@@ -38,7 +39,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
     "every loss has a cause": ("losses", fault_checks.losses_have_causes),
     "connections have two living ends": ("messages", connection_checks.connections_have_two_ends),
-    "every repair has a cause": ("repairs", connection_checks.repairs_have_causes),
+    "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
     "results came after contributions": ("results", causality_checks.results_follow),
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),

@@ -206,6 +206,8 @@ for _event in (
     "contribution_taken",
     "model_merged",
     "server_began",
+    "task_rearranged",
+    "task_replanned",
 ):
     _repeat(_event)
 
@@ -1220,6 +1222,48 @@ FALSIFICATIONS["no_link_was_lost_or_found"] = _forget_losses(
     "link_lost", "link_found", reason="lost each other"
 )
 FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", reason=" is lost")
+
+
+@falsification
+def a_replanned_task_has_another_holder(log: Log) -> Log:
+    for line in every(log, "task_replanned"):
+        group = first(log, "task_started", task=line["task"])["group"]
+        line["holder"] = None if line["holder"] else group[0]
+    return log
+
+
+@falsification
+def a_halt_that_asks_members_is_there_twice(log: Log) -> Log:
+    asking = [line for line in every(log, "task_halted") if line["members"]]
+    if not asking:
+        raise NotHereError("members")
+    return [*log, copy_of(asking[-1], t_ns=asking[-1]["t_ns"] + 1)]
+
+
+@falsification
+def nothing_is_withdrawn(log: Log) -> Log:
+    for line in every(log, "task_rearranged"):
+        line["withdrawn"] = []
+    return log
+
+
+@falsification
+def halts_of_followed_controllers_ask_nobody(log: Log) -> Log:
+    """Only halts in which a member counts that neither lost nor was lost by its controller."""
+    found = False
+    for line in every(log, "task_halted"):
+        started = first(log, "task_started", task=line["task"])
+        lost = set()
+        for event in log[log.index(started) : log.index(line) + 1]:
+            if event["event"] in ("worker_lost", "controller_lost", "agent_changed"):
+                lost.add(event.get("worker", event.get("who", event["site"])))
+        ours = started["site"] == line["site"] and line["site"] not in lost
+        before = {e["worker"] for e in log[: log.index(started)] if e["event"] == "worker_lost"}
+        if ours and set(line["members"]) - lost - before:
+            line["members"], found = [], True
+    if not found:
+        raise NotHereError("members")
+    return log
 
 
 @falsification

@@ -195,7 +195,8 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every repair has a cause",
         [added(2100, "controller", "task_halted", task=1, reason="rome is lost", members=[])],
         "fail",
-        "task 1: task_halted at 2.100 s: the controller had not lost rome",
+        "task 1: task_halted at 2.100 s: the controller had not lost rome; "
+        "task 1: task_halted at 2.100 s does not ask kyiv, rome",
     ),
     (
         "every repair has a cause",
@@ -210,7 +211,8 @@ BAD: list[tuple[str, list[Change], str, str]] = [
             )
         ],
         "fail",
-        "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other",
+        "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other; "
+        "task 1: task_halted at 2.100 s does not ask kyiv, rome",
     ),
     (
         "the log is complete",

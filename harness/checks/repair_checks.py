@@ -1,0 +1,145 @@
+"""The repairs of tasks: each has its cause, and follows from the steps before it (pure).
+
+A task is halted, planned anew, or some of its blocks move. `agents.control.tasks` says when.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from trunkline.agents.events.connection_events import (
+    LinkFound,
+    LinkLost,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.task_events import TaskHalted, TaskRearranged, TaskReplanned
+from trunkline.agents.planning.plan import Block, Plan
+from trunkline.harness.checks.causality_checks import CLOCK_NS
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.record.history import History, Task
+
+SITE_LOST = re.compile(r"(\S+) is lost")
+LINK_BROKE = re.compile(r"(\S+) and (\S+) lost each other")
+
+
+def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
+    """A repair comes after the loss that it names, and each one follows from those before it."""
+    losses = Losses.of(history, rules)
+    for task in history.tasks:
+        repairs: tuple[TaskHalted | TaskRearranged, ...] = (*task.halted, *task.rearranged)
+        for event in repairs:
+            yield judged()
+            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
+            if found := SITE_LOST.match(event.reason):
+                if not _has_lost(history, losses, event, found[1]):
+                    yield fail(f"{name}: the {event.site} had not lost {found[1]}")
+            elif (found := LINK_BROKE.match(event.reason)) and not _had_no_link(
+                losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
+            ):
+                yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
+        yield from _check_halts(history, task, losses)
+        yield from _check_blocks(task, losses)
+        yield from _check_holders(task)
+
+
+def _check_halts(history: History, task: Task, losses: Losses) -> Iterator[Finding]:
+    """Members without the result are asked, and a task halts again only after a new plan or event.
+
+    A member that was lost since the start has no part in it any more. Only a task whose result
+    cannot reach the others waits without a plan: until a connection is lost or found, or its budget
+    is spent.
+    """
+    finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
+    kinds = (WorkerLost, WorkerFound, LinkLost, LinkFound)
+    changes = [event for kind in kinds for event in history.all(kind)]
+    before, start_ns = None, task.started.t_ns
+    for event in task.halted:
+        name = f"task {task.number}: task_halted at {format_time(event.t_ns)}"
+        asked = set[str]()
+        if losses.term_of(task.started) == losses.term_of(event):
+            asked = {
+                site
+                for site in task.started.receivers
+                if finished_ns.get(site, event.t_ns + 1) > event.t_ns
+                and not losses.find(losses.out_of_reach(event.site, site), start_ns, event.t_ns)
+                and f"{site} takes no part" not in event.reason
+            }
+        if missing := asked - set(event.members):
+            yield fail(f"{name} does not ask {', '.join(sorted(missing))}")
+        if before is not None and losses.term_of(before) == losses.term_of(event):
+            since_ns, now_ns = before.t_ns, event.t_ns
+            anew = any(since_ns <= step.t_ns <= now_ns for step in task.replanned)
+            heard_ns = since_ns - losses.timeout_ns
+            woken = any(heard_ns <= change.t_ns <= now_ns for change in changes)
+            answered = now_ns - since_ns > (CLOCK_NS if before.members else 0)
+            stuck = finished_ns and answered and (woken or "budget" in event.reason)
+            if not anew and not stuck:
+                yield fail(f"{name} was halted before, and not planned anew")
+        before = event
+
+
+def _check_blocks(task: Task, losses: Losses) -> Iterator[Finding]:
+    """Blocks are numbered without a gap, and new ones carry the chunks of those withdrawn.
+
+    A controller that takes over a task knows no blocks of it, and leaves out some numbers.
+    """
+    leader, used = losses.term_of(task.started), 0
+    live: dict[int, Block] = {}
+    steps: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
+    for event in (task.started, *sorted(steps, key=lambda event: event.t_ns)):
+        blocks = Plan.from_json(event.forest).blocks
+        if isinstance(event, TaskRearranged | TaskReplanned):
+            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
+            if event.first < used or (event.first > used and losses.term_of(event) == leader):
+                yield fail(f"{name} numbers its blocks from {event.first}, not {used}")
+            leader, used = losses.term_of(event), event.first
+        if isinstance(event, TaskRearranged):
+            if not live.keys() >= set(event.withdrawn):
+                yield fail(f"{name} withdraws blocks that the task does not have")
+            elif _count(live[number] for number in event.withdrawn) != _count(blocks):
+                yield fail(f"{name} has other chunks than the blocks that it withdraws")
+            live = {n: block for n, block in live.items() if n not in event.withdrawn}
+        else:
+            live = {}
+        live |= dict(enumerate(blocks, used))
+        used += len(blocks)
+
+
+def _check_holders(task: Task) -> Iterator[Finding]:
+    """A new plan has a holder if it carries that member's result, and else all contributions."""
+    for event in task.replanned:
+        givers = set(Plan.from_json(event.forest).contributors)
+        wanted = set(task.started.weights) if event.holder is None else {event.holder}
+        if givers != wanted:
+            name = f"task {task.number}: task_replanned at {format_time(event.t_ns)}"
+            what = "what all contributors give" if event.holder is None else event.holder
+            yield fail(f"{name} has {', '.join(sorted(givers))} give, not {what}")
+
+
+def _count(blocks: Iterable[Block]) -> Counter[int]:
+    return Counter(index for block in blocks for index in block.indexes())
+
+
+def _has_lost(
+    history: History, losses: Losses, event: TaskHalted | TaskRearranged, worker: str
+) -> bool:
+    """Whether the controller has lost this worker in the same term."""
+    term = losses.term_of(event)
+    return term is not None and any(
+        lost.worker == worker and lost.site == event.site and term.start_ns <= lost.t_ns
+        for lost in history.all(WorkerLost)
+        if lost.t_ns <= event.t_ns
+    )
+
+
+def _had_no_link(losses: Losses, start_ns: int, t_ns: int, ends: frozenset[str]) -> bool:
+    """Whether two sites had lost each other, or one was started again and had no links yet."""
+    if any(span.start_ns <= t_ns for span in losses.broken(frozenset({ends}))):
+        return True
+    new_ns = start_ns - losses.detection_ns
+    return any(losses.find(losses.dead(site), new_ns, t_ns) for site in ends)
