@@ -35,6 +35,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "workers followed the protocol": ("steps", protocol_checks.rounds_follow_the_protocol),
     "controllers followed the protocol": ("terms", protocol_checks.controllers_follow_the_protocol),
     "the policy decided as logged": ("answers", policy_checks.decisions_follow),
+    "plans are the scenario's": ("tasks", plan_checks.plans_are_the_scenarios),
     "faults happened as written": ("steps", fault_checks.faults_as_written),
     "agents changed by faults only": ("changes", fault_checks.kills_are_faults),
     "every loss has a cause": ("losses", fault_checks.losses_have_causes),

@@ -1,4 +1,7 @@
-"""The check of the plans in a log (pure).
+"""Checks of the plans in a log (pure).
+
+A plan follows from the group, the usable links, the known rates, the seed and the task's number. A
+controller that has lost no site and no link uses all links.
 
 Other checks, tables and figures rely on these plans. So they use only the part of a log in which
 all plans are valid.
@@ -12,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.awareness_events import PlansUpdated
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.event import CONTROLLER, Event
 from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned
 from trunkline.agents.planning.plan import Block, Chunks, Directed, Plan, PlanError, check
 from trunkline.agents.planning.two_sided import share_model
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 _NO_PLAN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -31,6 +36,28 @@ def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
             when = format_time(event.t_ns)
             yield fail(f"task {task.number}: its plan at {when} is not valid: {reason}")
         yield judged(1 + len(task.rearranged) + len(task.replanned))
+
+
+def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each group has each member once, and its task the plan that the scenario gives.
+
+    After a loss it is not known here which links the controller thinks usable.
+    """
+    losses = (*history.all(LinkLost), *history.all(WorkerLost))
+    lost_ns = min((event.t_ns for event in losses), default=history.end_ns)
+    for task in history.tasks:
+        started = task.started
+        if len(set(started.group)) != len(started.group):
+            yield fail(f"task {task.number}: its group has a member twice")
+        if rules.make_plan is None:
+            continue
+        if started.t_ns >= lost_ns or started.site != CONTROLLER:
+            text = f"task {task.number}: the {started.site} may know of losses"
+            yield excused("which links were usable is not known after a loss", text)
+            continue
+        yield judged()
+        if problem := _compare(history, rules, task):
+            yield fail(f"task {task.number}: {problem}")
 
 
 def cut_at_wrong_plan(history: History, rules: Rules) -> History:
@@ -129,3 +156,21 @@ def _explain(checked: Callable[[], None]) -> str | None:
     except _NO_PLAN as error:
         return f"it is no plan ({type(error).__name__}: {error})"
     return None
+
+
+def _compare(history: History, rules: Rules, task: Task) -> str | None:
+    """What is wrong with a task's plan; None if it is the one that the scenario gives."""
+    assert rules.make_plan is not None
+    started = task.started
+    known = [
+        event.links
+        for event in history.all(PlansUpdated)
+        if (event.site, event.version) == (started.site, started.version)
+        and event.t_ns <= started.t_ns
+    ]
+    try:
+        wanted = rules.make_plan(started, known[-1] if known else None)
+    except PlanError as error:
+        return f"the scenario has no plan for it: {error}"
+    found = Plan.from_json(started.forest)
+    return None if found == wanted else "its plan is not the one that the scenario gives"

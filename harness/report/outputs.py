@@ -17,14 +17,16 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.control.planner import Planner
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.awareness_events import LinkRate
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Policy, Traits
+from trunkline.agents.policies.policy import Policy, Start, Traits
 from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.harness.checks import judging, model_replay, plan_checks
 from trunkline.harness.checks.model_replay import Replay, Source, replay
@@ -40,7 +42,7 @@ from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.scenario.planning import create_policy
+from trunkline.harness.scenario.planning import create_driver, create_policy
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.base import (
     ELEMENT_BYTES,
@@ -139,6 +141,7 @@ def make_rules(scenario: Scenario) -> Rules:
         gives_updates=_read_traits(scenario).gives == "update",
         replay=_make_replay(scenario),
         policy=_make_policy(scenario),
+        make_plan=None if scenario.runs_programs else _make_planning(scenario),
     )
 
 
@@ -273,6 +276,27 @@ def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:
         return last[0][1]
 
     return of_run
+
+
+def _make_planning(
+    scenario: Scenario,
+) -> Callable[[TaskStarted, Sequence[LinkRate] | None], Plan]:
+    """A function that plans a task again over all links, by these rates or the configured ones."""
+
+    @functools.cache
+    def create() -> tuple[Planner, Mapping[tuple[str, str], float]]:
+        planner = create_driver(scenario)[0].planner
+        return planner, planner.rates.first_mbps
+
+    def of_task(started: TaskStarted, links: Sequence[LinkRate] | None) -> Plan:
+        planner, first_mbps = create()
+        known = {(link.src, link.dst): link.rate_mbps for link in links or ()}
+        planner.rates.rates_mbps = known or first_mbps
+        roles = started.roles
+        start = Start.of(started.group, started.weights, started.scale, roles)
+        return planner.plan(start, started.task)
+
+    return of_task
 
 
 def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:

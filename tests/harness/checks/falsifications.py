@@ -569,6 +569,21 @@ def a_task_follows_another_forest(log: Log) -> Log:
 
 
 @falsification
+def one_site_aggregates_all_blocks(log: Log) -> Log:
+    for line in every(log, "task_started"):
+        for block in line["forest"]["blocks"]:
+            block["aggregator"] = line["group"][0]
+    return log
+
+
+@falsification
+def groups_have_members_twice(log: Log) -> Log:
+    for line in every(log, "task_started"):
+        line["group"] += line["group"][:2]
+    return log
+
+
+@falsification
 def a_member_drops_what_others_finish(log: Log) -> Log:
     task = finished_task(log)
     line = of_task(log, task, "task_finished")[0]

@@ -65,6 +65,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "workers followed the protocol": "51 steps judged",
         "controllers followed the protocol": "1 terms judged",
         "the policy decided as logged": "no answers",
+        "plans are the scenario's": "no tasks",
         "faults happened as written": "no steps",
         "agents changed by faults only": "no changes",
         "every loss has a cause": "no losses",
@@ -176,6 +177,12 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         [altered("task_started", {"forest": {}}, task=0)],
         "fail",
         "task 0: its plan at 0.210 s is not valid: it is no plan (KeyError: 'contributors')",
+    ),
+    (
+        "plans are the scenario's",
+        [altered("task_started", {"group": ["kyiv", "rome", "kyiv"]}, task=1)],
+        "fail",
+        "task 1: its group has a member twice",
     ),
     (
         "connections have two living ends",
