@@ -25,7 +25,7 @@ from trunkline.harness.commands.terminal import (
     print_error,
 )
 from trunkline.harness.commands.verbs import find_verbs
-from trunkline.harness.processes.ending import Terminated, end_by
+from trunkline.harness.processes.ending import Terminated, end_by, interrupt_by_ctrl_c
 from trunkline.harness.scenario import extensions
 
 EXAMPLES = """\
@@ -48,8 +48,9 @@ MAX_ERROR = 2000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
-    end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
     try:
+        end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
+        interrupt_by_ctrl_c()
         arguments = make_parser().parse_args(argv)
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()

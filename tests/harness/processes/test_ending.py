@@ -61,6 +61,34 @@ def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
     assert run(signal.SIGHUP, "code", script).stdout == "lost\n"
 
 
+IMPORTING = """
+import os, signal, sys
+from pathlib import Path
+from trunkline.harness.processes.ending import end_by, interrupt_by_ctrl_c
+signal.signal(signal.SIGINT, signal.default_int_handler)
+number, folder = int(sys.argv[1]), sys.argv[2]
+end_by(signal.SIGTERM)
+interrupt_by_ctrl_c()
+Path(folder, "module.py").write_text(f"import os; os.kill(os.getpid(), {number}); done = True")
+sys.path.insert(0, folder)
+try:
+    import module
+    import time
+    time.sleep(20)
+    print("lost")
+except KeyboardInterrupt as stop:
+    print(type(stop).__name__, sys.modules["module"].done)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGTERM, "Terminated"), (signal.SIGINT, "KeyboardInterrupt")]
+)
+def test_a_signal_waits_until_an_import_is_over(number, name, tmp_path):
+    done = run(number, str(tmp_path), IMPORTING)
+    assert (done.returncode, done.stdout) == (0, f"{name} True\n"), done.stderr
+
+
 def run(number: int, place: str, script: str = SCRIPT) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", script, str(int(number)), place]
     return subprocess.run(
