@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trunkline.harness.config import units
+from trunkline.harness.config.document import shorten_words
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal, Mend, Outage
@@ -184,7 +185,7 @@ class CommandHandler:
                 number, str(request.get("line", "")), str(request.get("cwd", "/"))
             )
         except (RefusedError, FaultError, NetworkError, OSError) as error:
-            self._answer(number, False, str(error))
+            self._answer(number, False, shorten_words(str(error)))
         else:
             if text is not None:
                 self._answer(number, True, text)

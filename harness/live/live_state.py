@@ -46,6 +46,7 @@ Line = tuple[str, str]
 class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
+    In a run of programs, `ended` is how many of them have ended; otherwise it is None.
     `message` describes a step before the agents start, such as the build of the network.
     """
 
@@ -55,6 +56,7 @@ class Progress:
     bytes_moved: int = 0
     accuracy_percent: float | None = None
     message: str | None = None
+    ended: int | None = None
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class RunState:
     abandoned: int = 0
     bytes_moved: int = 0
     accuracy_percent: float | None = None
+    ended: int | None = None
     tasks: dict[int, RunningTask] = field(default_factory=dict)
     activities: dict[str, tuple[str, int]] = field(default_factory=dict)
     faults: dict[int, fault_events.FaultStarted] = field(default_factory=dict)
@@ -117,6 +120,9 @@ class RunState:
                 self.completed = max(self.completed, event.task + 1)
             case run_events.AgentExited():
                 self.activities[event.who] = ("ended", event.t_ns)
+                if self.ended is not None:
+                    self.ended += 1
+                    return True
             case fault_events.AgentChanged():
                 self._change_agent(event.who, event.do)
             case fault_events.FaultStarted():
@@ -127,7 +133,7 @@ class RunState:
                 rate_mbps = 0.0 if event.cuts else event.rate_mbps
                 self.rates_mbps[event.src, event.dst] = rate_mbps
             case run_events.ProgramsStarted() if self.start_ns is None:
-                self.start_ns = event.t_ns
+                self.start_ns, self.ended = event.t_ns, 0
                 return True
             case _:
                 self._update_task(event)
@@ -179,7 +185,12 @@ class RunState:
     def progress(self) -> Progress:
         """How far the run has come."""
         return Progress(
-            self.now_ns / 1e9, self.rounds, self.completed, self.bytes_moved, self.accuracy_percent
+            self.now_ns / 1e9,
+            self.rounds,
+            self.completed,
+            self.bytes_moved,
+            self.accuracy_percent,
+            ended=self.ended,
         )
 
     def activity_of(self, site: str) -> tuple[str, int]:

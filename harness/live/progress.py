@@ -41,6 +41,8 @@ def fraction(progress: Progress, stop: Stop, sites: int) -> float:
         shares.append(progress.tasks / stop.tasks)
     if stop.time_s is not None:
         shares.append(progress.virtual_s / stop.time_s)
+    if stop.exit == "all" and progress.ended is not None:
+        shares.append(progress.ended / sites)
     if stop.accuracy_percent is not None and progress.accuracy_percent is not None:
         shares.append(progress.accuracy_percent / stop.accuracy_percent)
     return min(1.0, max(shares))
@@ -53,12 +55,15 @@ def describe(progress: Progress, stop: Stop, sites: int) -> str:
     time_of = f" of {short(stop.time_s, TIME_S)}" if stop.time_s is not None else ""
     rounds_of = f" of {stop.rounds * sites}" if stop.rounds is not None else ""
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
-    parts = [
-        f"{progress.virtual_s:.1f} s{time_of}",
-        f"rounds {progress.rounds}{rounds_of}",
-        f"tasks {progress.tasks}{tasks_of}",
-        short(progress.bytes_moved, SIZE_BYTES),
-    ]
+    parts = [f"{progress.virtual_s:.1f} s{time_of}"]
+    if progress.ended is not None:  # programs report what they like: rounds, tasks, or nothing
+        parts.append(f"programs ended {progress.ended}")
+    if progress.ended is None or progress.rounds:
+        parts.append(f"rounds {progress.rounds}{rounds_of}")
+    if progress.ended is None or progress.tasks:
+        parts.append(f"tasks {progress.tasks}{tasks_of}")
+    if progress.ended is None:
+        parts.append(short(progress.bytes_moved, SIZE_BYTES))
     if progress.accuracy_percent is not None:
         goal = stop.accuracy_percent
         goal_of = f" of {short(goal, units.SHARE_PERCENT)}" if goal is not None else ""

@@ -34,9 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
     scenario = load(arguments.file, arguments.set, arguments.seed)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
+    shown = None
+
     def on_progress(now: Progress) -> None:
-        if now.message:
+        nonlocal shown
+        if now.message and now.message != shown:
             screen.print(now.message)
+        shown = now.message
 
     with prompt.front_end(scenario) as front:
         from trunkline.harness.runs import runner

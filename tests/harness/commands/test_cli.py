@@ -438,6 +438,7 @@ def test_output_that_nobody_reads_is_no_error():
         (Progress(accuracy_percent=60), Stop(accuracy_percent=80), 0.75),
         (Progress(), Stop(accuracy_percent=80), 0.0),
         (Progress(tasks=12), Stop(tasks=10), 1.0),
+        (Progress(ended=3), Stop(exit="all"), 0.75),
     ],
 )
 def test_the_bar_follows_the_stop_condition_that_is_nearest(now, stop, share):
@@ -449,6 +450,16 @@ def test_progress_names_every_number_and_what_it_runs_towards():
     stop = Stop(time_s=300, rounds=10, tasks=20, accuracy_percent=80)
     assert progress.describe(now, stop, sites=4) == (
         "12.3 s of 300 s, rounds 30 of 40, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
+    )
+
+
+def test_progress_of_programs_has_the_time_and_how_many_have_ended():
+    assert progress.describe(Progress(2.5, ended=1), Stop(exit="all"), 3) == (
+        "2.5 s, programs ended 1"
+    )
+    now = Progress(2.5, rounds=4, tasks=2, ended=0)
+    assert progress.describe(now, Stop(time_s=5), 3) == (
+        "2.5 s of 5 s, programs ended 0, rounds 4, tasks 2"
     )
 
 

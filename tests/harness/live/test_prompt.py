@@ -17,6 +17,7 @@ from command_line import command
 
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
@@ -24,7 +25,7 @@ from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live import control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
-from trunkline.harness.live.live_state import RunState
+from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
@@ -79,6 +80,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         process.stdin.write(
             "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n"
         )
+        process.stdin.write("x" * 5000 + "\n")
         process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
@@ -97,6 +99,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     )
     assert "watch: 1: a unit is missing" in err
     assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
+    assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")
     assert "the run is ending: somebody asked for it" in out
@@ -329,6 +332,15 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
 
 
 # -- status ------------------------------------------------------------------------------------
+
+
+def test_ended_programs_are_steps_of_progress():
+    state = RunState(parse(SMALL, "small.yaml").topology)
+    state.update(AgentExited(10**9, "runner", "n1", code=0))
+    assert state.progress().ended is None
+    assert state.update(ProgramsStarted(2 * 10**9, "runner"))
+    assert state.update(AgentExited(3 * 10**9, "runner", "n1", code=0))
+    assert state.progress() == Progress(3.0, ended=1)
 
 
 def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
