@@ -32,6 +32,7 @@ from trunkline.harness.checks import judging, model_replay, plan_checks
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
@@ -44,6 +45,7 @@ from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.planning import create_driver, create_policy
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.topologies.model import Topology
 from trunkline.workloads.base import (
     ELEMENT_BYTES,
     Order,
@@ -86,7 +88,7 @@ def read(run_dir: Path) -> RunData:
     text = folder.read_text("events.jsonl")
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
-    history, unreadable = _read_history(text)
+    history, unreadable = _read_history(text, scenario.topology)
     rules = make_rules(scenario)
     if unreadable is None:
         verdict = judging.judge(history, rules)
@@ -202,13 +204,19 @@ def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     return of_sync
 
 
-def _read_history(text: str) -> tuple[History, EventError | None]:
-    """The history up to the first line that is not an event, and the error of that line."""
+def _read_history(text: str, topology: Topology | None = None) -> tuple[History, EventError | None]:
+    """The history up to the first line that is not an event, and the error of that line.
+
+    With a topology, an event must fit it.
+    """
     finished = '"run_finished"' in text  # lines are sorted only at the end of a run
     events: list[Event] = []
     unreadable = None
     try:
-        for event in event_reading.read_each(io.StringIO(text), ordered=finished):
+        read = event_reading.read_each(io.StringIO(text), ordered=finished)
+        for number, event in enumerate(read, start=1):
+            if topology is not None and (problem := find_misfit(event, topology)):
+                raise EventError(f"events.jsonl:{number}: {problem}")
             events.append(event)
     except EventError as error:
         unreadable = error
