@@ -9,17 +9,19 @@ from pathlib import Path
 from trunkline.harness.checks import (
     byte_checks,
     causality_checks,
-    connection_checks,
     fault_checks,
     model_checks,
     network_checks,
-    plan_checks,
-    policy_checks,
     program_checks,
-    protocol_checks,
-    repair_checks,
     run_checks,
     task_checks,
+)
+from trunkline.harness.checks.protocol import (
+    connection_checks,
+    plan_checks,
+    policy_checks,
+    protocol_checks,
+    repair_checks,
 )
 from trunkline.harness.checks.verdict import Check, Checker, Finding, Rules, Verdict, fail
 from trunkline.harness.record.history import History

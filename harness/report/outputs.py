@@ -28,8 +28,9 @@ from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Policy, Start, Traits
 from trunkline.agents.policies.random_draws import is_recorded
-from trunkline.harness.checks import judging, model_replay, plan_checks
+from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
+from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.fitting import find_misfit

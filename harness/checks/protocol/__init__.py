@@ -1,0 +1,1 @@
+"""Checks of what agents decide and do: rounds, connections, policies, plans, repairs."""
