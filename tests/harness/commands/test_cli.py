@@ -368,7 +368,7 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
         (["trunkline", "kernel", "b"], ["build"]),
         (["trunkline", "run", "scenarios/qu"], []),
         (["trunkline", "run", "''"], []),
-        (["trunkline", "kernel", "''"], ["build", "status", "path"]),
+        (["trunkline", "kernel", "''"], ["build", "status", "path", "run"]),
         (["trunkline", "--v"], ["--version"]),
         (["trunkline", "show", "--format", "''"], ["tables", "yaml"]),
         (["trunkline", "show", "--format", "--s"], []),

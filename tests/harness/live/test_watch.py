@@ -53,7 +53,7 @@ def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
     view = view_of(2.25)
     view.latest = Progress(2.2, 3, 1, 3_000_000)
     assert [line.rstrip() for line in drawn(view).splitlines()] == [
-        "three  preduce, crew, 3 sites",
+        "three  preduce, h.py, 3 sites",
         "━━━━━━━━━━━━━━━                 50%  1.6 s virtual, 3 s real (x 0.53), about 3 s left",
         "2.2 s of 4.4 s, rounds 3, tasks 1, 3 MB",
         "",

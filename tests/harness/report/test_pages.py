@@ -274,7 +274,7 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
     rows = made.texts["td"]
-    assert rows[:3] == ["4.4 s are over", "preduce, crew", "2"]
+    assert rows[:3] == ["4.4 s are over", "preduce, h.py", "2"]
     assert rows[-3:] == ["1", "2", "3"]
 
 
