@@ -154,3 +154,9 @@ def test_stock_mn_loads_a_star_of_a_given_size_whose_hosts_reach_the_hub(embedde
     assert "(100.00Mbit 7.000ms delay" in output
     assert "Results: 0% dropped (2/2 received)" in output
     assert "*** Stopping 2 links" in output
+
+
+def test_in_stock_mn_every_host_reaches_every_other(embedded):
+    """Leaves reach each other over the hub, so a part of the pings crosses another host."""
+    output = run_mn(embedded, "star,4,delays_ms=1", "--test", "pingall")
+    assert "Results: 0% dropped (12/12 received)" in output
