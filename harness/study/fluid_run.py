@@ -8,8 +8,10 @@ change the rates of links. Plans that use measured rates get exact rates at ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from statistics import fmean
 
 from trunkline.agents.control.driver import Action, NewTask
@@ -40,8 +42,11 @@ class Expectation:
     rho: float
 
 
-def predict(scenario: Scenario) -> Expectation | None:
+def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     """Predict a run; None if the fluid model cannot.
+
+    With `delays`, every hop of a chunk and every message to and from the controller takes the
+    propagation delay of its path. Without, nothing does, as in the papers' models.
 
     It cannot with faults, with a stop by accuracy alone, with programs, or with a user's own
     workload, whose compute times are not known in advance.
@@ -53,13 +58,13 @@ def predict(scenario: Scenario) -> Expectation | None:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
-    return _Run(scenario).run()
+    return _Run(scenario, delays).run()
 
 
 class _Run:
     """Simulates controller and workers; `_until_s` is set when the run is told to stop."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
         options = scenario.workload.options
         self._sites = topology.site_names
@@ -73,8 +78,19 @@ class _Run:
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
         paths = topology.overlay_paths()
         self._overlay = FluidOverlay(
-            topology.rates_mbps(), {}, scheme.discipline, scheme.bounds, paths
+            topology.rates_mbps(),
+            topology.overlay.delays_ms() if delays else {},
+            scheme.discipline,
+            scheme.bounds,
+            paths,
         )
+        self._control_s = dict.fromkeys(self._sites, 0.0)
+        if delays:
+            hop_ms, centre = topology.delays_ms(), scenario.controller_site
+            for site in self._sites:
+                hops = pairwise(topology.path(centre, site))
+                self._control_s[site] = sum(hop_ms[hop] for hop in hops) / 1e3
+        self._has_begun = False
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
         self._workers = scenario.workers
@@ -115,7 +131,7 @@ class _Run:
             return
         if iteration == self._stop.rounds:
             self._working.discard(site)
-            self._decide(Left(site))
+            self._decide(Left(site), site)
             return
         took_s = self._times[site].time_s(iteration, self._batches.get(site))
         self._overlay.call_at(self._overlay.now_s + took_s, lambda: self._on_ready(site, iteration))
@@ -130,21 +146,34 @@ class _Run:
             return
         if self._until_s is None and self._default:
             self._offers[site] = self._overlay.offer(self._make_task(self._default), site)
-        self._decide(Ready(site, iteration))
+        self._decide(Ready(site, iteration), site)
 
-    def _decide(self, event: Ready | Left | Ended) -> None:
-        if self._until_s is None:
-            self._perform(self._driver.step(event, self._overlay.now_s))
+    def _decide(self, event: Ready | Left | Ended, *tellers: str) -> None:
+        """Let the policy decide when the controller has heard of the event from these sites."""
+
+        def heard() -> None:
+            if self._until_s is None:
+                self._perform(self._driver.step(event, self._overlay.now_s))
+
+        self._later(tellers, heard)
+
+    def _later(self, sites: Iterable[str], what: Callable[[], None]) -> None:
+        """Do something once messages between the controller and these sites have arrived."""
+        wait_s = max((self._control_s[site] for site in sites), default=0.0)
+        if wait_s:
+            self._overlay.call_at(self._overlay.now_s + wait_s, what)
+        else:
+            what()
 
     def _perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
                 case NewTask():
-                    self._start(action)
+                    self._later(action.plan.participants(), partial(self._start, action))
                 case Proceed(site, batch):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
-                    self._finish_round(site, batch)
+                    self._later((site,), partial(self._finish_round, site, batch))
         self._set_alarm()
 
     def _set_alarm(self) -> None:
@@ -180,7 +209,8 @@ class _Run:
             elif site not in start.passive and start.then == "proceed":
                 self._finish_round(site, start.batches.get(site))
 
-        if self._driver.started == 1:  # timelines start with the first task
+        if not self._has_begun:  # timelines start with the first task
+            self._has_begun = True
             self._change_links(begun_s)
         self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
@@ -192,7 +222,8 @@ class _Run:
         self._tasks_s.append(task_s)
         changes = new.start.merges or new.start.is_symmetric
         self._updates += self._until_s is None and changes
-        self._decide(Ended(new.number, new.start.group, True, report={"duration_s": task_s}))
+        ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})
+        self._decide(ended, *new.plan.receivers)
         givers = set(new.start.group) - set(new.start.takers) - new.start.passive
         for site in sorted(givers) if new.start.then == "proceed" else ():
             self._finish_round(site, new.start.batches.get(site))

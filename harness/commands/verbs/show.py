@@ -20,7 +20,7 @@ examples:
   trunkline show scenarios/parameter_servers.yaml --fluid
 
 With --format yaml the output is a scenario that gives the same run. With --fluid the columns
-are those of tables/run.csv, as the fluid model predicts them.
+are those of tables/run.csv, as the fluid model predicts them with the delays of all paths.
 """
 
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _predict(scenario: Scenario) -> Expectation:
     from trunkline.harness.study import fluid_run
 
-    found = fluid_run.predict(scenario)
+    found = fluid_run.predict(scenario, delays=True)
     if found is None:
         allowed = (
             "stop.time, stop.tasks or stop.rounds; no faults but changes of links; no programs"

@@ -46,6 +46,21 @@ def test_what_comes_of_two_sites(overrides, task_s, rounds, window_s):
 
 
 @pytest.mark.parametrize(
+    ("overrides", "task_s", "window_s"),
+    [
+        # n2's message takes 0.1 s to the controller at n1, and so does the answer. Then the last
+        # chunk takes 0.1 s more. That n2 has done its rounds is known 0.1 s later.
+        ((), 1.1, 3 * 2.3 + 0.1),
+        (("stop={tasks: 2}",), 1.1, 2.3 + 1.2),  # the run is told to stop as the last task starts
+        (("topology.delays=0 ms",), 1.0, 6.0),
+    ],
+)
+def test_with_delays_messages_and_chunks_take_theirs(overrides, task_s, window_s):
+    found = fluid_run.predict(parse(PAIR, "pair.yaml", overrides, 1), delays=True)
+    assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
+
+
+@pytest.mark.parametrize(
     ("scatter", "task_s", "window_s"),
     [
         # n1 is ready after one second, n2 after three. Each adds up half of the model; from n1 to
