@@ -233,6 +233,10 @@ class Topology:
         self.rank(name)
         return self._neighbours[name]
 
+    def has_link(self, src: str, dst: str) -> bool:
+        """Whether there is a link src -> dst."""
+        return (src, dst) in self._links
+
     def is_overlay_link(self, src: str, dst: str) -> bool:
         """Whether the overlay connects two sites."""
         sites = self.site_names
@@ -277,6 +281,10 @@ class Topology:
                 raise TopologyError(f"{dst} cannot be reached from {src}", key="links")
             nodes.append(hop)
         return tuple(nodes)
+
+    def path_delay_ms(self, src: str, dst: str) -> float:
+        """The one-way delay in ms of the path from `src` to `dst`."""
+        return sum(self._links[hop].delay_ms for hop in pairwise(self.path(src, dst)))
 
     def queue_bytes(self, link: Link) -> int:
         """The bottleneck queue of a link: its own value, or one bandwidth-delay product.

@@ -18,7 +18,7 @@ def find_misfit(event: Event, topology: Topology) -> str | None:
     """What is wrong with the event and what is allowed; None if it fits."""
     match event:
         case LinkChanged(src=src, dst=dst):
-            if (src, dst) not in {(link.src, link.dst) for link in topology.links}:
+            if not topology.has_link(src, dst):
                 return f"src, dst: {src} -> {dst}: allowed is a link of the topology"
         case TaskStarted() | TaskReplanned() | TaskRearranged():
             try:

@@ -11,7 +11,6 @@ import functools
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +156,10 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
     rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
     paths = topology.overlay_paths()
-    hop_delays_ms, delays_ms = topology.delays_ms(), topology.overlay.delays_ms()
+    delays_ms = topology.overlay.delays_ms()
 
     def control_s(site: str) -> float:
-        path = topology.path(scenario.controller_site, site)
-        return sum(hop_delays_ms[hop] for hop in pairwise(path)) / 1e3
+        return topology.path_delay_ms(scenario.controller_site, site) / 1e3
 
     @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
     def of_plan(

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from statistics import fmean
 
 from trunkline.agents.control.driver import Action, NewTask
@@ -86,10 +85,9 @@ class _Run:
         )
         self._control_s = dict.fromkeys(self._sites, 0.0)
         if delays:
-            hop_ms, centre = topology.delays_ms(), scenario.controller_site
+            centre = scenario.controller_site
             for site in self._sites:
-                hops = pairwise(topology.path(centre, site))
-                self._control_s[site] = sum(hop_ms[hop] for hop in hops) / 1e3
+                self._control_s[site] = topology.path_delay_ms(centre, site) / 1e3
         self._has_begun = False
         self._overlay.set_known_rates(self._known.rates_mbps)
         self._offers: dict[str, Offer] = {}
