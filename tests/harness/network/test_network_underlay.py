@@ -20,6 +20,10 @@ PORT = 6100
 LEAVES = tuple(f"n{number}" for number in range(1, 9))
 MEGABYTES = 15
 
+# The last of eight pulls has the uplink to itself, and CUBIC takes up to a second to use it: in
+# six repetitions, eight pulls of 15 MB took up to 7 percent longer than fair, of 40 MB 3.5 percent.
+MEGABYTES_PULLED = 40
+
 
 def both(src, dst, rate_mbps, delay_ms, queue_bytes=None):
     return [
@@ -75,9 +79,9 @@ def measure():
     network.stop()
     network = MininetNetwork(UPLINK)
     network.start()
-    found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES])
+    found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     network.set_link("server", "server-gw", rate_mbps=50.0)
-    found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES])
+    found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     network.stop()
     return found
 
@@ -86,37 +90,39 @@ def carried(network, src, dst):
     return network.counters()[src, dst].bytes
 
 
-def transfer(network, pairs):
+def transfer(network, pairs, megabytes=MEGABYTES):
     """Seconds from the common start until each receiver of a TCP transfer has all bytes."""
     start_s = time.time() + 2.0
-    ends = [(SiteProcess(network, dst, make_receiver(network, dst, PORT + n, start_s)), src, n, dst)
-            for n, (src, dst) in enumerate(pairs)]  # fmt: skip
-    senders = [
-        SiteProcess(network, src, make_sender(network, dst, PORT + n, start_s))
-        for _, src, n, dst in ends
+    receivers = [
+        SiteProcess(network, dst, make_receiver(network, dst, PORT + n, start_s, megabytes))
+        for n, (_, dst) in enumerate(pairs)
     ]
-    took = [receiver.receive() for receiver, *_ in ends]
-    for process in (*senders, *(receiver for receiver, *_ in ends)):
+    senders = [
+        SiteProcess(network, src, make_sender(network, dst, PORT + n, start_s, megabytes))
+        for n, (src, dst) in enumerate(pairs)
+    ]
+    took = [receiver.receive() for receiver in receivers]
+    for process in (*senders, *receivers):
         process.__exit__(None, None, None)
     return took
 
 
-def make_sender(network, dst, port, start_s):
+def make_sender(network, dst, port, start_s, megabytes):
     def send(_):
         time.sleep(start_s - time.time())
         with socket.create_connection((network.address(dst), port)) as out:
-            out.sendall(bytes(MEGABYTES * 1_000_000))
+            out.sendall(bytes(megabytes * 1_000_000))
             out.shutdown(socket.SHUT_WR)
             out.recv(1)
 
     return send
 
 
-def make_receiver(network, dst, port, start_s):
+def make_receiver(network, dst, port, start_s, megabytes):
     def receive(_):
         with socket.create_server((network.address(dst), port)) as server:
             incoming, _ = server.accept()
-            left = MEGABYTES * 1_000_000
+            left = megabytes * 1_000_000
             while left:
                 left -= len(incoming.recv(1 << 16))
             return time.time() - start_s
@@ -132,11 +138,11 @@ def found(embedded):
     return embedded.call(measure)
 
 
-def expected_s(topology, pairs):
+def expected_s(topology, pairs, megabytes=MEGABYTES):
     """When transfers of the same size end by max-min fairness, without propagation and TCP."""
     paths = {pair: tuple(pairwise(topology.path(*pair))) for pair in pairs}
     rates = compute_fair_rates(paths, topology.rates_mbps())
-    return [8 * MEGABYTES / (rates[pair] * payload_share(1500)) for pair in pairs]
+    return [8 * megabytes / (rates[pair] * payload_share(1500)) for pair in pairs]
 
 
 def test_every_site_and_router_reaches_every_other(found):
@@ -167,5 +173,5 @@ def test_the_shared_link_counts_the_bytes_of_both(found):
 
 @pytest.mark.parametrize(("kind", "slowdown"), [("pulls", 1), ("slower", 2)])
 def test_eight_pulls_share_the_uplink_of_their_server(found, kind, slowdown):
-    fair = [s * slowdown for s in expected_s(UPLINK, [("server", leaf) for leaf in LEAVES])]
-    assert max(found[kind]) == pytest.approx(max(fair), rel=0.05)
+    fair = expected_s(UPLINK, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
+    assert max(found[kind]) == pytest.approx(max(fair) * slowdown, rel=0.05)
