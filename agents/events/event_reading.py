@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from trunkline.agents.events import (
     awareness_events,
+    background_events,
     connection_events,
     fault_events,
     policy_events,
@@ -35,6 +36,7 @@ _MODULES = (
     connection_events,
     fault_events,
     awareness_events,
+    background_events,
 )
 
 _WORDS = {

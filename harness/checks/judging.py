@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
+    background_checks,
     byte_checks,
     causality_checks,
     fault_checks,
@@ -63,6 +64,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "links kept their rates": ("payloads", network_checks.rates_kept),
     "links kept their delays": ("payloads", network_checks.delays_kept),
     "interfaces saw the bytes": ("links", network_checks.interfaces_agree),
+    "background traffic kept its times": ("flows", background_checks.background_follows),
     "the host kept up": ("runs", network_checks.host_kept_up),
     "the accuracy was reached": ("targets", task_checks.accuracy_reached),
 }
@@ -82,6 +84,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "every reported task ended": ("members", program_checks.syncs_ended),
     "results came after contributions": ("members", causality_checks.allreduces_take_time),
     "links kept their rates": ("links", network_checks.interfaces_agree),
+    "background traffic kept its times": ("flows", background_checks.background_follows),
     "the host kept up": ("runs", network_checks.host_kept_up),
 }
 """The checks of a run of programs: only what they report is known."""

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from trunkline.agents.events.run_events import Late, LinkTotals, RunFinished, TimersLate
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.checks.byte_checks import count_received, count_sent, find_disturbance
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
@@ -119,6 +120,8 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     """Interfaces counted at least the payload of completed tasks, and no more than their rates.
 
+    The payload of background traffic counts, too.
+
     Of disturbed tasks only arrived bytes count: lost bytes may not have reached the interface.
     """
     losses = Losses.of(history, rules)
@@ -130,6 +133,9 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
         for (src, dst), size in carried.items():
             for hop in pairwise(rules.topology.path(src, dst)):
                 payload[hop] += size
+    for (src, dst), size in count_payload(history, rules.flows).items():
+        for hop in pairwise(rules.topology.path(src, dst)):
+            payload[hop] += size
     for run in history.all(RunFinished):
         rows = Counter((totals.src, totals.dst) for totals in run.links)
         for (src, dst), times in sorted(rows.items()):

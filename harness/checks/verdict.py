@@ -8,7 +8,7 @@ many it judged, and how many it excused by which rule.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from trunkline.agents.events.run_events import RunStarted
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Policy
+from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
@@ -65,6 +66,8 @@ class Rules:
         replay: what the models of all sites were, for workloads whose inputs have a closed form.
         policy: creates the policy for a term of a controller; None if the log does not have the
             events that the policy got.
+        flows: the background traffic.
+        schedule: when a flow of background traffic sends (ns), and how many bytes.
     """
 
     topology: Topology
@@ -88,6 +91,8 @@ class Rules:
     replay: Callable[[History], Replay] | None = None
     policy: Callable[[int], Policy] | None = None
     make_plan: Callable[[TaskStarted, Sequence[LinkRate] | None], Plan] | None = None
+    flows: tuple[Flow, ...] = ()
+    schedule: Callable[[Flow], Iterator[tuple[int, int]]] = lambda flow: iter(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from trunkline.harness.background.flows import list_flows
 from trunkline.harness.config import document, units
 from trunkline.harness.config.options import render
 from trunkline.harness.config.units import (
@@ -57,6 +58,7 @@ def describe_scenario(scenario: Scenario) -> Table:
         "failover": _format_pairs(render(scenario.failover, None)),
         "limits": _format_pairs(render(scenario.limits, None)),
         "timeline": "\n".join(map(_format_entry, scenario.timeline)) or "nothing",
+        **({"background": _list_flows(scenario)} if scenario.background else {}),
     }
     for name, text in rows.items():
         table.add_row(name, text.replace("[", r"\["))
@@ -88,6 +90,14 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
         "auxiliary": _format_pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
         "controller": f"at {scenario.controller_site}",
     }
+
+
+def _list_flows(scenario: Scenario) -> str:
+    """A line per flow of background traffic."""
+    return "\n".join(
+        f"{flow.src} -> {flow.dst}: {flow.entry.kind}, {short(flow.entry.mean_mbps, RATE_MBPS)}"
+        for flow in list_flows(scenario.background)
+    )
 
 
 def list_sites(topology: Topology) -> Table:

@@ -65,8 +65,9 @@ def write_keys(known: Extensions) -> str:
     parts += ["## timeline", "", _TIMELINE, "", *_write_options(TimelineEntry)]
     parts += ["## clocks", "", "For each site:", "", *_write_options(SiteClock)]
     for option in read_options(Basics):
-        if dataclasses.is_dataclass(option.annotation):
-            parts += [f"## {option.key}", "", *_write_options(option.annotation)]
+        if (parts_of := _find_parts(option.annotation)) is not None:
+            each = [] if parts_of is option.annotation else ["Each entry:", ""]
+            parts += [f"## {option.key}", "", *each, *_write_options(parts_of)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -99,12 +100,19 @@ def _write_top() -> Iterator[str]:
     options = {option.key: option for option in read_options(Basics)}
     rows = [(_format_code(key), f"[see there](#{key})", text) for key, text in SECTIONS.items()]
     for option in options.values():
-        nested = dataclasses.is_dataclass(option.annotation)
+        nested = _find_parts(option.annotation) is not None
         what = describe_type(option.annotation, option.dimension)
         known = "; ".join(filter(None, (what, _describe_default(option))))
         value = f"[see there](#{option.key})" if nested else known
         rows.append((_format_code(option.key), value, option.meaning))
     yield from _write_table(("key", "value; default", "meaning"), rows)
+
+
+def _find_parts(annotation: Any) -> Any:
+    """The dataclass whose fields a key has, or each entry of its list; None if there is none."""
+    inner = (annotation, *get_args(annotation))
+    classes = (each for each in inner if isinstance(each, type))
+    return next(filter(dataclasses.is_dataclass, classes), None)
 
 
 def _write_extensions(modules: Mapping[str, Any], entry: str, heading: str) -> Iterator[str]:

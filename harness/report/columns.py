@@ -91,6 +91,10 @@ LINKS = Table(
         "busy_s": (NUMBER, "time between the first and the last byte of payloads on it"),
         "goodput_mbps": (NUMBER, "payload over busy time; empty if there was no payload"),
         "utilisation_percent": (NUMBER, "goodput over the rate during the busy time"),
+        "background_bytes": (
+            INTEGER,
+            "payload of background traffic that crossed it and arrived; not in `bytes`",
+        ),
     },
 )
 ACCURACY = Table(
@@ -216,7 +220,27 @@ CLOCKS = Table(
     },
 )
 
-TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS)
+BACKGROUND = Table(
+    "background",
+    "One row per flow of background traffic; only with `background:`.",
+    {
+        "flow": (INTEGER, "its number, from 0"),
+        "src": (TEXT, "the site that sends"),
+        "dst": (TEXT, "the site that receives"),
+        "kind": (TEXT, "`constant`, `on-off` or `tcp`"),
+        "mean_mbps": (NUMBER, "the mean rate that the scenario sets, headers included"),
+        "bytes_sent": (INTEGER, "payload that the sender gave its kernel"),
+        "bytes_received": (INTEGER, "payload that arrived"),
+        "goodput_mbps": (NUMBER, "payload that arrived over the time from its start to its end"),
+        "lost_percent": (NUMBER, "packets that did not arrive; empty for `tcp`"),
+        "files": (INTEGER_OR_EMPTY, "files that arrived completely; empty unless `tcp`"),
+        "file_median_s": (NUMBER, "median time of a file from its start to its last byte"),
+        "file_p99_s": (NUMBER, "the time that 99 % of the files took at most"),
+        "failures": (INTEGER, "connections that broke or could not be opened"),
+    },
+)
+
+TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND)
 """Every table, in the order of the docs."""
 
 UNITS: Mapping[str, str] = {

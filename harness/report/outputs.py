@@ -27,6 +27,7 @@ from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Policy, Start, Traits
 from trunkline.agents.policies.random_draws import is_recorded
+from trunkline.harness.background.flows import Flow, leave_rates, list_flows, schedule
 from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.protocol import plan_checks
@@ -37,6 +38,7 @@ from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import awareness_tables, tables
+from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
@@ -144,14 +146,18 @@ def make_rules(scenario: Scenario) -> Rules:
         replay=_make_replay(scenario),
         policy=_make_policy(scenario),
         make_plan=None if scenario.runs_programs else _make_planning(scenario),
+        flows=list_flows(scenario.background),
+        schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
     )
 
 
 def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     """A function that forecasts a task's duration on the scenario's overlay from its plan.
 
-    Estimate and bound count payload, so rates are reduced to the share that TCP's payload gets.
+    Estimate and bound count payload, so rates are reduced to the share that TCP's payload gets. The
+    estimate also leaves each flow of background traffic its mean rate.
     """
+    flows = list_flows(scenario.background)
     topology, share = scenario.topology, payload_share(scenario.network.mtu)
     discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
     rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
@@ -163,12 +169,18 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
 
     @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
     def of_plan(
-        forest: str, chunk_bytes: int, model_bytes: int, tensor_bytes: tuple[int, ...]
+        forest: str,
+        chunk_bytes: int,
+        model_bytes: int,
+        tensor_bytes: tuple[int, ...],
+        active: tuple[Flow, ...],
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes = chunk_bytes, model_bytes
+        left_mbps = leave_rates(topology.rates_mbps(), topology, active)
+        left_mbps = {link: rate * share for link, rate in left_mbps.items()}
         fluid_s, delayed_s = (
-            estimate(plan, rates_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
+            estimate(plan, left_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
             for waits in (None, delays_ms)
         )
         told_s = max(map(control_s, plan.participants()))
@@ -180,7 +192,8 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
 
     def forecast(started: TaskStarted) -> Forecast:
         sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
-        return of_plan(json.dumps(started.forest), *sizes)
+        active = tuple(flow for flow in flows if flow.is_active(started.t_ns / 1e9))
+        return of_plan(json.dumps(started.forest), *sizes, active)
 
     return forecast
 
@@ -377,15 +390,18 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
 def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
     sites = scenario.topology.site_names
     tasks = tables.tabulate_tasks(history, make_forecaster(scenario), make_sync_bound(scenario))
+    flows = list_flows(scenario.background)
     paths = {"paths": tables.tabulate_paths(history)} if scenario.scheme.auxiliary else {}
+    background = {"background": tabulate_background(history, flows)} if flows else {}
     return {
         "tasks": tasks,
         "workers": tables.tabulate_workers(history, sites),
-        "links": tables.tabulate_links(history, scenario.topology),
+        "links": tables.tabulate_links(history, scenario.topology, flows),
         "accuracy": tables.tabulate_accuracy(history),
         "run": tables.tabulate_run(history, tasks, scenario.workers),
         "faults": tables.tabulate_faults(history),
         **paths,
+        **background,
         **(
             awareness_tables.tabulate_awareness(history, scenario)
             if scenario.scheme.awareness
@@ -403,7 +419,11 @@ def _list_files(run_dir: Path) -> list[str]:
 
 
 def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
-    from trunkline.harness.report import awareness_plots, plots  # matplotlib takes a second to load
+    from trunkline.harness.report import (  # matplotlib takes a second to load
+        awareness_plots,
+        background_plots,
+        plots,
+    )
 
     scenario, history = data.scenario, data.history
     sites = scenario.topology.site_names
@@ -418,6 +438,9 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     nodes = scenario.topology.node_names
     figure = plots.draw_links(data.links, nodes, scenario.runs_programs, **width)
     plots.write(folder, "links", figure)
+    if flows := list_flows(scenario.background):
+        figure = background_plots.draw_background(history, flows, scenario.clock, **width)
+        plots.write(folder, "background", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
         figure = plots.draw_accuracy(accuracy, target, scenario.clock, history.faults, **width)

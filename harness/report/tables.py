@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,8 @@ from trunkline.agents.events.round_events import RoundFinished
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import Evaluated, Routed, TaskStarted
 from trunkline.agents.planning.plan import Directed, Edge, Plan
+from trunkline.harness.background.flows import Flow
+from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns, manual_actions, mixing
@@ -86,8 +89,10 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     )
 
 
-def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
-    """One row per directed link, in the topology's order.
+def tabulate_links(
+    history: History, topology: Topology, flows: Sequence[Flow] = ()
+) -> pd.DataFrame:
+    """One row per directed link, in the topology's order; `flows` are the background traffic.
 
     A link is busy from a payload's first byte handed to it to the last byte off it. Goodput is
     payload over busy time, utilisation is goodput over the rate during that time. Both are empty
@@ -99,6 +104,10 @@ def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
     for transfer in conditions.on_links(transfers(history.tasks, delays_ms)):
         moved[transfer.src, transfer.dst].append(transfer)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
+    background = Counter[Directed]()
+    for pair, size in count_payload(history, flows).items():
+        for hop in pairwise(topology.path(*pair)):
+            background[hop] += size
     rows = []
     for link in topology.links:
         ends = (link.src, link.dst)
@@ -120,6 +129,7 @@ def tabulate_links(history: History, topology: Topology) -> pd.DataFrame:
                 "busy_s": busy_s,
                 "goodput_mbps": goodput_mbps,
                 "utilisation_percent": goodput_mbps and 100 * size / room_bytes,
+                "background_bytes": background[ends],
             }
         )
     return columns.LINKS.frame(rows)

@@ -136,6 +136,7 @@ def resolve(scenario: Scenario) -> str:
             "failover": render(scenario.failover, None),
             "limits": render(scenario.limits, None),
             "timeline": timeline_section.write_entries(scenario.timeline),
+            **({"background": render(scenario.background, None)} if scenario.background else {}),
             "files": render(scenario.files, None),
             "outputs": render(scenario.outputs, None),
             **({"code": dict(scenario.code)} if scenario.code else {}),

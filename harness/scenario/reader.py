@@ -15,6 +15,7 @@ from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Traits
+from trunkline.harness.background.flows import MIN_PACKET_BYTES, Background
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
@@ -149,6 +150,7 @@ class Reader:
             self._source, topology, basics["limits"].run_s, self._files, programs
         )
         self._check_sites(sites)
+        self._check_background(basics["background"], basics["network"].mtu, sites)
         self._check_stop(basics["stop"], sites, workload, programs)
         self._check_together(basics, topology, workload, scheme)
         if programs:
@@ -419,6 +421,26 @@ class Reader:
         for path, site in named:
             if sites and isinstance(site, str) and site not in sites:
                 self._source.refuse(path, list_choices(sites, site))
+
+    def _check_background(
+        self, entries: Sequence[Background], mtu: int, sites: Sequence[str]
+    ) -> None:
+        """Check that background traffic is between sites, in packets that links carry."""
+        for index, entry in enumerate(entries):
+            path: KeyPath = ("background", index)
+            for key in ("src", "dst"):
+                given = self._source.get((*path, key))
+                named = (
+                    {(): given}
+                    if isinstance(given, str)
+                    else {(n,): s for n, s in enumerate(given)}
+                )
+                for place, site in named.items():
+                    if sites and site not in sites:
+                        self._source.refuse((*path, key, *place), list_choices(sites, site))
+            if entry.kind != "tcp" and entry.packet_bytes > mtu:
+                allowed = f"allowed is {MIN_PACKET_BYTES} B to {mtu} B, the network's mtu"
+                self._source.refuse((*path, "packet"), allowed)
 
     def _runs_programs(self) -> bool:
         """Whether sites run programs instead of agents."""

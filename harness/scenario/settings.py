@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.harness.background.flows import Background
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.topologies.model import Topology
@@ -252,6 +253,7 @@ class Scenario:
     failover: Failover
     limits: Limits
     timeline: tuple[Entry, ...]
+    background: tuple[Background, ...]
     files: Files
     outputs: Outputs
     code: Mapping[str, str]
@@ -330,6 +332,7 @@ class Basics:
         controller: where the controller runs.
         failover: when a silent agent counts as lost, and how the others react.
         limits: how long tasks and the run may take.
+        background: traffic of others between sites.
         files: which of your files the run shares with you.
         outputs: the outputs of a run besides its events and tables.
         code: the text of Python files that the scenario names; by default they are read from the
@@ -347,6 +350,7 @@ class Basics:
     controller: Controller = Controller()
     failover: Failover = Failover()
     limits: Limits = Limits()
+    background: tuple[Background, ...] = ()
     files: Files = Files()
     outputs: Outputs = Outputs()
     code: Mapping[str, str] | None = None

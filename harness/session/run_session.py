@@ -23,6 +23,8 @@ from trunkline.agents.events import run_events
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.harness.background.flows import list_flows
+from trunkline.harness.background.traffic import BackgroundTraffic
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live.command_handler import CommandHandler
@@ -92,12 +94,20 @@ def _run_agents(
     reason, failures = "", []
     done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
+    background = BackgroundTraffic(
+        list_flows(scenario.background),
+        network,
+        scenario.seed,
+        scenario.network.mtu,
+        run_dir / "log",
+    )
     try:
         kind = ProgramChildren if scenario.runs_programs else AgentChildren
         children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
         with (
             contextlib.ExitStack() as after,
-            Supervisor(scenario, children) as supervisor,
+            contextlib.closing(background),
+            Supervisor(scenario, children, background.begin) as supervisor,
             contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
             contextlib.closing(
                 CommandHandler(
@@ -115,6 +125,7 @@ def _run_agents(
 
             log.on_event = follow
             handler.open_shells()
+            background.start(supervisor.watch, supervisor.unwatch)
             supervisor.start()
             supervisor.watch(injector.fd, injector.perform_due)
             before.callback(supervisor.unwatch, injector.fd)
@@ -142,6 +153,8 @@ def _run_agents(
                         failures.append(_exit_text(event))
                         if not scenario.runs_programs:  # programs end themselves after a failure
                             break
+            for logged in background.finish():
+                log.write(logged)
     except TimeoutError as error:
         failures.append(str(error))
     except KeyboardInterrupt:

@@ -116,8 +116,15 @@ class Children(Protocol):
 class Supervisor:
     """All children of one run. Use as a context manager: leaving it ends every child that runs."""
 
-    def __init__(self, scenario: Scenario, children: Children) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        children: Children,
+        on_start: Callable[[int], None] = lambda epoch_ns: None,
+    ) -> None:
+        """`on_start` is called when the clock starts, with its epoch."""
         self.epoch_ns = 0
+        self._on_start = on_start
         self._run_s = scenario.limits.run_s
         self._children = children
         self._forked: list[Child] = []
@@ -162,8 +169,11 @@ class Supervisor:
         if (timers := self._children.timers) is not None:
             yield self._event(TimersLate, timers.late_s, timers.watched_s)
 
-    def watch(self, fd: int, readable: Callable[[], None]) -> None:
-        """Has `events` call a function whenever there is something to read from a descriptor."""
+    def watch(self, fd: int, readable: Callable[[], Iterable[LoggedEvent] | None]) -> None:
+        """Has `events` call a function whenever there is something to read from a descriptor.
+
+        It may return events for the log.
+        """
         self._selector.register(fd, selectors.EVENT_READ, readable)
 
     def unwatch(self, fd: int) -> None:
@@ -286,6 +296,7 @@ class Supervisor:
         if not all(each.ready for each in self._forked):
             return ()
         self.epoch_ns = wait_for_start()
+        self._on_start(self.epoch_ns)
         self._deadline_s = self.epoch_ns / 1e9 + self._run_s
         return self._children.begin(self._forked, self.epoch_ns)
 

@@ -2,7 +2,8 @@
 
 Policy, plans, compute times and rate errors are those of the run. Links carry chunks as in
 `agents.planning.fluid`: without propagation, TCP, or messages of the controller. The timeline may
-change the rates of links. Plans that use measured rates get exact rates at every update.
+change the rates of links, and background traffic takes its mean rate. Plans that use measured rates
+get exact rates at every update.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Ended, Left, Proceed, Ready
+from trunkline.harness.background.flows import leave_rates, list_flows
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
 from trunkline.harness.report import mixing
@@ -66,7 +68,7 @@ class _Run:
     def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
         options = scenario.workload.options
-        self._sites = topology.site_names
+        self._topology, self._sites = topology, topology.site_names
         self._stop = scenario.stop
         self._chunk_bytes = scheme.chunk_bytes
         self._model_bytes = scenario.model_bytes
@@ -83,6 +85,13 @@ class _Run:
             scheme.bounds,
             paths,
         )
+        self._flows = list_flows(scenario.background)
+        self._rates_mbps = topology.rates_mbps()
+        self._leave_rates()
+        for t_s in {
+            t for flow in self._flows for t in (flow.entry.start_s, flow.entry.stop_s) if t
+        }:
+            self._overlay.call_at(t_s, self._leave_rates)
         self._control_s = dict.fromkeys(self._sites, 0.0)
         if delays:
             centre = scenario.controller_site
@@ -243,10 +252,16 @@ class _Run:
         now_ns = round((self._overlay.now_s - start_s) * 1e9)
         steps = [step for step in self._timeline.advance(now_ns) if isinstance(step, LinkStep)]
         changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
-        self._overlay.rates_mbps = {**self._overlay.rates_mbps, **changed}
+        self._rates_mbps |= changed
+        self._leave_rates()
         next_ns = self._timeline.next_ns
         if next_ns is not None and self._is_active:
             self._overlay.call_at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
+
+    def _leave_rates(self) -> None:
+        """Leave each flow of background traffic that is active now its mean rate."""
+        active = [flow for flow in self._flows if flow.is_active(self._overlay.now_s)]
+        self._overlay.rates_mbps = leave_rates(self._rates_mbps, self._topology, active)
 
     def _update(self) -> None:
         """Take over the current rates, and schedule the next update."""

@@ -8,11 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report import manual_actions
+from trunkline.harness.report.background_tables import compute_flow_loads
 from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import (
@@ -29,8 +31,8 @@ from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
 
-MAX_FAULTS = 100
-"""The most faults that the page lists; the table has all."""
+MAX_FAULTS = MAX_FLOWS = 100
+"""The most faults and flows that the page lists; the tables have all."""
 
 MAX_LETTERS = 100_000
 """The longest file that the page shows; for a longer one it only names the file."""
@@ -79,6 +81,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
+        Section("background", "Background traffic", _write_background(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("sites", "Sites", _write_sites(data)),
@@ -211,6 +214,42 @@ def _draw_rates(data: RunData) -> list[Child]:
         return [None]
     probes, scenario = data.tables.get("probes"), data.scenario
     return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
+
+
+def _write_background(data: RunData) -> list[Child]:
+    found, scenario, history = data.tables.get("background"), data.scenario, data.history
+    if found is None:
+        return [None]
+    flows = list_flows(scenario.background)
+    steps = overlay_section.choose_steps(len(flows))
+    loads = compute_flow_loads(history, scenario.topology, flows, steps)
+    shown = found[:MAX_FLOWS]
+    rows = [
+        (
+            f"{row['src']} → {row['dst']}",
+            str(row["kind"]),
+            charts.format_value(row["mean_mbps"]),
+            "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
+            f"{row['bytes_sent'] / 1e6:.2f}",
+            f"{row['bytes_received'] / 1e6:.2f}",
+            "" if pd.isna(row["lost_percent"]) else f"{row['lost_percent']:.2f}",
+            "" if pd.isna(row["files"]) else str(row["files"]),
+            "" if pd.isna(row["file_median_s"]) else f"{row['file_median_s']:.3f}",
+        )
+        for row in shown.to_dict("records")
+    ]
+    heads = ("flow", "kind", "set mean (Mbit/s)", "goodput (Mbit/s)", "sent (MB)",
+             "received (MB)", "lost (%)", "files", "median file (s)")  # fmt: skip
+    words = "Each row is a flow: its payload as a share of the slowest link on its path."
+    return [
+        tag("p", words),
+        overlay_section.draw_strip(loads, found["bytes_received"].tolist(), scenario.clock),
+        frame.fold(
+            f"In numbers: {len(shown)} of {len(found)} flows",
+            make_table(heads, rows, "background", range(2, 9)),
+            file="tables/background.csv",
+        ),
+    ]
 
 
 def _draw_accuracy(data: RunData) -> list[Child]:

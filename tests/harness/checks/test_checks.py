@@ -94,6 +94,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "links kept their rates": "9 payloads judged",
         "links kept their delays": "9 payloads judged",
         "interfaces saw the bytes": "6 links judged",
+        "background traffic kept its times": "no flows",
         "the host kept up": "1 runs judged",
         "the accuracy was reached": "1 targets judged",
     }
@@ -715,6 +716,7 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "results came after contributions",
         "payload arrived after it was sent",
         "computing took its time",
+        "background traffic kept its times",
         "every result is exact to the byte",
         "every contribution is exact",
         "server versions form a chain",

@@ -3,14 +3,19 @@
 Everything is measured by ordinary sockets in one boot of the embedded kernel.
 """
 
+import contextlib
+import os
 import socket
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from probing import datagrams
 
 from trunkline.agents.planning.fair_shares import compute_fair_rates
+from trunkline.harness.background.flows import Background, leave_rates, list_flows
+from trunkline.harness.background.traffic import BackgroundTraffic
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import payload_share
 from trunkline.topologies.access import AccessLink, add_access_links
@@ -23,6 +28,10 @@ MEGABYTES = 15
 # The last of eight pulls has the uplink to itself, and CUBIC takes up to a second to use it: in
 # six repetitions, eight pulls of 15 MB took up to 7 percent longer than fair, of 40 MB 3.5 percent.
 MEGABYTES_PULLED = 40
+
+
+# A constant flow over the server's uplink.
+BACKGROUND_MBPS = 20.0
 
 
 def both(src, dst, rate_mbps, delay_ms, queue_bytes=None):
@@ -80,10 +89,25 @@ def measure():
     network = MininetNetwork(UPLINK)
     network.start()
     found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
+    with flowing(network, Background("server", "n1", BACKGROUND_MBPS)):
+        found["beside"] = transfer(network, [("server", x) for x in LEAVES], MEGABYTES_PULLED)
     network.set_link("server", "server-gw", rate_mbps=50.0)
     found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     network.stop()
     return found
+
+
+@contextlib.contextmanager
+def flowing(network, *entries):
+    """Background traffic until the block ends."""
+    flows = list_flows(entries)
+    background = BackgroundTraffic(flows, network, 1, 1500, Path(os.environ["TMPDIR"]))
+    with contextlib.closing(background):
+        background.start(lambda *_: None, lambda _: None)
+        background.begin(time.monotonic_ns())
+        yield
+        for _ in background.finish():
+            pass
 
 
 def carried(network, src, dst):
@@ -138,10 +162,11 @@ def found(embedded):
     return embedded.call(measure)
 
 
-def expected_s(topology, pairs, megabytes=MEGABYTES):
+def expected_s(topology, pairs, megabytes=MEGABYTES, flows=()):
     """When transfers of the same size end by max-min fairness, without propagation and TCP."""
     paths = {pair: tuple(pairwise(topology.path(*pair))) for pair in pairs}
-    rates = compute_fair_rates(paths, topology.rates_mbps())
+    left_mbps = leave_rates(topology.rates_mbps(), topology, flows)
+    rates = compute_fair_rates(paths, left_mbps)
     return [8 * megabytes / (rates[pair] * payload_share(1500)) for pair in pairs]
 
 
@@ -175,3 +200,11 @@ def test_the_shared_link_counts_the_bytes_of_both(found):
 def test_eight_pulls_share_the_uplink_of_their_server(found, kind, slowdown):
     fair = expected_s(UPLINK, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     assert max(found[kind]) == pytest.approx(max(fair) * slowdown, rel=0.05)
+
+
+def test_eight_pulls_beside_background_traffic_share_what_it_leaves(found):
+    flows = list_flows([Background("server", "n1", BACKGROUND_MBPS)])
+    pairs = [("server", leaf) for leaf in LEAVES]
+    fair = max(expected_s(UPLINK, pairs, MEGABYTES_PULLED, flows))
+    assert fair == pytest.approx(max(expected_s(UPLINK, pairs, MEGABYTES_PULLED)) / 0.8)
+    assert max(found["beside"]) == pytest.approx(fair, rel=0.05)

@@ -17,6 +17,7 @@ def test_every_column_of_every_table_has_a_meaning() -> None:
 
 def test_the_tables_of_a_run_are_those_that_are_described(tmp_path: Path) -> None:
     scenario = SCENARIO.read_text() + "outputs: {plots: false}\n"
+    scenario += "background: [{src: oslo, dst: rome, rate: 1 Mbit/s}]\n"
     aware = "scheme: {awareness: {}, auxiliary: {}, "
     (tmp_path / "resolved.yaml").write_text(scenario.replace("scheme: {", aware))
     (tmp_path / "events.jsonl").write_text(LOG.read_text())

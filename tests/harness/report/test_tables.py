@@ -107,13 +107,13 @@ def test_a_run_is_summed_up_in_one_row() -> None:
 def test_links_have_goodput_while_busy_and_utilisation() -> None:
     assert csv(tables.tabulate_links(history(), TOPOLOGY)) == [
         "src,dst,rate_mbps,delay_ms,bytes,interface_bytes,drops,busy_s,goodput_mbps,"
-        "utilisation_percent",
-        "oslo,rome,8.000,10.000,1750000,1820000,0,1.750,8.000,100.000",
-        "oslo,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
-        "rome,oslo,8.000,10.000,1500000,1560000,0,1.500,8.000,100.000",
-        "rome,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
-        "kyiv,oslo,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
-        "kyiv,rome,8.000,10.000,500000,520000,0,0.500,8.000,100.000",
+        "utilisation_percent,background_bytes",
+        "oslo,rome,8.000,10.000,1750000,1820000,0,1.750,8.000,100.000,0",
+        "oslo,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000,0",
+        "rome,oslo,8.000,10.000,1500000,1560000,0,1.500,8.000,100.000,0",
+        "rome,kyiv,8.000,10.000,500000,520000,0,0.500,8.000,100.000,0",
+        "kyiv,oslo,8.000,10.000,500000,520000,0,0.500,8.000,100.000,0",
+        "kyiv,rome,8.000,10.000,500000,520000,0,0.500,8.000,100.000,0",
     ]
 
 
@@ -124,7 +124,7 @@ def test_a_link_without_traffic_or_counters_has_no_numbers_for_them() -> None:
         without("received", site="rome", src="kyiv"),
     ]
     assert csv(tables.tabulate_links(history(*changes), TOPOLOGY))[6] == (
-        "kyiv,rome,8.000,10.000,0,,,0.000,,"
+        "kyiv,rome,8.000,10.000,0,,,0.000,,,0"
     )
 
 

@@ -1,0 +1,1 @@
+"""Background traffic: flows of others that share the network with a run."""
