@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -137,8 +137,9 @@ class _Known:
             case Joined(site):
                 return facts.found_ns.get((told.site, site), math.inf) <= told.t_ns
             case Ended(task, group, completed):
-                end = facts.ended_ns.get((told.site, task, completed), math.inf)
-                return facts.groups.get(task) == group and end <= told.t_ns
+                ends_ns = facts.ended_ns.get((told.site, task, completed), ())
+                is_over = any(self.term.start_ns <= end_ns <= told.t_ns for end_ns in ends_ns)
+                return facts.groups.get(task) == group and is_over
             case Tick(at_s):
                 return min(self.wakes_s, default=math.inf) <= at_s
         return True
@@ -149,8 +150,9 @@ class _Known:
         until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.prompt_s * 1e9
         ended = {
             task
-            for (site, task, _), t_ns in self.facts.ended_ns.items()
-            if site == self.term.controller and self.term.start_ns <= t_ns < until_ns
+            for (site, task, _), ends_ns in self.facts.ended_ns.items()
+            if site == self.term.controller
+            and any(self.term.start_ns <= end_ns < until_ns for end_ns in ends_ns)
         }
         for task in sorted(ended - heard.keys()) if self.facts.hears_of_ends else ():
             yield fail(f"task {task} has ended and the policy was not told")
@@ -160,14 +162,15 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """When something happened first, in nanoseconds since the run's start.
+    """When something happened, the first time but for ends, in nanoseconds since the run's start.
 
     Attributes:
         groups: the members of each task.
         ready_ns: by site and iteration.
         lost_ns: by controller and site.
         found_ns: by controller and site.
-        ended_ns: by controller, task and whether it was completed.
+        ended_ns: by controller, task and whether it was completed; a controller that begins again
+            may end a task that it has ended before.
         stop_ns: when the run was told to stop.
         prompt_s: a controller logs within this time what it tells its policy.
         hears_of_ends: whether the policy gets the ends of tasks.
@@ -177,22 +180,24 @@ class _Facts:
     ready_ns: Mapping[tuple[str, int], int]
     lost_ns: Mapping[tuple[str, str], int]
     found_ns: Mapping[tuple[str, str], int]
-    ended_ns: Mapping[tuple[str, int, bool], int]
+    ended_ns: Mapping[tuple[str, int, bool], Sequence[int]]
     stop_ns: float
     prompt_s: float
     hears_of_ends: bool
 
     @classmethod
     def of(cls, history: History, hears_of_ends: bool) -> _Facts:
+        ended_ns = defaultdict[tuple[str, int, bool], list[int]](list)
+        for done in history.all(TaskCompleted):
+            ended_ns[done.site, done.task, True].append(done.t_ns)
+        for given_up in history.all(TaskAbandoned):
+            ended_ns[given_up.site, given_up.task, False].append(given_up.t_ns)
         return cls(
             {task.number: task.started.group for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
-            {
-                **{(e.site, e.task, True): e.t_ns for e in history.all(TaskCompleted)},
-                **{(e.site, e.task, False): e.t_ns for e in history.all(TaskAbandoned)},
-            },
+            ended_ns,
             min((e.t_ns for e in history.all(Stopping)), default=math.inf),
             PROMPT_S[history.run.clock if history.run else "real"],
             hears_of_ends,

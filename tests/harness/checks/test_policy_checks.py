@@ -126,6 +126,13 @@ def test_an_answer_that_a_kill_cut_off_is_excused() -> None:
     assert (excuse.rule, excuse.count) == ("the controller was killed as it acted", 1)
 
 
+def test_a_task_that_a_controller_ends_again_ended_the_first_time(wan: Any) -> None:
+    log = log_of(wan)
+    done = next(line for line in log if line["event"] == "task_completed")
+    check = judged(wan, [*log, done | {"t_ns": log[-1]["t_ns"]}])
+    assert (check.outcome, check.detail) == ("pass", "")
+
+
 def test_a_replay_needs_the_beginning_of_the_policy(wan: Any) -> None:
     log = wan.history([line for line in wan.events if line["event"] != "policy_began"]).events
     with pytest.raises(ReplayError, match="its policy has not begun"):
