@@ -118,4 +118,6 @@ def make_request(
         None if first_mbps is None else {link: first_mbps[link] for link in rates_mbps},
         cut.sizes,
         {server: chunks for server, chunks in settings.shards.items() if server in group},
+        settings.paths,
+        settings.link_mbps,
     )

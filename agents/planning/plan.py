@@ -163,6 +163,9 @@ class PlanRequest:
             They decide what must not change from task to task, such as the roots of trees.
         chunk_sizes: the size of each chunk in bytes; None if all are alike.
         shards: the chunks that each server of the group holds; empty if there is none.
+        paths: with routers, the links of the underlay below each link of the overlay, which
+            overlay links share.
+        link_mbps: the rate of each link of the underlay.
     """
 
     group: tuple[str, ...]
@@ -174,6 +177,8 @@ class PlanRequest:
     first_mbps: Mapping[Directed, float] | None = None
     chunk_sizes: tuple[int, ...] | None = None
     shards: Mapping[str, Chunks] = field(default_factory=dict)
+    paths: Mapping[Directed, Sequence[Directed]] = field(default_factory=dict)
+    link_mbps: Mapping[Directed, float] = field(default_factory=dict)
 
     def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
         """Share the request's chunks among sites; see the function `split`."""

@@ -21,11 +21,17 @@ hop carries, for all stars together:
     T_multicast b[e] >= sum of x[j] over all i in P whose route from j has the hop e
 
 With direct links only, each link carries one share, and this is LP (2).
+
+In a network with routers, links of the overlay share links of the underlay. `split: pipelined` with
+`hubs: routed` counts these, too: each carries what all hops over it carry. `aware` does not. Its
+optimum would be slower then, because it counts the phases one after the other, but both use the
+shared links at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -51,6 +57,10 @@ Split = Literal["aware", "even", "pipelined"]
 Hubs = Literal["routed", "direct"]
 """The sites that may aggregate: all, over source routes; or those with direct links to the whole
 group, the paper's rule."""
+
+
+Carrier = tuple[Literal["hop", "link"], Directed]
+"""What carries shares: a hop of the overlay, or a link of the underlay."""
 
 
 def build(request: PlanRequest, *, split: Split = "aware", hubs: Hubs = "routed") -> Plan:
@@ -90,8 +100,8 @@ def build_stars(
     found = routes(_pairs(hubs, request.group), request.rates_mbps)
     if mode == "even":
         shares = dict.fromkeys(hubs, 1.0)
-    elif not paper and len(direct) < len(hubs):
-        shares = solve_routed(hubs, request.group, found, request.rates_mbps, mode == "pipelined")
+    elif not paper and (len(direct) < len(hubs) or (request.paths and mode == "pipelined")):
+        shares = solve_routed(hubs, request, found, mode == "pipelined")
     else:
         solve = solve_shares if mode == "aware" else solve_pipelined
         shares = solve(hubs, request.group, route_rates_mbps(found, request.rates_mbps))
@@ -145,42 +155,49 @@ def solve_pipelined(
 
 
 def solve_routed(
-    hubs: Sequence[str],
-    group: Sequence[str],
-    found: Mapping[Directed, Edge],
-    rates_mbps: Mapping[Directed, float],
-    pipelined: bool,
+    hubs: Sequence[str], request: PlanRequest, found: Mapping[Directed, Edge], pipelined: bool
 ) -> dict[str, float]:
-    """The share of each hub if stars use source routes, whose hops carry several shares.
+    """The share of each hub if stars use links that carry several shares.
 
     Minimises T_scatter + T_multicast of the module's docstring; if `pipelined`, the time in which
-    every hop carries what it has in both phases.
+    every link carries what it has in both phases.
 
     Args:
         hubs: the sites that aggregate.
-        group: the members.
+        request: the group, the rates of hops, and the links that hops share.
         found: the route of each pair of a hub and a member, both ways.
-        rates_mbps: the rate of each hop.
         pipelined: whether both phases run at the same time.
     """
-    n, used = len(hubs), sorted({hop for route in found.values() for hop in pairwise(route)})
-    row = {hop: number for number, hop in enumerate(used)}
-    loads = np.zeros((2, len(used), n))  # by phase: how many shares of each hub a hop carries
+    n, paths = len(hubs), request.paths if pipelined else {}
+    loads: defaultdict[Carrier, NDArray[np.float64]] = defaultdict(lambda: np.zeros((2, n)))
     for column, hub in enumerate(hubs):
-        for site in group:
+        for site in request.group:
             for phase, pair in enumerate(((site, hub), (hub, site))):
-                for hop in pairwise(found[pair]) if site != hub else ():
-                    loads[phase, row[hop], column] += 1.0
-    scale = max(rates_mbps[hop] for hop in used)
-    rates = np.array([rates_mbps[hop] for hop in used]) / scale
-    phases = loads.sum(axis=0, keepdims=True) if pipelined else loads
-    upper = np.zeros((len(phases) * len(used), n + len(phases)))
+                for carrier in _list_carriers(found.get(pair, ()), paths):
+                    loads[carrier][phase, column] += 1.0
+    carriers = sorted(loads)
+    mbps = {"hop": request.rates_mbps, "link": request.link_mbps}
+    rates = np.array([mbps[kind][ends] for kind, ends in carriers])
+    rates /= rates.max()
+    # By phase: how many shares of each hub a hop or link carries.
+    shares = np.array([loads[carrier] for carrier in carriers]).transpose(1, 0, 2)
+    phases = shares.sum(axis=0, keepdims=True) if pipelined else shares
+    rows = len(carriers)
+    upper = np.zeros((len(phases) * rows, n + len(phases)))
     for number, load in enumerate(phases):
-        rows = slice(number * len(used), (number + 1) * len(used))
-        upper[rows, :n], upper[rows, n + number] = load, -rates
+        here = slice(number * rows, (number + 1) * rows)
+        upper[here, :n], upper[here, n + number] = load, -rates
     times = np.ones(len(phases))
     cost = np.concatenate([np.zeros(n), times])
     return _solve(hubs, cost, upper, np.concatenate([np.ones(n), 0.0 * times])[np.newaxis])
+
+
+def _list_carriers(route: Edge, paths: Mapping[Directed, Sequence[Directed]]) -> Iterator[Carrier]:
+    """The hops of a route, and the links of the underlay below them."""
+    for hop in pairwise(route):
+        yield "hop", hop
+        for link in paths.get(hop, ()):
+            yield "link", link
 
 
 def _solve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
@@ -117,6 +117,8 @@ class ControllerSettings:
     auxiliary: whether the controller gives workers auxiliary paths.
     tensor_bytes: the sizes of the model's tensors, as in `WorkerSettings`.
     servers: the sites that hold the model and compute nothing.
+        paths: with routers, the links of the underlay below each link of the overlay.
+        link_mbps: the rate of each link of the underlay.
     """
 
     sites: tuple[str, ...]
@@ -142,6 +144,8 @@ class ControllerSettings:
     auxiliary: bool = False
     tensor_bytes: tuple[int, ...] = ()
     servers: tuple[str, ...] = ()
+    paths: Mapping[Directed, Sequence[Directed]] = field(default_factory=dict)
+    link_mbps: Mapping[Directed, float] = field(default_factory=dict)
 
     @property
     def cut(self) -> Chunking:

@@ -46,6 +46,8 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         auxiliary=scheme.auxiliary is not None,
         tensor_bytes=scenario.tensor_bytes,
         servers=scheme.servers,
+        paths=topology.overlay_paths() or {},
+        link_mbps=topology.rates_mbps() if topology.routers else {},
     )
 
 
