@@ -56,8 +56,10 @@ class NetworkOptions:
         mtu: the largest IP packet on every link, in bytes.
         slow_start_after_idle: whether a connection begins with slow start again after it was idle.
         initial_window: packets that a new connection may send at once.
-        hystart: whether `cubic` leaves slow start when round trips grow, as Linux does by default.
-            The setting holds for a whole kernel, so only the embedded kernel can switch it off.
+        hystart: whether `cubic` leaves slow start before it loses packets: when round trips grow
+            (`delay`), when acknowledgements keep coming for a whole round trip (`train`), at the
+            first of both (`true`, as Linux does by default), or never. The setting holds for a
+            whole kernel, so only the embedded kernel can change it.
         pacing: whether the agents' connections spread their packets over the round trip, as Linux
             does with its `fq` queue, instead of sending a whole window at once.
     """
@@ -67,8 +69,21 @@ class NetworkOptions:
     mtu: int = 1500
     slow_start_after_idle: bool = False
     initial_window: int = 10
-    hystart: bool = True
+    hystart: bool | Literal["train", "delay"] = True
     pacing: bool = True
+
+    @property
+    def kernel_parameters(self) -> tuple[str, ...]:
+        """The words that these settings add to the embedded kernel's command line."""
+        match self.hystart:
+            case True:
+                return ()
+            case False:
+                return ("tcp_cubic.hystart=0",)
+            case "train":
+                return ("tcp_cubic.hystart_detect=1",)
+            case "delay":
+                return ("tcp_cubic.hystart_detect=2",)
 
 
 @dataclass(frozen=True, slots=True)

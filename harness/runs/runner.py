@@ -126,7 +126,7 @@ def run_command(
         command,
         clock=scenario.clock,
         seed=scenario.seed,
-        parameters=() if scenario.network.hystart else ("tcp_cubic.hystart=0",),
+        parameters=scenario.network.kernel_parameters,
         cwd=ROOT,
         visible=private_files.list_folders(scenario, folder.path),
         on_output=on_output,

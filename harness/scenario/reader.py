@@ -513,8 +513,8 @@ class Reader:
                 allowed = f"allowed is a site other than the controller's, {site}"
                 refuse(("failover", "backup"), allowed)
         self._check_network(basics["network"], topology)
-        if basics["backend"] == "host" and not basics["network"].hystart:
-            allowed = "allowed with backend host is true; false needs embedded"
+        if basics["backend"] == "host" and basics["network"].hystart is not True:
+            allowed = "allowed with backend host is true; others need embedded"
             refuse(("network", "hystart"), allowed)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, self._model_bytes(workload))

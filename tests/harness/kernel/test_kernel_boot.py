@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from trunkline.harness.kernel import KernelError, boot
+from trunkline.harness.network.interface import NetworkOptions
 
 IO_URING_SETUP = 425  # the number of the system call on x86-64 and on arm64
 
@@ -52,6 +53,18 @@ def test_of_the_environment_only_what_was_asked_for_reaches_the_program(
         parameters=["tcp_cubic.hystart=0"],
     )
     assert completed.output == f"{tmp_path}\ndeep blue 1 0 /run/tmp\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("hystart", "expected"),
+    [(True, "1 3"), (False, "0 3"), ("train", "1 1"), ("delay", "1 2")],
+)
+def test_hystart_is_as_the_network_s_options_say(embedded, hystart, expected):
+    completed = embedded.run(
+        ["sh", "-c", "cd /sys/module/tcp_cubic/parameters; echo $(cat hystart hystart_detect)"],
+        parameters=NetworkOptions(hystart=hystart).kernel_parameters,
+    )
+    assert completed.output == f"{expected}\n"
 
 
 def test_output_is_the_program_s_bytes_however_many():

@@ -261,7 +261,14 @@ def scenarios(draw):
         backend=backend,
         clock=clock,
         topology=Topology(draw(words), sites, links),
-        network=NetworkOptions("reno", draw(st.booleans()), draw(st.integers(576, 1500))),
+        network=NetworkOptions(
+            "reno",
+            draw(st.booleans()),
+            draw(st.integers(576, 1500)),
+            hystart=draw(st.sampled_from((True, False, "train", "delay")))
+            if backend == "embedded"
+            else True,
+        ),
         workload=Component(
             "synthetic",
             {
