@@ -49,7 +49,8 @@ case $kernel in
     *)
         brought=$(trunkline kernel path)
         install -D "$kernel" "$brought"
-        "$brought" --version || {
+        (cd "$(dirname "$brought")" && sha256sum linux >linux.sha256)
+        trunkline kernel status || {
             rm "$brought"
             echo "provision.sh: $kernel does not run here: it was built for another system" >&2
             exit 1

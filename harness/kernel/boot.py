@@ -107,9 +107,10 @@ def run(
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
     kernel = build.path()
-    if not build.read_version(kernel):
-        what = "is damaged" if kernel.exists() else "is not built"
-        raise KernelError(f"{kernel}: the embedded kernel {what}; remedy: trunkline kernel build")
+    if problem := build.find_problem(kernel):
+        raise KernelError(
+            f"{kernel}: the embedded kernel is {problem}; remedy: trunkline kernel build"
+        )
     memory_folder = _memory_folder(memory_mb)
     where = (cwd or Path.cwd()).absolute()
     for needed in (where, *visible):

@@ -3,7 +3,8 @@
 The key of the cache is a hash of everything that determines the kernel: the options in `um.config`,
 the patches, the name of the source and the arguments of make. A build runs under a lock in a
 temporary folder beside its destination. The kernel then moves there in one step, so that no process
-sees a half-built kernel.
+sees a half-built kernel. Its checksum lies beside it, in the format of `sha256sum`. A kernel that
+differs from its checksum is damaged and never started.
 """
 
 import contextlib
@@ -81,13 +82,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The path of the cached kernel, its version if it is built, and packages that are missing.
-
-    A damaged kernel has no version either.
-    """
+    """The path of the cached kernel, its version or its problem, and packages that are missing."""
 
     path: Path
     version: str | None
+    problem: str | None
     missing_packages: tuple[str, ...]
 
 
@@ -101,13 +100,33 @@ def path() -> Path:
 
 
 def status() -> Status:
-    """Finds out whether the kernel is built, and which packages a build would need."""
+    """Finds out whether the kernel is built and whole, and which packages a build would need."""
     kernel = path()
-    return Status(kernel, read_version(kernel), missing_packages())
+    problem = find_problem(kernel)
+    version = None if problem else read_version(kernel)
+    return Status(kernel, version, problem, missing_packages())
+
+
+def find_problem(kernel: Path) -> str | None:
+    """Why a kernel cannot be used, as words after "the embedded kernel is"; None if it can.
+
+    Reads the whole file, which takes about 5 ms.
+    """
+    try:
+        if not kernel.exists():
+            return "not built"
+        checksum = _checksum_file(kernel)
+        if not checksum.exists():
+            return "without a checksum, because an older version built it"
+        if _describe(kernel) != checksum.read_text(errors="replace"):
+            return "damaged: it differs from its checksum"
+    except OSError as error:
+        return f"not readable: {error}"
+    return None if read_version(kernel) else "not executable here"
 
 
 def read_version(kernel: Path) -> str | None:
-    """The version of a kernel; None if the file does not exist or is damaged."""
+    """The version of a kernel; None if the file does not exist or cannot be executed."""
     try:
         asked = subprocess.run([kernel, "--version"], capture_output=True, text=True, check=False)
     except OSError:
@@ -127,19 +146,20 @@ def missing_packages() -> tuple[str, ...]:
 def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
     """Returns the kernel's path; builds the kernel first if it is not cached (about 3 minutes).
 
-    A damaged kernel is built again. `progress` is called a few times a second during a build.
+    A damaged kernel is built again, and one without a checksum. `progress` is called a few times a
+    second during a build.
 
     Raises:
         KernelError: the source or tools are missing, or the build failed.
     """
     kernel = path()
-    if read_version(kernel):
+    if find_problem(kernel) is None:
         return kernel
     report = progress or (lambda _: None)
     try:
         kernel.parent.mkdir(parents=True, exist_ok=True)
         with _lock(kernel.parent / "lock", report):
-            if not read_version(kernel):
+            if find_problem(kernel) is not None:
                 _build(kernel, report)
     except OSError as error:
         raise KernelError(f"cannot build the embedded kernel: {error}") from error
@@ -189,8 +209,21 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
 
         _run(["make", *MAKE_ARGUMENTS, jobs, "linux"], tree, compiled)
         _run(["strip", "linux"], tree)
-        (tree / "linux").rename(kernel)
+        built = tree / kernel.name
+        _checksum_file(built).write_text(_describe(built))
+        _checksum_file(built).rename(_checksum_file(kernel))
+        built.rename(kernel)
     report(Progress(100, "done"))
+
+
+def _checksum_file(kernel: Path) -> Path:
+    return kernel.with_name(f"{kernel.name}.sha256")
+
+
+def _describe(kernel: Path) -> str:
+    """The line that `sha256sum` prints for a kernel."""
+    with kernel.open("rb") as file:
+        return f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {kernel.name}\n"
 
 
 def _check_options(configured: Path) -> None:

@@ -44,11 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(path)
     else:
         status = build.status()
-        missing = "damaged" if status.path.exists() else "not built"
-        print(f"{status.version or missing}  {status.path}")
+        print(f"{status.problem or status.version}  {status.path}")
+        if status.problem:
+            print("remedy: trunkline kernel build")
         if status.missing_packages:
             print(f"a build needs: apt-get install {' '.join(status.missing_packages)}")
-        return 0 if status.version else 1
+        return 1 if status.problem else 0
     return 0
 
 

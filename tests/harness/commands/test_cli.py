@@ -18,7 +18,7 @@ from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import units
-from trunkline.harness.kernel import KernelError
+from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import Owner
@@ -408,6 +408,20 @@ def test_quantities_are_short_for_people(value, dimension, text):
 def test_kernel_path_is_one_line(capsys):
     assert main.main(["kernel", "path"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_kernel_status_names_a_damaged_kernel_and_the_command_that_mends_it(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kernel = build.path()
+    kernel.parent.mkdir(parents=True)
+    kernel.touch()
+    kernel.with_name("linux.sha256").write_text("0" * 64 + "  linux\n")
+    assert main.main(["kernel", "status"]) == 1
+    output = capsys.readouterr().out
+    assert output.startswith(f"damaged: it differs from its checksum  {kernel}\n")
+    assert "remedy: trunkline kernel build\n" in output
 
 
 def test_help_and_version_end_well(capsys):

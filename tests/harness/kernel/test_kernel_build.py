@@ -3,6 +3,7 @@
 Except for the first test, the build tools here are stand-ins, each a few lines of shell.
 """
 
+import subprocess
 import threading
 
 import pytest
@@ -58,27 +59,61 @@ def test_the_real_kernel_is_built_or_cached_and_names_its_version(embedded):
 
 
 def test_a_build_lands_in_the_cache_and_the_next_one_has_nothing_to_do(machine):
-    assert build.status().version is None
+    assert build.status().problem == "not built"
     kernel = build.ensure()
     assert kernel == build.path()
     assert build.status().version == "6.12.1"
-    assert cached_files() == ["linux", "lock"]
+    assert cached_files() == ["linux", "linux.sha256", "lock"]
     machine("make", "exit 1")
     assert build.ensure() == kernel
 
 
-def test_a_damaged_kernel_is_named_with_its_remedy_and_built_again(machine, monkeypatch):
+def test_the_checksum_is_the_one_that_sha256sum_checks(machine):
+    folder = build.ensure().parent
+    subprocess.run(["sha256sum", "--check", "linux.sha256"], cwd=folder, check=True)
+
+
+DAMAGED = "damaged: it differs from its checksum"
+
+
+@pytest.mark.parametrize(
+    ("file", "replace", "problem"),
+    [
+        ("linux", lambda whole: whole.replace("6.12.1", "6.12.2"), DAMAGED),  # of the right size
+        ("linux", lambda whole: whole[:-1], DAMAGED),
+        ("linux", lambda whole: "", DAMAGED),
+        ("linux.sha256", lambda whole: "", DAMAGED),
+        ("linux.sha256", None, "without a checksum, because an older version built it"),
+        ("linux", None, "not built"),
+    ],
+)
+def test_an_unusable_kernel_is_named_with_its_remedy_and_built_again(
+    machine, file, replace, problem
+):
     kernel = build.ensure()
-    whole = kernel.read_text()
-    for damaged in ("", "#!/bin/sh\nkill -SEGV $$\n"):
-        kernel.write_text(damaged)
-        assert build.status().version is None
-        with pytest.raises(
-            KernelError, match=f"{kernel}: the .* is damaged; remedy: trunkline ker"
-        ):
-            boot.run(["true"])
-        assert build.ensure() == kernel
-        assert kernel.read_text() == whole
+    changed = kernel.with_name(file)
+    whole = changed.read_text()
+    if replace is None:
+        changed.unlink()
+    else:
+        changed.write_text(replace(whole))
+    status = build.status()
+    assert (status.version, status.problem) == (None, problem)
+    with pytest.raises(
+        KernelError, match=f"{kernel}: the embedded kernel is {problem}; remedy: trunkline ker"
+    ):
+        boot.run(["true"])
+    assert build.ensure() == kernel
+    assert changed.read_text() == whole
+    assert build.status().problem is None
+
+
+def test_a_kernel_that_cannot_be_executed_is_named_and_built_again(machine):
+    kernel = build.ensure()
+    kernel.chmod(0o644)
+    assert build.status().problem == "not executable here"
+    build.ensure()
+    assert build.status().problem is None
 
 
 def test_progress_goes_from_0_to_100_percent_and_says_what_is_done(machine):
