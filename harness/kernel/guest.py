@@ -51,7 +51,6 @@ def main() -> None:
     shutil.rmtree(folder)
     _mount_everything(request["visible"])
     _lift_tcp_limit()
-    _turn_off_io_uring()
     _raise_loopback()
     report = _open_raw("/dev/ttyS1")
     output = _open_raw("/dev/ttyS0")
@@ -116,15 +115,6 @@ def _lift_tcp_limit() -> None:
     """
     pages = str(os.sysconf("SC_PHYS_PAGES"))
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(" ".join([pages] * 3))
-
-
-def _turn_off_io_uring() -> None:
-    """Lets io_uring_setup fail with EPERM for everybody, so that programs use epoll instead.
-
-    In User-Mode Linux, a process that maps the rings, touches them and forks corrupts the page
-    tables of the guest: "Bad page map", and then a panic.
-    """
-    Path("/proc/sys/kernel/io_uring_disabled").write_text("2")
 
 
 def _open_raw(line: str) -> int:

@@ -157,6 +157,13 @@ def test_an_option_that_the_source_does_not_take_is_an_error(machine):
     assert cached_files() == ["lock"]
 
 
+def test_an_option_that_the_source_turns_on_although_it_must_be_off_is_an_error(machine):
+    build.CONFIG.write_text("# CONFIG_IO_URING is not set\nCONFIG_NET=y\n")
+    machine("make", "printf 'CONFIG_IO_URING=y\\nCONFIG_NET=y\\n' > .config")
+    with pytest.raises(KernelError, match=r"does not take # CONFIG_IO_URING is not set$"):
+        build.ensure()
+
+
 def test_a_failing_step_is_an_error_with_its_last_lines_and_leaves_nothing(machine):
     machine("tar", "echo 'No space left on device'; exit 2")
     with pytest.raises(KernelError, match=r"tar .* ended with code 2:\nNo space left on device"):
