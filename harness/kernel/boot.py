@@ -80,7 +80,8 @@ def run(
     this Python or this package, or is in `visible`.
 
     A SIGINT or SIGTERM to this process goes to the program as SIGINT. The program has
-    INTERRUPT_GRACE_S to end. After the guest has ended, the signal takes its usual effect here.
+    INTERRUPT_GRACE_S to end. If it has not begun, or another process keeps it from running, the
+    guest ends at once. After the guest has ended, the signal takes its usual effect here.
 
     Args:
         argv: the program and its arguments; the program is looked up in PATH.

@@ -37,6 +37,7 @@ END_TIMEOUT_S = 10.0
 POLL_S = 0.2
 MIN_STALL_S = 60.0
 MIN_STALL_BOOTS = 120
+INTERRUPTED_SHARE = 0.05
 LOG_BYTES = 4096
 """The part of the kernel's messages that is kept for errors."""
 
@@ -76,6 +77,7 @@ class Guest:
     def __init__(self, kernel: Path, arguments: Sequence[str], folder: Path) -> None:
         self.virtual_time_ns = -1
         self.paused = False
+        self.interrupted = False
         self._exit_code: int | None = None
         self._log = b""
         self._reports = Lines()
@@ -163,6 +165,7 @@ class Guest:
 
     def interrupt(self) -> None:
         """Sends SIGINT to the program in the guest."""
+        self.interrupted = True
         self._command(INTERRUPT)
 
     def nudge(self) -> None:
@@ -224,6 +227,9 @@ class StallWatch:
 
     The default timeout is MIN_STALL_S or, if that is longer, MIN_STALL_BOOTS times the processor
     time of booting, because an emulated processor takes many times as long for everything.
+
+    While a process computes, no other one runs. So a program that has been interrupted may not get
+    to know it, and the timeout is that much shorter: INTERRUPTED_SHARE of it.
     """
 
     def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:
@@ -243,20 +249,22 @@ class StallWatch:
         """
         now_s = time.monotonic()
         booted = self._depends and self._guest.virtual_time_ns >= 0
-        if now_s < self._next_s and not booted:
+        interrupted = self._guest.interrupted
+        if now_s < self._next_s and not booted and not interrupted:
             return
         self._next_s = now_s + self._period_s
         cpu_s = self._guest.cpu_s()
         if booted:
             self._depends = False
             self._timeout_s = max(self._timeout_s, MIN_STALL_BOOTS * sum(cpu_s.values()))
+        timeout_s = self._timeout_s * (INTERRUPTED_SHARE if interrupted else 1.0)
         if self._guest.virtual_time_ns != self._seen_ns:
             self._seen_ns = self._guest.virtual_time_ns
             self._seen_cpu_s = cpu_s
-        elif any(s - self._seen_cpu_s.get(pid, 0.0) > self._timeout_s for pid, s in cpu_s.items()):
+        elif any(s - self._seen_cpu_s.get(pid, 0.0) > timeout_s for pid, s in cpu_s.items()):
             raise KernelError(
                 f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
-                f"used {self._timeout_s:.0f} s of processor time: it spins without waiting, or "
+                f"used {timeout_s:.0f} s of processor time: it spins without waiting, or "
                 "computes for longer than the stall timeout allows"
             )
 
@@ -296,7 +304,8 @@ class Signals:
         """Interrupts or freezes the guest's program if a signal has come.
 
         Raises:
-            KernelError: a second signal came, or the program did not end in INTERRUPT_GRACE_S.
+            KernelError: the program had not begun, a second signal came, or the program did not end
+                in INTERRUPT_GRACE_S.
         """
         if self._suspended:
             self._suspended = False
@@ -307,6 +316,9 @@ class Signals:
                 guest.resume()
         if not self._received:
             return
+        if guest.virtual_time_ns < 0:
+            # There is nothing to clean up yet, and a guest that boots would lose the interrupt.
+            raise KernelError("interrupted")
         now_s = time.monotonic()
         if self._passed_on_s is None:
             self._passed_on_s = now_s

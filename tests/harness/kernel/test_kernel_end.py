@@ -23,19 +23,21 @@ HOST = """
 import signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from trunkline.harness.kernel import boot
+from trunkline.harness.kernel import boot, process
+process.INTERRUPT_GRACE_S = 100.0  # no test waits for it
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 folder, seed, clock, source = sys.argv[1:]
 boot.MEMORY_FOLDERS = (Path(folder),)
 boot.run([sys.executable, "-c", source], clock=clock, seed=int(seed))
 """
 
-# Programs for the guest.
+# Programs for the guest. They sleep for short times, because Python may miss a signal that comes
+# just before it falls asleep.
 SLEEP = """
 import time
 try:
     print("up")
-    time.sleep(1000)
+    while True: time.sleep(0.1)
 except KeyboardInterrupt:
     print("saved")
 """
@@ -49,7 +51,7 @@ STUBBORN = """
 import os, signal, time
 signal.signal(signal.SIGINT, lambda *_: os.write(1, b"no\\n"))
 os.write(1, b"up\\n")  # not print, which a signal may not enter twice
-while True: time.sleep(1000)
+while True: time.sleep(0.1)
 """
 SPIN = "while True: pass"
 EXHAUST = """
@@ -129,7 +131,7 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=-1, cpu_s=used_s.copy)
+    guest = SimpleNamespace(virtual_time_ns=-1, interrupted=False, cpu_s=used_s.copy)
     watch = StallWatch(guest)
     watch.check()
     guest.virtual_time_ns = 1_000_000_000
@@ -197,13 +199,35 @@ def test_a_signal_interrupts_the_program_and_then_takes_its_usual_effect(guest, 
     assert guest.processes() == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_guest_boots_ends_it_at_once(guest, number):
+    with guest.host("import time\nwhile True: time.sleep(1)", "virtual") as host:
+        while not guest.processes():
+            time.sleep(0.001)
+        host.send_signal(number)
+        host.communicate(timeout=60)
+    assert host.returncode == -number
+    assert guest.processes() == []
+
+
+def test_a_signal_does_not_wait_for_a_process_that_computes_for_ever(guest):
+    """No other process of the guest runs, so the program does not get to know of the signal."""
+    spin = f"import os\nif not os.fork():\n    print('up', flush=True)\n    {SPIN}\nos.wait()"
+    with guest.host(spin, "virtual") as host:
+        assert host.stdout.readline() == b"up\n"
+        host.send_signal(signal.SIGTERM)
+        host.communicate(timeout=50)  # MIN_STALL_S is more
+    assert host.returncode == -signal.SIGTERM
+    assert guest.processes() == []
+
+
 def test_a_second_signal_ends_a_program_that_ignores_the_first(guest):
     with guest.host(STUBBORN) as host:
         assert host.stdout.readline() == b"up\n"
         host.send_signal(signal.SIGINT)
         assert host.stdout.readline() == b"no\n"
         host.send_signal(signal.SIGINT)
-        host.communicate(timeout=9)  # before INTERRUPT_GRACE_S is over
+        host.communicate(timeout=60)
     assert host.returncode == -signal.SIGINT
     assert guest.processes() == []
 
