@@ -68,7 +68,7 @@ def run(
     memory_mb: int = 6144,
     on_output: Callable[[bytes], None] | None = None,
     companion: Companion | None = None,
-    on_time: Callable[[int], None] = lambda clock_ns: None,
+    on_time: Callable[[int, str | None], None] = lambda clock_ns, warning: None,
     stall_timeout_s: float | None = None,
     timeout_s: float | None = None,
 ) -> int:
@@ -97,7 +97,8 @@ def run(
         on_output: gets the program's output as it comes; by default it goes to our standard output.
             While it leaves more than PIPE_BYTES unread, the program waits and virtual time goes on.
         companion: talks to the program while it runs.
-        on_time: gets the guest's monotonic clock in nanoseconds several times a second.
+        on_time: gets the guest's monotonic clock in nanoseconds several times a second, and a
+            warning while it has stood still for long.
         stall_timeout_s: the processor time in seconds that one process may use while the virtual
             clock stands still. A process that uses more counts as spinning, so choose more than the
             longest computation takes. By default a minute, or more if booting was slow. Unused with
@@ -142,7 +143,7 @@ def run(
             while guest.serve(on_output or _to_stdout, companion.handles() if companion else {}):
                 signals.pass_on_to(guest, companion)
                 watch.check()
-                on_time(guest.virtual_time_ns)
+                on_time(guest.virtual_time_ns, watch.warning)
                 if time.monotonic() > deadline_s:
                     raise KernelError(f"the run took more than {timeout_s:g} s of real time")
         return guest.result()

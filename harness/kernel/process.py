@@ -38,6 +38,7 @@ POLL_S = 0.2
 MIN_STALL_S = 60.0
 MIN_STALL_BOOTS = 120
 INTERRUPTED_SHARE = 0.05
+WARNING_SHARE = 1 / 6
 LOG_BYTES = 4096
 """The part of the kernel's messages that is kept for errors."""
 
@@ -230,9 +231,12 @@ class StallWatch:
 
     While a process computes, no other one runs. So a program that has been interrupted may not get
     to know it, and the timeout is that much shorter: INTERRUPTED_SHARE of it.
+
+    From WARNING_SHARE of the timeout on, `warning` says what goes on.
     """
 
     def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:
+        self.warning: str | None = None
         self._guest = guest
         self._timeout_s = MIN_STALL_S if timeout_s is None else timeout_s
         self._depends = timeout_s is None
@@ -261,11 +265,18 @@ class StallWatch:
         if self._guest.virtual_time_ns != self._seen_ns:
             self._seen_ns = self._guest.virtual_time_ns
             self._seen_cpu_s = cpu_s
-        elif any(s - self._seen_cpu_s.get(pid, 0.0) > timeout_s for pid, s in cpu_s.items()):
+        used_s = max((s - self._seen_cpu_s.get(pid, 0.0) for pid, s in cpu_s.items()), default=0.0)
+        self.warning = None
+        if used_s > timeout_s:
             raise KernelError(
                 f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
                 f"used {timeout_s:.0f} s of processor time: it spins without waiting, or "
                 "computes for longer than the stall timeout allows"
+            )
+        if used_s > WARNING_SHARE * timeout_s:
+            self.warning = (
+                f"the clock stands still while a process computes: {used_s:.0f} s of processor "
+                f"time; after {timeout_s:.0f} s it counts as spinning"
             )
 
 

@@ -47,7 +47,8 @@ class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
     In a run of programs, `ended` is how many of them have ended; otherwise it is None.
-    `message` describes a step before the agents start, such as the build of the network.
+    `message` describes a step before the agents start, such as the build of the network, or says
+    why the run's clock stands still.
     """
 
     virtual_s: float = 0.0

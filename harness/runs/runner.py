@@ -112,13 +112,13 @@ def run_command(
     folder: RunFolder,
     on_output: Callable[[bytes], None],
     companion: Companion | None = None,
-    on_time: Callable[[int], None] = lambda clock_ns: None,
+    on_time: Callable[[int, str | None], None] = lambda clock_ns, warning: None,
 ) -> int:
     """Run a command on the scenario's backend, and return its exit code.
 
     `on_output` gets the command's output. The `companion` exchanges messages with the command while
-    it runs. `on_time` gets the command's monotonic clock several times a second. Raises
-    KernelError.
+    it runs. `on_time` gets the command's monotonic clock several times a second, and a warning
+    while a virtual clock has stood still for long. Raises KernelError.
     """
     if scenario.backend != "embedded":
         return _run_on_host(command, on_output, companion, on_time)
@@ -151,9 +151,12 @@ class _Session:
     last: Progress | None = None
     last_ns: int | None = None
 
-    def note_time(self, clock_ns: int) -> None:
-        """Take the present time of the session's clock."""
+    def note_time(self, clock_ns: int, warning: str | None = None) -> None:
+        """Take the present time of the session's clock, or a warning why it stands still."""
         if self.last is None:
+            return
+        if warning is not None:
+            self.on_progress(replace(self.last, message=warning))
             return
         if self.last_ns is None:
             self.last_ns = clock_ns
@@ -216,7 +219,7 @@ def _run_on_host(
     command: Sequence[str],
     on_output: Callable[[bytes], None],
     companion: Companion | None,
-    on_time: Callable[[int], None],
+    on_time: Callable[[int, str | None], None],
 ) -> int:
     """Run a session as a child process, which dies with this process; return its exit code."""
     # As in the embedded kernel: the order of sets and of floating-point sums must not vary.
@@ -241,7 +244,7 @@ def _run_on_host(
                 for handle in (output, *beside):
                     selector.register(handle, selectors.EVENT_READ)
                 ready = {key.fd for key, _ in selector.select(POLL_S)}
-            on_time(time.monotonic_ns())
+            on_time(time.monotonic_ns(), None)
             if output in ready:
                 data = os.read(output, 1 << 16)
                 if not data:

@@ -138,9 +138,26 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
     for computed_s in (boot_s, boot_s + allowed_s - 1):
         used_s[1] = computed_s
         watch.check()
+    assert watch.warning == (
+        f"the clock stands still while a process computes: {allowed_s - 1} s of processor time; "
+        f"after {allowed_s} s it counts as spinning"
+    )
     used_s[1] = boot_s + allowed_s + 1
     with pytest.raises(KernelError, match=f"at 1.000 s while one process used {allowed_s} s"):
         watch.check()
+
+
+def test_a_warning_ends_when_the_clock_goes_on(monkeypatch):
+    now_s = itertools.count(0, 10)
+    monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
+    used_s = {1: 0.0}
+    guest = SimpleNamespace(virtual_time_ns=1, interrupted=False, cpu_s=used_s.copy)
+    watch = StallWatch(guest, 60.0)
+    said = []
+    for used_s[1], guest.virtual_time_ns in ((0, 1), (9, 1), (11, 1), (12, 2), (20, 2), (23, 2)):
+        watch.check()
+        said.append(watch.warning is not None)
+    assert said == [False, False, True, False, False, True]
 
 
 def test_spinning_on_the_real_clock_is_no_stall(guest):

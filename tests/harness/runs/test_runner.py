@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trunkline.harness.kernel import KernelError
+from trunkline.harness.commands import main
+from trunkline.harness.kernel import KernelError, process
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
@@ -19,12 +20,12 @@ SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
 def run(monkeypatch, tmp_path):
     """Runs a scenario whose session says these bytes and exits with this code."""
 
-    def run(said, code, times_s=()):
+    def run(said, code, times_s=(), warning=None):
         def boot(command, *, on_output, on_time, **options):
             for byte in said:
                 on_output(bytes([byte]))
             for clock_s in times_s:
-                on_time(clock_s * 10**9)
+                on_time(clock_s * 10**9, warning)
             if isinstance(code, BaseException):
                 raise code
             return code
@@ -52,6 +53,30 @@ def test_time_goes_on_in_the_progress_of_programs_that_report_nothing(run):
 def test_a_message_is_shown_until_the_next_one_and_has_no_time(run):
     _, heard = run(b'{"message": "hello"}\n', 0, times_s=(7, 8))
     assert heard == [Progress(message="hello")] * 3
+
+
+def test_a_warning_why_the_clock_stands_still_is_shown(run):
+    _, heard = run(b'{"progress": {"rounds": 3}}\n', 0, times_s=(7,), warning="it computes")
+    assert heard == [Progress(rounds=3), Progress(rounds=3, message="it computes")]
+
+
+SPIN = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [python3, -c, "while True: pass"]}
+"""
+
+
+def test_a_program_that_spins_ends_the_run_with_code_70_and_a_warning_before(
+    embedded, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(process, "MIN_STALL_S", 6.0)  # starting the run takes 2 s
+    monkeypatch.setattr(process, "MIN_STALL_BOOTS", 10)
+    (tmp_path / "spin.yaml").write_text(SPIN)
+    command = ["run", str(tmp_path / "spin.yaml"), "--runs", str(tmp_path / "runs")]
+    assert main.main(command) == 70
+    said = capsys.readouterr().err
+    assert "the clock stands still while a process computes: " in said
+    assert "trunkline: the virtual clock stood still at 1." in said
 
 
 @pytest.mark.parametrize("code", [0, KernelError("it crashed"), KeyboardInterrupt()])
