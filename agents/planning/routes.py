@@ -36,11 +36,19 @@ def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> d
 def route_rates_mbps(
     found: Mapping[Directed, Edge], rates_mbps: Mapping[Directed, float]
 ) -> dict[Directed, float]:
-    """The rate in Mbit/s that each route has on its own: the rate of its slowest hop."""
-    return {
-        pair: min(rates_mbps[hop] for hop in itertools.pairwise(route))
-        for pair, route in found.items()
-    }
+    """The rate in Mbit/s that each route has on its own: the rate of its slowest hop.
+
+    A route that continues another one by a hop takes over the other one's rate.
+    """
+    slowest: dict[Directed, float] = {}
+    for pair in sorted(found, key=lambda pair: len(found[pair])):
+        route = found[pair]
+        before, last = (route[0], route[-2]), (route[-2], route[-1])
+        if found.get(before) == route[:-1]:
+            slowest[pair] = min(slowest[before], rates_mbps[last])
+        else:
+            slowest[pair] = min(rates_mbps[hop] for hop in itertools.pairwise(route))
+    return {pair: slowest[pair] for pair in found}
 
 
 def shortest_paths(src: str, rates_mbps: Mapping[Directed, float]) -> dict[str, Edge]:

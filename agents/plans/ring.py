@@ -19,9 +19,10 @@ def build(request: PlanRequest) -> Plan:
         raise PlanError(f"a ring needs at least two sites, got {len(request.group)}")
     found, rates = route_closure(request)
     ring = [request.rng.choice(request.group)]
-    while len(ring) < len(request.group):
-        rest = [site for site in request.group if site not in ring]
+    rest = [site for site in request.group if site not in ring]
+    while rest:
         ring.append(max(rest, key=lambda site: rates[ring[-1], site]))
+        rest.remove(ring[-1])
     blocks = []
     for hub, chunks in request.split(dict.fromkeys(ring, 1.0)).items():
         at = ring.index(hub)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from trunkline.agents.wire import liveness
 from trunkline.agents.wire.liveness import BEATS
@@ -28,18 +28,35 @@ def with_defaults(options: Failover, topology: Topology, clock: Clock) -> Failov
     """
     timeout_s = options.timeout_s
     if timeout_s is None:
-        sites = topology.site_names
-        delays_ms = topology.delays_ms()
-        round_trip_s = max(
-            sum(delays_ms[hop] + delays_ms[hop[::-1]] for hop in pairwise(topology.path(a, b)))
-            for a, b in combinations(sites, 2)
-        )
+        round_trip_ms = find_longest_round_trip_ms(topology)
         drain_s = max(topology.queue_bytes(x) * 8e-6 / x.rate_mbps for x in topology.links)
         beats_s = BEATS * BEAT_PER_LINK_S * len(topology.links)
-        wanted_s = max(MIN_TIMEOUT_S[clock], beats_s, 8e-3 * round_trip_s + 2 * drain_s)
+        wanted_s = max(MIN_TIMEOUT_S[clock], beats_s, 8e-3 * round_trip_ms + 2 * drain_s)
         timeout_s = max(float(f"{wanted_s:.2g}"), BEATS * (options.heartbeat_s or 0.0))
     heartbeat_s = options.heartbeat_s or timeout_s / BEATS
     return replace(options, heartbeat_s=heartbeat_s, timeout_s=timeout_s)
+
+
+def find_longest_round_trip_ms(topology: Topology) -> float:
+    """The longest round trip, over both directions of the links from a site to a later one.
+
+    Paths to the same site share their ends, so every hop is added once only.
+    """
+    delays_ms = topology.delays_ms()
+    sites = topology.site_names
+    hops = {node: topology.next_hops(node) for node in topology.node_names}
+    longest_ms = 0.0
+    for count, dst in enumerate(sites):
+        found_ms = {dst: 0.0}
+        for src in sites[:count]:
+            walk = [src]
+            while walk[-1] not in found_ms:
+                walk.append(hops[walk[-1]][dst])
+            for there, here in pairwise(reversed(walk)):
+                hop_ms = delays_ms[here, there] + delays_ms[there, here]
+                found_ms[here] = found_ms[there] + hop_ms
+            longest_ms = max(longest_ms, found_ms[src])
+    return longest_ms
 
 
 def make_failover(scenario: Scenario) -> liveness.Failover:
