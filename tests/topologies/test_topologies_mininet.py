@@ -128,7 +128,8 @@ def test_a_file_executed_as_mn_executes_it_finds_its_package(topo, printed, tmp_
 def run_mn(embedded, topo: str, *options: str) -> str:
     """What `mn --custom topologies/NAME.py --topo NAME,...` prints in the embedded kernel."""
     file = f"topologies/{topo.partition(',')[0]}.py"
-    done = embedded.run(["mn", "--custom", file, "--topo", topo, *options], cwd=ROOT)
+    mn = ["mn", "--custom", file, "--topo", topo, *options]
+    done = embedded.run(["timeout", "--kill-after=5", "600", *mn], cwd=ROOT)
     assert done.code == 0, done.output
     assert "Caught exception" not in done.output, done.output
     return done.output
@@ -154,6 +155,32 @@ def test_stock_mn_loads_a_star_of_a_given_size_whose_hosts_reach_the_hub(embedde
     assert "(100.00Mbit 7.000ms delay" in output
     assert "Results: 0% dropped (2/2 received)" in output
     assert "*** Stopping 2 links" in output
+
+
+COMMANDS = """
+pingall
+link n1 n2 down
+pingall
+link n1 n2 up
+pingall
+iperf n2 n3
+iperfudp 10M n2 n3
+"""
+
+
+def test_in_stock_mn_links_go_down_and_up_and_iperf_measures(embedded, tmp_path):
+    """A leaf of the star is alone without its link, and its routes come back with the link."""
+    script = tmp_path / "commands"
+    script.write_text(COMMANDS)
+    output = run_mn(embedded, "star,4,delays_ms=1", "--pre", str(script), "--test", "none")
+    pings = re.findall(r"Results: (\d+)% dropped \((\S+) received\)", output)
+    assert pings == [("0", "12/12"), ("50", "6/12"), ("0", "12/12")]
+    tcp, udp = re.findall(r"\*\*\* Results: (\[.*\])", output)
+    for rate in re.findall(r"([\d.]+) Mbits/sec", tcp):
+        assert float(rate) == pytest.approx(95, abs=5)
+    sent, *rates = re.findall(r"([\d.]+) ?M", udp)
+    assert sent == "10"
+    assert [float(rate) for rate in rates] == pytest.approx([10, 10], rel=0.1)
 
 
 def test_in_stock_mn_every_host_reaches_every_other(embedded):
