@@ -19,6 +19,16 @@ class LinkTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkCapture:
+    """The packets of one directed link that are in its file, and those that are missing there."""
+
+    src: str
+    dst: str
+    packets: Count
+    missed: Count
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted(Event):
     """Runner: the agents are about to start."""
 
@@ -66,6 +76,13 @@ class AgentExited(Event):
 
     def omitted_keys(self) -> tuple[str, ...]:
         return ("asked",) if self.asked is None else ("fault",)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureEnded(Event):
+    """Runner: the files with the packets of these links are complete."""
+
+    links: tuple[LinkCapture, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from trunkline.agents.events.run_events import Late, LinkTotals, RunFinished, TimersLate
+from trunkline.agents.events.run_events import (
+    CaptureEnded,
+    Late,
+    LinkTotals,
+    RunFinished,
+    TimersLate,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.checks.byte_checks import count_received, count_sent, find_disturbance
@@ -167,7 +173,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
-    """TCP had enough memory; on a real clock, work took its modelled time, timers were on time."""
+    """TCP had enough memory, and captures are complete; on a real clock, nothing was late."""
     late_s = sum(event.seconds for event in history.all(Late))
     spent_s = sum(
         (phase.end_ns - phase.start_ns) / 1e9
@@ -190,6 +196,9 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)
             yield doubt(f"TCP reached its memory limit at {sites}: raise net.ipv4.tcp_mem")
+    for link in (link for event in history.all(CaptureEnded) for link in event.links):
+        if link.missed:
+            yield doubt(f"{link.src} -> {link.dst}: the capture lacks {link.missed} packets")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 

@@ -15,6 +15,7 @@ import contextlib
 import errno
 import os
 import shutil
+import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,6 +29,7 @@ from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
 from trunkline.harness.network import shaping, wiring
+from trunkline.harness.network.capture import open_tap
 from trunkline.harness.network.interface import (
     Cut,
     Directed,
@@ -175,6 +177,16 @@ class MininetNetwork:
             for src in channels
             for dst in self.topology.neighbours(src)
         }
+
+    def tap(self, src: str, dst: str) -> socket.socket:
+        """A socket for copies of the packets that arrive over the link src -> dst."""
+        self.topology.link(src, dst)
+        try:
+            with self._namespace(dst).inside():
+                return open_tap(device_name(self.topology.rank(dst), self.topology.rank(src)))
+        except OSError as error:
+            what = f"cannot capture packets: {error.strerror}"
+            raise NetworkError(what, f"link {src} -> {dst}", "CAP_NET_RAW, Linux 4.20") from error
 
     def short_of_memory(self) -> list[str]:
         """The sites at which TCP has reached the limit of its memory."""

@@ -139,6 +139,7 @@ def resolve(scenario: Scenario) -> str:
             **({"background": render(scenario.background, None)} if scenario.background else {}),
             "files": render(scenario.files, None),
             "outputs": render(scenario.outputs, None),
+            **({"capture": render(scenario.capture, None)} if scenario.capture.links else {}),
             **({"code": dict(scenario.code)} if scenario.code else {}),
         }
     )

@@ -32,6 +32,7 @@ from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario import (
     awareness_section,
+    capture_section,
     failover_timeouts,
     plan_dry_run,
     timeline_section,
@@ -149,6 +150,8 @@ class Reader:
         timeline = timeline_section.read(
             self._source, topology, basics["limits"].run_s, self._files, programs
         )
+        if topology:
+            basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
         self._check_sites(sites)
         self._check_background(basics["background"], basics["network"].mtu, sites)
         self._check_stop(basics["stop"], sites, workload, programs)

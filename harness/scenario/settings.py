@@ -14,7 +14,7 @@ from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.background.flows import Background
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.network.interface import NetworkOptions
+from trunkline.harness.network.interface import Directed, NetworkOptions
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 
@@ -235,6 +235,26 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """Packet captures; see docs/networks.md.
+
+    Options:
+        links: the links whose packets are captured: `a <-> b` or `a-b`, for one direction `a -> b`;
+            `all` is all links.
+        snap_bytes: how many bytes of each packet are kept, from its Ethernet header on.
+    """
+
+    links: tuple[str, ...] | Literal["all"] = ()
+    snap_bytes: Annotated[int, Field(ge=1, le=262144)] = 96
+
+    @property
+    def ends(self) -> tuple[Directed, ...]:
+        """The directed links (src, dst), if all of `links` are of the form `a -> b`."""
+        found = (name.split(" -> ") for name in self.links)
+        return tuple((src, dst) for src, dst in found)
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A complete scenario: everything that a run needs."""
 
@@ -256,6 +276,7 @@ class Scenario:
     background: tuple[Background, ...]
     files: Files
     outputs: Outputs
+    capture: Capture
     code: Mapping[str, str]
 
     @property
@@ -335,6 +356,7 @@ class Basics:
         background: traffic of others between sites.
         files: which of your files the run shares with you.
         outputs: the outputs of a run besides its events and tables.
+        capture: the links whose packets are captured.
         code: the text of Python files that the scenario names; by default they are read from the
             scenario's folder.
     """
@@ -353,4 +375,5 @@ class Basics:
     background: tuple[Background, ...] = ()
     files: Files = Files()
     outputs: Outputs = Outputs()
+    capture: Capture = Capture()
     code: Mapping[str, str] | None = None

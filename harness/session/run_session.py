@@ -29,6 +29,7 @@ from trunkline.harness.faults.fault_injector import FaultInjector, require_black
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
+from trunkline.harness.network import capture
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
@@ -83,13 +84,21 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             require_blackholes(network, scenario.topology, faults)
             log.add(run_events.NetworkReady)
             print_message({"message": "starting the agents"})
-            return _run_agents(scenario, network, run_dir, log, hold)
+            taps = {ends: network.tap(*ends) for ends in scenario.capture.ends}
+            folder = run_dir / capture.FOLDER
+            with capture.Capture(taps, folder, scenario.capture.snap_bytes) as captured:
+                return _run_agents(scenario, network, captured, run_dir, log, hold)
         finally:
             network.stop()
 
 
 def _run_agents(
-    scenario: Scenario, network: MininetNetwork, run_dir: Path, log: EventLog, hold: bool
+    scenario: Scenario,
+    network: MininetNetwork,
+    captured: capture.Capture,
+    run_dir: Path,
+    log: EventLog,
+    hold: bool,
 ) -> tuple[str, bool]:
     reason, failures = "", []
     done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
@@ -132,6 +141,7 @@ def _run_agents(
             for logged in supervisor.events():
                 log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
+                captured.begin(supervisor.epoch_ns)
                 if state.start_ns is not None and not injector.start_ns:
                     stop_s = math.inf if scenario.stop.time_s is None else scenario.stop.time_s
                     epoch_ns = supervisor.epoch_ns
@@ -164,10 +174,9 @@ def _run_agents(
         failures.append(f"ended by {type(error).__name__}")
         raise
     finally:
+        failures += _end_capture(captured, log)
         reason = "; ".join(failures) or reason
-        links = _carried(network)
-        short = tuple(network.short_of_memory())
-        log.add(run_events.RunFinished, reason=reason, links=links, short_of_memory=short)
+        _log_end(network, log, reason)
     return reason, bool(failures)
 
 
@@ -205,12 +214,25 @@ class EventLog:
         write_all(self._fd, logged.line)
 
 
-def _carried(network: MininetNetwork) -> tuple[run_events.LinkTotals, ...]:
-    """The bytes, packets and drops of each directed link, for the log."""
-    return tuple(
+def _end_capture(captured: capture.Capture, log: EventLog) -> list[str]:
+    """End the packet capture, if there is one, and log what it has; returns what went wrong."""
+    try:
+        links = captured.end()
+    except OSError as error:
+        return [str(error)]
+    if links:
+        log.add(run_events.CaptureEnded, links)
+    return []
+
+
+def _log_end(network: MininetNetwork, log: EventLog, reason: str) -> None:
+    """Log the end of the run, with the bytes, packets and drops of each directed link."""
+    links = tuple(
         run_events.LinkTotals(*ends, counters.bytes, counters.packets, counters.drops)
         for ends, counters in network.counters().items()
     )
+    short = tuple(network.short_of_memory())
+    log.add(run_events.RunFinished, reason=reason, links=links, short_of_memory=short)
 
 
 def _run_id(run_dir: Path) -> str:

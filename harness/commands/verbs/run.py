@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ examples:
   trunkline run scenarios/quickstart.yaml --set scheme.p=4 --set stop.time='50 s'
   trunkline run scenarios/quickstart.yaml --set topology.rates='100 Mbit/s' --quiet
   trunkline run scenarios/outage.yaml --watch
+  trunkline run scenarios/quickstart.yaml --pcap tokyo-seoul --pcap 'iowa -> tokyo'
   trunkline run scenarios/quickstart.yaml --on ada@gpu.example.org
 
 --watch uses the whole terminal to show sites, current tasks, links by load, faults and both clocks.
@@ -28,6 +30,14 @@ It only reads the event log, so it does not change results.
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, where to run it, and what to show."""
     terminal.add_scenario(parser)
+    parser.add_argument(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="capture the packets of this link, such as n1-n2, or 'n1 -> n2' for one direction, or "
+        "all, instead of those of capture.links; may be given more than once",
+    )
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
     parser.add_argument(
@@ -47,11 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.on is not None and arguments.watch:
         raise terminal.UsageError("--watch: not allowed with --on, whose event log is elsewhere")
-    scenario = load(arguments.file, arguments.set, arguments.seed)
+    scenario = load(arguments.file, [*arguments.set, *_captures(arguments.pcap)], arguments.seed)
     remote = arguments.on is not None
     carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
+
+
+def _captures(links: list[str]) -> list[str]:
+    """The assignment to the scenario that `--pcap` stands for."""
+    named = "all" if "all" in links else json.dumps(links)
+    return [f"capture.links={named}"] if links else []
 
 
 def _run_here(

@@ -27,7 +27,15 @@ from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.reader import SCHEMES
-from trunkline.harness.scenario.settings import Awareness, Component, Limits, Outputs, Scheme, Stop
+from trunkline.harness.scenario.settings import (
+    Awareness,
+    Capture,
+    Component,
+    Limits,
+    Outputs,
+    Scheme,
+    Stop,
+)
 from trunkline.topologies.model import Link, Site, Topology
 
 ROOT = Path(__file__).parents[3]
@@ -300,6 +308,20 @@ def scenarios(draw):
 @given(scenarios())
 def test_a_resolved_scenario_is_read_back_as_an_equal_one(scenario):
     assert parse(resolve(scenario), "resolved.yaml") == scenario
+
+
+def test_links_to_capture_are_resolved_to_single_directions_each_once():
+    def captured(links):
+        scenario = parse(SMALL + f"capture: {{links: {links}, snap: 1 kB}}", "x.yaml")
+        assert parse(resolve(scenario), "resolved.yaml") == scenario
+        return scenario.capture
+
+    assert captured("[n1-n2, n3 -> n1, n1 <-> n2]") == Capture(
+        ("n1 -> n2", "n2 -> n1", "n3 -> n1"), 1000
+    )
+    every = captured("all").ends
+    assert len(every) == len(set(every)) > 2
+    assert "capture" not in resolve(parse(SMALL, "x.yaml"))
 
 
 def test_a_resolved_timeline_needs_no_other_file(tmp_path):
