@@ -518,6 +518,22 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "TCP reached its memory limit at kyiv, oslo: raise net.ipv4.tcp_mem",
     ),
     (
+        "the host kept up",
+        [
+            added(
+                900,
+                "runner",
+                "capture_ended",
+                links=[
+                    {"src": "kyiv", "dst": "oslo", "packets": 90, "missed": 3},
+                    {"src": "oslo", "dst": "kyiv", "packets": 70, "missed": 0},
+                ],
+            )
+        ],
+        "unknown",
+        "kyiv -> oslo: the capture lacks 3 packets",
+    ),
+    (
         "the accuracy was reached",
         [
             without("evaluated", task=1),

@@ -197,3 +197,21 @@ def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(embed
         assert times_ns == sorted(times_ns)
         assert 10e6 < times_ns[0] < times_ns[-1] < events[-1]["t_ns"]
     assert outputs.build(run_dir).outcome == "pass"
+
+
+def test_files_are_complete_after_a_run_that_exceeded_its_time(embedded, tmp_path):
+    run_dir = tmp_path / "ended"
+    (run_dir / "log").mkdir(parents=True)
+    text = SCENARIO.replace("rounds: 2", "rounds: 1000") + "limits: {run: 2 s, task: 2 s}\n"
+    (run_dir / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
+    done = embedded.call(run_all, str(tmp_path), ["ended"], visible=[tmp_path])
+    assert done == {"codes": {"ended": 1}, "left": []}
+    *_, ended, finished = (
+        json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()
+    )
+    assert [ended["event"], finished["reason"]] == ["capture_ended", "the run exceeded its 2 s"]
+    for link in ended["links"]:
+        ends = link["src"], link["dst"]
+        _, packets = read_pcap(run_dir / "capture" / capture.file_name(ends))
+        assert link["packets"] == len(packets) > 100
+        assert packets[-1][0] > 1.8e9
