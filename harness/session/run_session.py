@@ -86,8 +86,13 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             print_message({"message": "starting the agents"})
             taps = {ends: network.tap(*ends) for ends in scenario.capture.ends}
             folder = run_dir / capture.FOLDER
-            with capture.Capture(taps, folder, scenario.capture.snap_bytes) as captured:
-                return _run_agents(scenario, network, captured, run_dir, log, hold)
+            flows = list_flows(scenario.background)
+            others = flows, network, scenario.seed, scenario.network.mtu, run_dir / "log"
+            with (
+                capture.Capture(taps, folder, scenario.capture.snap_bytes) as captured,
+                contextlib.closing(BackgroundTraffic(*others)) as background,
+            ):
+                return _run_agents(scenario, network, captured, background, run_dir, log, hold)
         finally:
             network.stop()
 
@@ -96,6 +101,7 @@ def _run_agents(
     scenario: Scenario,
     network: MininetNetwork,
     captured: capture.Capture,
+    background: BackgroundTraffic,
     run_dir: Path,
     log: EventLog,
     hold: bool,
@@ -103,20 +109,17 @@ def _run_agents(
     reason, failures = "", []
     done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
-    background = BackgroundTraffic(
-        list_flows(scenario.background),
-        network,
-        scenario.seed,
-        scenario.network.mtu,
-        run_dir / "log",
-    )
+
+    def begin(epoch_ns: int) -> None:
+        captured.begin(epoch_ns)
+        background.begin(epoch_ns)
+
     try:
         kind = ProgramChildren if scenario.runs_programs else AgentChildren
         children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
         with (
             contextlib.ExitStack() as after,
-            contextlib.closing(background),
-            Supervisor(scenario, children, background.begin) as supervisor,
+            Supervisor(scenario, children, begin) as supervisor,
             contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
             contextlib.closing(
                 CommandHandler(
@@ -141,7 +144,6 @@ def _run_agents(
             for logged in supervisor.events():
                 log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
-                captured.begin(supervisor.epoch_ns)
                 if state.start_ns is not None and not injector.start_ns:
                     stop_s = math.inf if scenario.stop.time_s is None else scenario.stop.time_s
                     epoch_ns = supervisor.epoch_ns
