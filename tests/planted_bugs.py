@@ -83,7 +83,7 @@ MUTANTS = (
         ),
         (
             "a new controller uses block numbers again",
-            "        running.used = max(running.used, state.blocks + LATE_BLOCKS)\n",
+            "        running.used = max(running.used, state.blocks, LATE_BLOCKS + now_ns // BLOCK_NS)\n",
             "        running.used = max(running.used, state.blocks - 1)\n",
         ),
         (
@@ -153,8 +153,8 @@ MUTANTS = (
         ),
         (
             "a controller that acts takes reports of tasks for those of a new term",
-            "            if self._unsettled is not None:\n                self._tasks.adopt(state, site)\n",
-            "            if True:\n                self._tasks.adopt(state, site)\n",
+            "            if self._unsettled is not None:\n                self._tasks.adopt(state, site, self._now_ns())\n",
+            "            if True:\n                self._tasks.adopt(state, site, self._now_ns())\n",
         ),
         (
             "a worker that calls while its old connection seems alive is not taken over",

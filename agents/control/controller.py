@@ -282,7 +282,7 @@ class Controller:
             self._decide(decisions.Joined(site))
         for state in report.tasks:
             if self._unsettled is not None:
-                self._tasks.adopt(state, site)
+                self._tasks.adopt(state, site, self._now_ns())
             elif not self._tasks.on_rejoined(site, state):
                 self._tell(site, self._describe_end(site, state))
         self._helps[site] = report.helps

@@ -32,9 +32,10 @@ from trunkline.agents.wire.messages import (
     TaskState,
 )
 
-LATE_BLOCKS = 10_000
-"""How many block numbers a controller skips when it takes over a task. Its predecessor may have
-announced blocks that appear in no worker's report."""
+LATE_BLOCKS, BLOCK_NS = 10_000, 100_000
+"""A controller that takes over a task numbers new blocks from LATE_BLOCKS on, plus one number for
+each BLOCK_NS of the run. Its predecessors may have announced blocks that appear in no report. A
+later controller begins above their numbers: no task has a new block every BLOCK_NS."""
 
 
 @dataclass(slots=True)
@@ -109,8 +110,10 @@ class Tasks:
         """Whether no running task waits for a member to be ready."""
         return not any(running.unasked for running in self.running.values())
 
-    def adopt(self, state: TaskState, site: str) -> None:
+    def adopt(self, state: TaskState, site: str, now_ns: int) -> None:
         """Take over the supervision of another controller's task, from one member's report.
+
+        `now_ns` is the run's time.
 
         This controller does not know the task's plan, so it cannot repair the task: the task either
         goes on undisturbed or is halted. Members that do not report the task have given it up;
@@ -125,7 +128,7 @@ class Tasks:
             running.gone = set(state.group)
             self.running[state.task] = running
             self._watch_budget(state.task)
-        running.used = max(running.used, state.blocks + LATE_BLOCKS)
+        running.used = max(running.used, state.blocks, LATE_BLOCKS + now_ns // BLOCK_NS)
         running.gone.discard(site)
         if state.finished:
             running.finished.add(site)

@@ -51,7 +51,7 @@ def test_a_server_gives_its_part_of_an_adopted_result_to_no_other_server() -> No
         tasks = make_tasks(log)
         state = TaskState(7, PUSH.group, PUSH.weights, PUSH.scale, 1, False, 5.0, PUSH.roles)
         for site in SITES:
-            tasks.adopt(replace(state, finished=site == "b"), site)
+            tasks.adopt(replace(state, finished=site == "b"), site, 0)
         tasks.settle()
         tasks.on_link_lost("a", "c")
         tasks.on_halted("c", 7, False)
@@ -65,3 +65,22 @@ def test_a_server_gives_its_part_of_an_adopted_result_to_no_other_server() -> No
     assert holder is None
     assert forest["contributors"] == ["a"]
     assert forest["receivers"] == ["c"]
+
+
+def test_controllers_that_take_over_one_after_the_other_use_other_block_numbers() -> None:
+    """The second one hears only from members that do not know the blocks of the first one."""
+
+    async def adopt(now_ns: int) -> int:
+        log: list[tuple[str, tuple, dict]] = []
+        tasks = make_tasks(log)
+        state = TaskState(7, PUSH.group, PUSH.weights, PUSH.scale, 5, False, 5.0, PUSH.roles)
+        for site in SITES:
+            tasks.adopt(replace(state, finished=site == "b"), site, now_ns)
+        tasks.settle()
+        tasks.on_link_lost("a", "c")
+        tasks.on_halted("c", 7, False)
+        tasks.close()
+        return next(values[1] for kind, values, _ in log if kind == "TaskReplanned")
+
+    first, second = (asyncio.run(adopt(now_ns)) for now_ns in (3 * 10**9, 4 * 10**9))
+    assert first > 5 and first + 1000 < second
