@@ -15,7 +15,6 @@ from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Traits
-from trunkline.harness.background.flows import MIN_PACKET_BYTES, Background
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
@@ -32,6 +31,7 @@ from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario import (
     awareness_section,
+    background_section,
     capture_section,
     failover_timeouts,
     plan_dry_run,
@@ -103,7 +103,6 @@ NETWORK = (
     Option("burst", "burst", None, float, 1.0),
 )
 """The options of every topology, beside those of its builder."""
-"""The option of all topologies, besides those of their builders."""
 
 SCHEME = tuple(option for option in read_options(Scheme) if option.name not in ("policy", "plan"))
 """The options of all schemes, besides those of their policy and plan."""
@@ -153,7 +152,7 @@ class Reader:
         if topology:
             basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
         self._check_sites(sites)
-        self._check_background(basics["background"], basics["network"].mtu, sites)
+        background_section.check(self._source, basics["background"], basics["network"].mtu, sites)
         self._check_stop(basics["stop"], sites, workload, programs)
         self._check_together(basics, topology, workload, scheme)
         if programs:
@@ -424,26 +423,6 @@ class Reader:
         for path, site in named:
             if sites and isinstance(site, str) and site not in sites:
                 self._source.refuse(path, list_choices(sites, site))
-
-    def _check_background(
-        self, entries: Sequence[Background], mtu: int, sites: Sequence[str]
-    ) -> None:
-        """Check that background traffic is between sites, in packets that links carry."""
-        for index, entry in enumerate(entries):
-            path: KeyPath = ("background", index)
-            for key in ("src", "dst"):
-                given = self._source.get((*path, key))
-                named = (
-                    {(): given}
-                    if isinstance(given, str)
-                    else {(n,): s for n, s in enumerate(given)}
-                )
-                for place, site in named.items():
-                    if sites and site not in sites:
-                        self._source.refuse((*path, key, *place), list_choices(sites, site))
-            if entry.kind != "tcp" and entry.packet_bytes > mtu:
-                allowed = f"allowed is {MIN_PACKET_BYTES} B to {mtu} B, the network's mtu"
-                self._source.refuse((*path, "packet"), allowed)
 
     def _runs_programs(self) -> bool:
         """Whether sites run programs instead of agents."""
