@@ -57,6 +57,11 @@ class Copy:
             raise SystemExit(
                 f"the tests would import {found.stdout.strip()}, not the copy: {found}"
             )
+        collected = self.call(
+            "-m", "pytest", "-q", "-p", "no:cacheprovider", "--co", "tests/agents"
+        )
+        if collected.returncode:
+            raise SystemExit(f"the tests fail without a bug:\n{collected.stdout[-2000:]}")
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
