@@ -23,8 +23,8 @@ from trunkline.agents.events import run_events
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.harness.background.background_processes import BackgroundTraffic
 from trunkline.harness.background.flows import list_flows
-from trunkline.harness.background.traffic import BackgroundTraffic
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live.command_handler import CommandHandler

@@ -14,8 +14,8 @@ import pytest
 from probing import datagrams
 
 from trunkline.agents.planning.fair_shares import compute_fair_rates
+from trunkline.harness.background.background_processes import BackgroundTraffic
 from trunkline.harness.background.flows import Background, leave_rates, list_flows
-from trunkline.harness.background.traffic import BackgroundTraffic
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import payload_share
 from trunkline.topologies.access import AccessLink, add_access_links
