@@ -1,0 +1,1 @@
+"""Models as a sequence of bases with parallel branches, and the tables of real networks."""
