@@ -1,0 +1,103 @@
+"""How a model gets from the server to the workers of one rack, as a value (pure).
+
+All racks are alike, so one of them stands for all. Its workers are numbered from 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from trunkline.workloads.layered.model import LayeredModel
+
+SERVER = -1
+"""The source of transfers that come from the server."""
+
+
+class HandoutError(ValueError):
+    """A hand-out that breaks a constraint; the text names the transfer or worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Branches that go from a worker, or the SERVER, to another worker, all in one message."""
+
+    source: int
+    target: int
+    branches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Handout:
+    """Transfers in one rack; every link sends its own in this order."""
+
+    workers: int
+    transfers: tuple[Transfer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Racks of workers and a server.
+
+    A rack receives from outside at one rate, whatever its workers ask for (OWL, equation 14). In a
+    rack, each worker sends and receives at the rate within racks, at the same time.
+
+    Attributes:
+        racks: how many racks there are.
+        workers: how many workers each rack has.
+        intra_mbps: the rate within a rack, B_intra.
+        inter_mbps: the rate of the link into a rack, B_inter.
+        server_mbps: the rate of the server's uplink, which the racks share; None if it is no limit,
+            as in OWL's equations.
+        startup_s: the time that a message takes besides its bytes.
+    """
+
+    racks: int
+    workers: int
+    intra_mbps: float
+    inter_mbps: float
+    server_mbps: float | None = None
+    startup_s: float = 0.0
+
+    @property
+    def inlet_mbps(self) -> float:
+        """The rate at which a rack receives from the server while all racks do."""
+        if self.server_mbps is None:
+            return self.inter_mbps
+        return min(self.inter_mbps, self.server_mbps / self.racks)
+
+
+def check(model: LayeredModel, handout: Handout) -> None:
+    """Check OWL's constraints on the order of the transfers. Raises HandoutError.
+
+    - Every worker gets every branch exactly once.
+    - What comes from the server covers the model (8).
+    - A worker passes on only what it has received (9).
+    - A worker gets the bases in the order in which it computes them, so that the fetch of a group
+      overlaps with the computation of the groups before (11).
+    """
+    everything = set(range(len(model.branches)))
+    held: dict[int, set[int]] = {worker: set() for worker in range(handout.workers)}
+    last = Counter[int]()
+    held[SERVER] = set(everything)
+    from_server: set[int] = set()
+    for transfer in handout.transfers:
+        branches = set(transfer.branches)
+        if not branches <= held[transfer.source]:
+            raise HandoutError(f"{transfer}: the source has not received all of it (9)")
+        if branches & held[transfer.target] or len(branches) < len(transfer.branches):
+            raise HandoutError(f"{transfer}: a worker gets a branch twice")
+        bases = [model.base_of[branch] for branch in transfer.branches]
+        if min(bases) < last[transfer.target]:
+            raise HandoutError(f"{transfer}: a later base came before it (11)")
+        last[transfer.target] = max(bases)
+        held[transfer.target] |= branches
+        if transfer.source == SERVER:
+            from_server |= branches
+    if from_server != everything:
+        raise HandoutError(
+            f"branches {sorted(everything - from_server)} never leave the server (8)"
+        )
+    for worker, branches in held.items():
+        if branches != everything:
+            raise HandoutError(f"worker {worker} misses branches {sorted(everything - branches)}")

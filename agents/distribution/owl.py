@@ -1,0 +1,152 @@
+"""OWL: workers of a rack pass parts of a model on to each other while they compute (pure).
+
+The workers of a rack are parted into communication groups, one for each group of branches of a
+base. In the centralized deployment one worker of each, its central worker, pulls the group of
+branches from the server and broadcasts it to the others. Then the communication groups all-gather.
+In the decentralized one every worker pulls its group of branches from the server (section 4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from trunkline.agents.distribution.grouping import Groups, group_evenly
+from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, Transfer
+from trunkline.agents.distribution.step import compute_forward_end
+from trunkline.workloads.layered.model import LayeredModel
+
+Grouping: TypeAlias = Callable[[Sequence[int], int], Groups]
+"""Makes groups of branches from their sizes, and a number of groups."""
+
+Deployment: TypeAlias = Callable[[int, Groups], Iterator[Transfer]]
+"""Makes the transfers of one base from the number of workers and the groups of branches."""
+
+
+def centralize(workers: int, groups: Groups) -> Iterator[Transfer]:
+    """Only central workers pull from the server; they broadcast, then all groups all-gather."""
+    members = _part(workers, len(groups))
+    for group, branches in enumerate(groups):
+        yield Transfer(SERVER, members[group][0], branches)
+    for position in range(1, len(members[0])):
+        for group, branches in enumerate(groups):
+            if position < len(members[group]):
+                yield Transfer(members[group][0], members[group][position], branches)
+    yield from _all_gather(members, groups)
+
+
+def decentralize(workers: int, groups: Groups) -> Iterator[Transfer]:
+    """Every worker pulls its group from the server; then all groups all-gather."""
+    members = _part(workers, len(groups))
+    for worker in range(workers):
+        yield Transfer(SERVER, worker, groups[worker % len(groups)])
+    yield from _all_gather(members, groups)
+
+
+def unbalance(workers: int, groups: Groups) -> Iterator[Transfer]:
+    """One worker pulls every group from the server, and sends each to all others.
+
+    OWL-A, which has "an unbalanced deploy setting" instead of the deploying algorithm. The paper
+    does not say which; this is the most unbalanced one.
+    """
+    for branches in groups:
+        yield Transfer(SERVER, 0, branches)
+        for worker in range(1, workers):
+            yield Transfer(0, worker, branches)
+
+
+def build(
+    model: LayeredModel, workers: int, count: int, grouping: Grouping, deployment: Deployment
+) -> Handout:
+    """The hand-out with `count` communication groups; a base with fewer branches has fewer."""
+    transfers: list[Transfer] = []
+    for base, numbers in zip(model.bases, model.numbers, strict=True):
+        sizes = [branch.parameter_bytes for branch in base.branches]
+        found = grouping(sizes, min(count, len(sizes)))
+        groups = tuple(tuple(numbers[index] for index in group) for group in found)
+        transfers += deployment(workers, groups)
+    return Handout(workers, tuple(transfers))
+
+
+def count_groups(model: LayeredModel, cluster: Cluster) -> range:
+    """The numbers of communication groups to try: no more than workers or branches of a base."""
+    widest = max(len(base.branches) for base in model.bases)
+    return range(1, min(widest, cluster.workers) + 1)
+
+
+def deploy(
+    model: LayeredModel,
+    cluster: Cluster,
+    grouping: Grouping = group_evenly,
+    deployment: Deployment = centralize,
+) -> Handout:
+    """The hand-out whose forward computation ends first (Algorithm 2).
+
+    The algorithm trains one iteration with each number of communication groups, and keeps the
+    fastest. Here the fluid model of the step stands for that iteration.
+    """
+    return min(
+        (
+            build(model, cluster.workers, count, grouping, deployment)
+            for count in count_groups(model, cluster)
+        ),
+        key=lambda handout: compute_forward_end(model, handout, cluster),
+    )
+
+
+def deploy_by_prediction(model: LayeredModel, cluster: Cluster) -> Handout:
+    """The hand-out that equations (13) and (14) prefer, without any iteration."""
+    candidates = [
+        (predict(model, cluster, count), count, deployment)
+        for predict, deployment in (
+            (predict_centralized, centralize),
+            (predict_decentralized, decentralize),
+        )
+        for count in count_groups(model, cluster)
+    ]
+    _, count, deployment = min(candidates, key=lambda candidate: candidate[0])
+    return build(model, cluster.workers, count, group_evenly, deployment)
+
+
+def predict_centralized(model: LayeredModel, cluster: Cluster, count: int) -> float:
+    """Seconds until every worker has its first group of every base (equation 13).
+
+    The model enters the rack once. `workers / D - 1` copies of each of D groups follow, and all
+    copies in a rack share `B_intra`: (workers / D - 1) sum(d) / B_intra.
+    """
+    inside = sum(
+        (cluster.workers / min(count, len(base.branches)) - 1) * _count_megabits(model, index)
+        for index, base in enumerate(model.bases)
+    )
+    return 8e-6 * model.parameter_bytes / cluster.inlet_mbps + inside / cluster.intra_mbps
+
+
+def predict_decentralized(model: LayeredModel, cluster: Cluster, count: int) -> float:
+    """Seconds until every worker has its first group of every base (equation 14).
+
+    Each of D groups enters the rack `workers / D` times.
+    """
+    entering = sum(
+        cluster.workers / min(count, len(base.branches)) * _count_megabits(model, index)
+        for index, base in enumerate(model.bases)
+    )
+    return entering / cluster.inlet_mbps
+
+
+def _count_megabits(model: LayeredModel, base: int) -> float:
+    return 8e-6 * sum(branch.parameter_bytes for branch in model.bases[base].branches)
+
+
+def _part(workers: int, count: int) -> list[range]:
+    """Equal communication groups; their first members are the central workers."""
+    return [range(group, workers, count) for group in range(count)]
+
+
+def _all_gather(members: list[range], groups: Groups) -> Iterator[Transfer]:
+    """Every communication group gets the branches of all others, each time from another one."""
+    count = len(groups)
+    for shift in range(1, count):
+        for group, branches in enumerate(groups):
+            sources = members[group]
+            for index, target in enumerate(members[(group + shift) % count]):
+                yield Transfer(sources[index % len(sources)], target, branches)

@@ -1,0 +1,72 @@
+"""The time of one step of workers that compute while their parameters arrive (pure).
+
+A fluid model: a link carries one transfer after the other, in the order of the hand-out, at its
+rate. A transfer begins when its source has all of it and its links are free. A worker computes
+base after base, and the branches of a base in the order of their arrival. It waits for a branch
+that has not arrived. Then come the backward computation and the rest of the step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, check
+from trunkline.workloads.layered.model import LayeredModel
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedBranch:
+    """When a branch arrived at a worker, and when its forward computation began and ended."""
+
+    worker: int
+    branch: int
+    arrived_s: float
+    start_s: float
+    end_s: float
+
+
+def simulate_forward(
+    model: LayeredModel, handout: Handout, cluster: Cluster
+) -> tuple[ComputedBranch, ...]:
+    """The branches of each worker, in the order of computation. Raises HandoutError."""
+    check(model, handout)
+    arrived_s = _simulate_transfers(model, handout, cluster)
+    done = []
+    for worker in range(handout.workers):
+        now_s = 0.0
+        order = sorted(
+            range(len(model.branches)),
+            key=lambda branch: (model.base_of[branch], arrived_s[worker, branch], branch),
+        )
+        for branch in order:
+            start_s = max(now_s, arrived_s[worker, branch])
+            now_s = start_s + model.branches[branch].forward_s
+            done.append(ComputedBranch(worker, branch, arrived_s[worker, branch], start_s, now_s))
+    return tuple(done)
+
+
+def compute_forward_end(model: LayeredModel, handout: Handout, cluster: Cluster) -> float:
+    """The time in seconds at which the last worker ends its forward computation."""
+    return max(branch.end_s for branch in simulate_forward(model, handout, cluster))
+
+
+def _simulate_transfers(
+    model: LayeredModel, handout: Handout, cluster: Cluster
+) -> dict[tuple[int, int], float]:
+    """When each branch arrives at each worker: (worker, branch) -> seconds."""
+    arrived_s: dict[tuple[int, int], float] = {}
+    free_s: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for transfer in handout.transfers:
+        if transfer.source == SERVER:
+            links, rate_mbps, ready_s = [("inlet", 0)], cluster.inlet_mbps, 0.0
+        else:
+            links = [("sends", transfer.source), ("receives", transfer.target)]
+            rate_mbps = cluster.intra_mbps
+            ready_s = max(arrived_s[transfer.source, branch] for branch in transfer.branches)
+        size = sum(model.branches[branch].parameter_bytes for branch in transfer.branches)
+        start_s = max(ready_s, *(free_s[link] for link in links))
+        end_s = start_s + cluster.startup_s + 8e-6 * size / rate_mbps
+        free_s |= dict.fromkeys(links, end_s)
+        arrived_s |= {(transfer.target, branch): end_s for branch in transfer.branches}
+    return arrived_s
