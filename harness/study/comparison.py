@@ -31,6 +31,7 @@ METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
     "rounds": "rounds per worker",
     "update_s": "time per update (s)",
+    "waiting_percent": "waiting for parameters (% of the step)",
     "window_s": "time until the stop (s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",

@@ -29,7 +29,7 @@ from trunkline.harness.config import document
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario import loading, planning
 from trunkline.harness.session import program_output
-from trunkline.harness.study import papers
+from trunkline.harness.study import grid, model_figures, papers
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -170,7 +170,10 @@ def check_line(words: list[str], may_fail: bool) -> bool:
         return True
     if words[1] == "reproduce" and arguments.figure:
         figure = papers.find_figures()[arguments.figure]
-        loading.load(ROOT / "scenarios" / figure.scenario, arguments.set)
+        if isinstance(figure, papers.ModelFigure):
+            model_figures.plan(figure, grid.read_axes(arguments.vary), 1, arguments.set)
+        else:
+            loading.load(ROOT / "scenarios" / figure.scenario, arguments.set)
     elif "file" in arguments and arguments.file != "broken.yaml":
         loading.load(arguments.file, getattr(arguments, "set", ()))
     return False

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from trunkline.harness.study.comparison_runs import Comparison
-    from trunkline.harness.study.papers import Figure
+    from trunkline.harness.study.model_figures import ModelTrial
+    from trunkline.harness.study.papers import Figure, ModelFigure
 
 EPILOG = """\
 examples:
@@ -24,10 +28,12 @@ examples:
   trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
   trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
   trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
+  trunkline reproduce owl/7 --fluid --vary workload.batch=32,64,128
 
 It is a comparison like those of `trunkline compare`, in reproductions/. Repeat the same command to
 continue an interrupted one. The fluid model predicts the same trials: the same rates, groups and
-compute times, on links without propagation and TCP.
+compute times, on links without propagation and TCP. Figures of OWL have a model of one step, and
+are not measured yet: they need --fluid.
 """
 
 
@@ -70,6 +76,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """List the figures, or reproduce one with all its panels."""
     from trunkline.harness.study import papers
+    from trunkline.harness.study.papers import ModelFigure
 
     known = papers.find_figures()
     if arguments.list:
@@ -81,38 +88,63 @@ def run(arguments: argparse.Namespace) -> int:
     if not panels:
         allowed = f"allowed is one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")
+    if not arguments.fluid and any(isinstance(known[name], ModelFigure) for name in panels):
+        raise terminal.UsageError(f"figure {wanted}: it is predicted only: allowed is --fluid")
     planned = {name: _plan(known[name], arguments) for name in panels}
     codes = []
-    for name, comparison in planned.items():
+    for name, carry_out in planned.items():
         folder = Path("reproductions") / name
         if arguments.out is not None:
             folder = Path(arguments.out) / name.removeprefix(wanted)
-        codes.append(_reproduce(known[name], comparison, folder, arguments))
+        codes.append(carry_out(folder))
     return max(codes, key=WORST_LAST.index)
 
 
-def _plan(figure: Figure, arguments: argparse.Namespace) -> Comparison:
-    """Plan the figure's comparison with the changes of the command line. Raises UsageError."""
-    from trunkline.harness.study import comparison_runs, grid
+def _plan(figure: Figure | ModelFigure, arguments: argparse.Namespace) -> Callable[[Path], int]:
+    """Plan the figure's trials with the changes of the command line. Raises UsageError.
 
-    file = SCENARIOS / figure.scenario
+    Returns a function that carries them out for a folder, and returns the exit code.
+    """
+    from trunkline.harness.study import comparison_runs, grid, model_figures
+    from trunkline.harness.study.papers import ModelFigure
+
     try:
         axes = {axis.key: axis for axis in grid.read_axes(figure.vary)}
         axes |= {axis.key: axis for axis in grid.read_axes(arguments.vary)}
+        values = tuple(axes.values())
+        if isinstance(figure, ModelFigure):
+            trials = model_figures.plan(figure, values, arguments.trials, arguments.set)
+            return partial(_predict_model, figure, trials, arguments)
         with comparing.show_planning(arguments.quiet) as on_progress:
-            return comparison_runs.plan(
-                file,
-                tuple(axes.values()),
+            spec = comparison_runs.plan(
+                SCENARIOS / figure.scenario,
+                values,
                 arguments.trials,
                 arguments.set,
                 on_progress=on_progress,
             )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
+    return partial(_reproduce, figure, spec, arguments)
+
+
+def _predict_model(
+    figure: ModelFigure,
+    trials: Sequence[ModelTrial],
+    arguments: argparse.Namespace,
+    folder: Path,
+) -> int:
+    from trunkline.harness.study import model_figures
+
+    with _show_progress(len(trials), arguments) as on_progress:
+        model = model_figures.predict(figure, trials, on_progress)
+    keys = tuple(key for key, _ in trials[0].cell.values)
+    _write_prediction(figure, model, keys, folder, arguments)
+    return 0
 
 
 def _reproduce(
-    figure: Figure, spec: Comparison, folder: Path, arguments: argparse.Namespace
+    figure: Figure, spec: Comparison, arguments: argparse.Namespace, folder: Path
 ) -> int:
     from trunkline.harness.record import run_folder
     from trunkline.harness.report import plots
@@ -123,33 +155,44 @@ def _reproduce(
         trials = comparing.carry_out(spec, folder, arguments)
         code = comparing.show(spec, trials, folder, arguments.quiet)
         measured = comparison.summarize(trials, spec.keys)
-    model = _predict(spec, arguments)
-    cells = comparison.summarize(model, spec.keys)
-    output = run_folder.RunFolder(folder)
-    output.write_table("fluid", model)
+    with _show_progress(len(spec.trials), arguments) as on_progress:
+        model = reproduction.predict(spec, arguments.jobs, on_progress)
+    cells = _write_prediction(figure, model, spec.keys, folder, arguments, measured)
     if measured is not None:
         plots.write(
-            output,
+            run_folder.RunFolder(folder),
             figure.metric,
             reproduction.draw(trials, measured, cells, spec.keys, figure.metric),
         )
+    return code
+
+
+def _write_prediction(
+    figure: Figure | ModelFigure,
+    model: pd.DataFrame,
+    keys: Sequence[str],
+    folder: Path,
+    arguments: argparse.Namespace,
+    measured: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Write the table of the predicted trials, print that of the cells, and return the cells."""
+    from trunkline.harness.record import run_folder
+    from trunkline.harness.study import comparison, reproduction
+
+    cells = comparison.summarize(model, keys)
+    run_folder.RunFolder(folder).write_table("fluid", model)
     if not arguments.quiet:
         console = terminal.make_console()
         console.print(f"claim  {figure.claim}", markup=False)
         if not reproduction.is_known(cells, figure.metric):
             console.print("fluid  unknown: the model cannot predict this scenario", markup=False)
-        console.print(reproduction.draw_table(measured, cells, spec.keys, figure.metric))
-    return code
+        console.print(reproduction.draw_table(measured, cells, keys, figure.metric))
+    return cells
 
 
-def _predict(spec: Comparison, arguments: argparse.Namespace) -> pd.DataFrame:
+@contextlib.contextmanager
+def _show_progress(total: int, arguments: argparse.Namespace) -> Iterator[Callable[[int], None]]:
     from trunkline.harness.live import progress
-    from trunkline.harness.study import reproduction
 
-    total = len(spec.trials)
     with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
-
-        def on_progress(done: int) -> None:
-            show(done / total, f"{done} of {total} trials done in the fluid model")
-
-        return reproduction.predict(spec, arguments.jobs, on_progress)
+        yield lambda done: show(done / total, f"{done} of {total} trials done in the fluid model")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,28 @@ class Figure:
     metric: str
 
 
-def find_figures() -> dict[str, Figure]:
+@dataclass(frozen=True, slots=True)
+class ModelFigure:
+    """One figure that has a model of its own, and no scenario yet: it is predicted only.
+
+    Attributes:
+        claim: the paper's result.
+        vary: the values of `--vary`.
+        metric: the value that the figure shows.
+        setting: a dataclass whose fields are the keys of `--set` and `--vary`.
+        predict: the values of one trial, by name, from its setting and its seed.
+    """
+
+    claim: str
+    vary: tuple[str, ...]
+    metric: str
+    setting: type[Any]
+    predict: Callable[[Any, int], Mapping[str, float]]
+
+
+def find_figures() -> dict[str, Figure | ModelFigure]:
     """`paper/figure` -> the figure, from FIGURES of every module in this folder."""
-    found: dict[str, Figure] = {}
+    found: dict[str, Figure | ModelFigure] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         paper = info.name.replace("_", "-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pandas as pd
 import pytest
@@ -10,10 +11,20 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
 from trunkline.harness.report import columns
-from trunkline.harness.study import comparison_runs, grid, papers
+from trunkline.harness.study import (
+    comparison,
+    comparison_runs,
+    grid,
+    model_figures,
+    papers,
+    rack_step,
+)
+from trunkline.workloads.layered.model import find_names
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 FIGURES = papers.find_figures()
+SCENARIO_FIGURES = [name for name in FIGURES if isinstance(FIGURES[name], papers.Figure)]
+MODEL_FIGURES = [name for name in FIGURES if isinstance(FIGURES[name], papers.ModelFigure)]
 
 SMALL = (
     *("--set", "topology.rates=8 Mbit/s", "--set", "topology.rate_factor=1"),
@@ -22,7 +33,7 @@ SMALL = (
 )
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SCENARIO_FIGURES)
 def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(name):
     figure = FIGURES[name]
     asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.read_axes(figure.vary), 1)
@@ -97,3 +108,72 @@ def test_what_is_wrong_with_any_panel_is_said_before_the_first_one_is_run(capsys
     assert "--set topology.sites is varied" in said.err
     assert said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", MODEL_FIGURES)
+def test_every_cell_of_a_predicted_figure_is_a_valid_setting_and_its_first_one_has_the_metric(name):
+    figure = FIGURES[name]
+    trials = model_figures.plan(figure, grid.read_axes(figure.vary), 1)
+    assert len(trials) > 1
+    assert figure.metric in comparison.METRICS
+    table = model_figures.predict(figure, trials[:1], lambda done: None)
+    assert table[figure.metric].notna().all()
+
+
+def test_a_figure_that_is_predicted_only_shows_its_claim_and_a_ratio_for_each_cell(
+    capsys, tmp_path
+):
+    small = ["--trials", "1", "--vary", "workload.model=dfn", "--vary", "scheme.plan=oos,naive"]
+    rates = ["--set", "topology.intra_rate=2 Gbit/s", "--set", "topology.startup=0 s"]
+    command = ["reproduce", "owl/7", "--fluid", "--out", str(tmp_path), *small, *rates]
+    assert main.main(command) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"claim {FIGURES['owl/7'].claim}" in lines
+    table = pd.read_csv(tmp_path / "tables" / "fluid.csv", index_col="scheme.plan")
+    # 25 475 368 parameters of 4 bytes go to two workers over 1 Gbit/s. 5.001e9 multiplications and
+    # as many additions take 128 samples 0.128 s at 10 Tflop/s, and twice that backward.
+    assert table.update_s["naive"] == pytest.approx(2 * 0.815212 + 3 * 0.128030, abs=1e-5)
+    ratio = f"{table.update_s['naive'] / table.update_s['oos']:.3g}"
+    assert f"naive dfn {table.update_s['naive']:.3g} {ratio}" in lines
+
+
+def test_a_step_that_is_pushed_takes_longer_by_the_push_and_waits_less(tmp_path):
+    small = ["--trials", "1", "--vary", "workload.model=dfn", "--vary", "scheme.plan=naive"]
+    command = ["reproduce", "owl/8", "--fluid", "--quiet", "--out", str(tmp_path), *small]
+    assert main.main([*command, "--vary", "scheme.push=0 s,1 s"]) == 0
+    first, second = pd.read_csv(tmp_path / "tables" / "fluid.csv").to_dict("records")
+    assert second["update_s"] == pytest.approx(first["update_s"] + 1)
+    waiting = [each["waiting_percent"] * each["update_s"] for each in (first, second)]
+    assert waiting[0] == pytest.approx(waiting[1])
+
+
+def test_every_table_of_a_network_can_be_the_model_of_a_step():
+    assert get_args(get_type_hints(rack_step.Layered)["model"]) == find_names()
+
+
+def test_owls_order_holds_at_100_workers(tmp_path):
+    command = ["reproduce", "owl/7", "--fluid", "--quiet", "--trials", "1", "--out", str(tmp_path)]
+    assert main.main(command) == 0
+    table = pd.read_csv(tmp_path / "tables" / "fluid.csv")
+    for _, cells in table.groupby("workload.model"):
+        times = cells.set_index("scheme.plan").update_s
+        assert [*times.sort_values().index] == ["oos", "owl", "ipart", "overlap", "naive"]
+        assert times["owl"] < 1.1 * times["oos"]
+        assert times["naive"] > 1.5 * times["owl"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "figure owl/7: it is predicted only: allowed is --fluid"),
+        (["--fluid", "--set", "scheme.plan=owl"], "--set scheme.plan is varied, too"),
+        (["--fluid", "--set", "topology.racks=0"], "topology.racks: 0: allowed is"),
+        (["--fluid", "--set", "topology.rack=3"], "topology.rack: 3: unknown key: "),
+        (["--fluid", "--set", "topology.startup=2"], "topology.startup: 2: "),
+        (["--fluid", "--vary", "scheme.plan=owl-c"], "scheme.plan: owl-c: did you mean owl-b?"),
+    ],
+)
+def test_a_wrong_setting_of_a_predicted_figure_is_refused(more, said, capsys, tmp_path):
+    assert main.main(["reproduce", "owl/7", "--out", str(tmp_path / "out"), *more]) == 64
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
