@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from trunkline.harness.config.document import Document, ScenarioErrors
-from trunkline.harness.config.options import check, make_type
+from trunkline.harness.config.options import make_check, make_type
 from trunkline.harness.study.grid import Axis, Cell, combine, refuse_conflicts
 from trunkline.harness.study.papers import ModelFigure
 
@@ -40,12 +40,13 @@ def plan(
     """
     cells = combine(axes)
     refuse_conflicts(cells, overrides)
+    check = make_check(make_type(figure.setting))
     planned, problems = [], []
     for cell in cells:
         source = Document("", data={})
         for assignment in (*overrides, *cell.overrides):
             source.set(assignment)
-        setting, refusals = check(make_type(figure.setting), source.data)
+        setting, refusals = check(source.data)
         for refusal in refusals:
             source.refuse(refusal.path, refusal.text)
         problems += source.problems

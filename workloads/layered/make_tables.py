@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trunkline.workloads.layered.layer_shapes import NETWORKS, Cost
 from trunkline.workloads.layered.model import COLUMNS
-from trunkline.workloads.layered.networks import NETWORKS, Cost
 
 PARAMETER_BYTES = 4
 """The size of a parameter in single precision."""

@@ -3,8 +3,8 @@
 import pytest
 
 from trunkline.workloads.layered import make_tables
+from trunkline.workloads.layered.layer_shapes import NETWORKS
 from trunkline.workloads.layered.model import DATA, TableError, find_names, load, parse
-from trunkline.workloads.layered.networks import NETWORKS
 
 HEAD = "base,branch,parameter_bytes,forward_us,backward_us\n"
 
