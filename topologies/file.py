@@ -90,9 +90,12 @@ def build(
     """
     matrices = {"rates": rates, "delays": delays, "rtts": rtts}
     network = _read_network(file, {key: name for key, name in matrices.items() if name}, read)
-    for name, factor in (("route_factor", route_factor), ("rate_factor", rate_factor)):
-        if not 0 < factor < float("inf"):
-            raise TopologyError(f"{name}: {factor}: allowed is above 0", key=name)
+    if not 1 <= route_factor < float("inf"):  # nothing is faster than light
+        raise TopologyError(
+            f"route_factor: {route_factor}: allowed is 1 or more", key="route_factor"
+        )
+    if not 0 < rate_factor < float("inf"):
+        raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
     source = next(key for key, name in {"file": file, **matrices}.items() if name)
     with _naming(source):
         kept = network if external else network.without_external()

@@ -340,10 +340,18 @@ class Topology:
             for end in pair:
                 if self.rank(end) >= len(self.sites):
                     allowed = ", ".join(self.site_names)
-                    raise TopologyError(f"pair {end!r}: allowed are {allowed}", key="pairs")
-            if len(set(pair)) < 2 or frozenset(pair) in seen:
+                    raise TopologyError(f"pair {end!r}: allowed are sites: {allowed}", key="pairs")
+            if len(set(pair)) < 2:
+                raise TopologyError(f"pair {' - '.join(pair)}: allowed are two sites", key="pairs")
+            if frozenset(pair) in seen:
                 raise TopologyError(f"pair {' - '.join(pair)}: given twice", key="pairs")
             seen.add(frozenset(pair))
+        if self.pairs:
+            joined: dict[str, tuple[str, ...]] = dict.fromkeys(self.site_names, ())
+            for a, b in self.pairs:
+                joined[a] += (b,)
+                joined[b] += (a,)
+            _check_connected(joined, "pairs")
 
     def _check_reach(self) -> None:
         """Every site must reach every other one through routers, or over a link of their own."""
@@ -494,8 +502,8 @@ def _longest_queue_bytes(rate_mbps: float) -> int:
     return int(rate_mbps * 125_000 * MAX_QUEUE_S)
 
 
-def _check_connected(neighbours: dict[str, tuple[str, ...]]) -> None:
-    """Raise TopologyError if a site is unreachable. Links have reverses, so one search suffices."""
+def _check_connected(neighbours: dict[str, tuple[str, ...]], key: str = "links") -> None:
+    """Raise TopologyError if a node is unreachable. Links have reverses, so one search suffices."""
     first = next(iter(neighbours))
     reached, queue = {first}, [first]
     while queue:
@@ -506,5 +514,5 @@ def _check_connected(neighbours: dict[str, tuple[str, ...]]) -> None:
     lost = [name for name in neighbours if name not in reached]
     if lost:
         raise TopologyError(
-            f"links: {', '.join(lost)} cannot be reached from {first}; add links", key="links"
+            f"{key}: {', '.join(lost)} cannot be reached from {first}; add {key}", key=key
         )

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trunkline.harness.background.file_sizes import NAMED, Distribution, Named
+from trunkline.harness.config.units import split_name
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, Directed, payload_share
 from trunkline.topologies.model import Topology
 
@@ -26,6 +27,16 @@ LEAST_SHARE = 0.01
 
 Kind = Literal["constant", "on-off", "tcp"]
 Positive = Annotated[float, Field(gt=0)]
+
+
+_KINDS_OF = {
+    "packet_bytes": ("constant", "on-off"),
+    "busy_s": ("on-off",),
+    "idle_s": ("on-off",),
+    "size_bytes": ("tcp",),
+    "size_factor": ("tcp",),
+}
+"""The kinds that an option is for; the others are for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,13 @@ class Background:
     def __post_init__(self) -> None:
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("stop: allowed is a time after start")
+        for name, kinds in _KINDS_OF.items():
+            default = type(self).__dataclass_fields__[name].default
+            if self.kind not in kinds and getattr(self, name) != default:
+                key, words = split_name(name)[0], " or ".join(kinds)
+                raise ValueError(f"{key}: allowed with kind {words}")
+        if isinstance(self.size_bytes, int) and self.size_factor != 1.0:
+            raise ValueError("size_factor: allowed with a distribution of sizes")
         if not list(self.pairs()):
             raise ValueError("allowed are src and dst with two different sites")
 

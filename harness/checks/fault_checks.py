@@ -92,7 +92,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
     for event in history.events:
         match event:
             case LinkLost(site=site, peer=peer):
-                touched = {site, peer, f"{site} -> {peer}", f"{peer} -> {site}"}
+                touched = {site, peer, *_find_links(rules, site, peer)}
             case WorkerLost(site=controller, worker=worker):
                 touched = _find_path(rules, controller, worker)
             case ControllerLost(site=site):
@@ -134,9 +134,15 @@ def _find_path(rules: Rules, controller: str, worker: str) -> set[str]:
     site = rules.controllers.get(controller, end)
     if end not in rules.topology.site_names:
         return {controller}
-    there, back = rules.topology.path(site, end), rules.topology.path(end, site)
-    links = {f"{a} -> {b}" for path in (there, back) for a, b in pairwise(path)}
-    return {controller, worker, *links}
+    return {controller, worker, *_find_links(rules, site, end)}
+
+
+def _find_links(rules: Rules, a: str, b: str) -> set[str]:
+    """The links on the paths between two sites, both ways, as faults name them."""
+    if not {a, b} <= set(rules.topology.site_names):
+        return set()
+    paths = rules.topology.path(a, b), rules.topology.path(b, a)
+    return {f"{src} -> {dst}" for path in paths for src, dst in pairwise(path)}
 
 
 def kills_are_faults(history: History, rules: Rules) -> Iterator[Finding]:

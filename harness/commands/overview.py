@@ -120,11 +120,14 @@ def list_sites(topology: Topology) -> Table:
 
 def list_links(topology: Topology) -> Table:
     """A table of pairs of neighbours, with the values of both directions."""
-    columns = ("a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue")
-    table = Table(*columns, title=f"{topology.name}: links")
+    columns = ["a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue"]
+    bursts = any(link.burst != 1.0 for link in topology.links)
+    table = Table(*columns, *(["burst"] if bursts else ()), title=f"{topology.name}: links")
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
-            table.add_row(*_format_link(link, topology.link(link.dst, link.src)))
+            back = topology.link(link.dst, link.src)
+            lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
+            table.add_row(*_format_link(link, back), *([" / ".join(lengths)] if bursts else ()))
     return table
 
 

@@ -214,7 +214,7 @@ class _Reader:
         self.values[name] = value
 
     def _ends(self) -> None:
-        a = self._name(self._sites())
+        a = self._name(self.topology.node_names if self.topology else ())
         arrow = self.words[self.position] if self.position < len(self.words) else ""
         if arrow in _ARROWS:
             self.position += 1

@@ -300,7 +300,7 @@ class Timeline:
             pairs = [
                 (a, b)
                 for a, b in self._links
-                if a < b and a in among and b in among and frozenset((a, b)) not in cut
+                if a < b and self._may_break(a, b, churn) and frozenset((a, b)) not in cut
             ]
             if len(cut) >= churn.links or not pairs:
                 return []
@@ -315,6 +315,11 @@ class Timeline:
         if active.left is not None:
             active.left -= 1
         return self.begin(fault, now_ns, active.number)
+
+    def _may_break(self, a: str, b: str, churn: Churn) -> bool:
+        """Whether the link is among the churn's: between its sites, or of one and a router."""
+        sites = {a, b}.intersection(self._topology.site_names)
+        return sites <= set(churn.among) and bool(sites) if churn.among else True
 
     def _draw_link_fault(
         self, kind: str, pair: Directed, lasting_s: float, draw: random.Random

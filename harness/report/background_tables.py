@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -36,6 +37,7 @@ def _make_rows(history: History, flows: Iterable[Flow]) -> Iterator[Mapping[str,
         files = [event for event in history.all(BackgroundFile) if event.flow == number]
         size = sum(event.bytes for event in received)
         end_s = max((event.t_ns for event in (*sent, *received)), default=0) / 1e9
+        end_s = min(end_s, math.inf if entry.stop_s is None else entry.stop_s)
         taken_s = end_s - entry.start_s
         packets = sum(event.packets for event in sent)
         arrived = sum(event.packets for event in received)

@@ -87,7 +87,10 @@ LINKS = Table(
         "delay_ms": (NUMBER, "the one-way delay that was set; if it changed, the smallest"),
         "bytes": (INTEGER, "payload that crossed it"),
         "interface_bytes": (INTEGER_OR_EMPTY, "bytes that its interface counted, with headers"),
-        "drops": (INTEGER_OR_EMPTY, "packets that its queue dropped"),
+        "drops": (
+            INTEGER_OR_EMPTY,
+            "packets that it lost: its queue was full, at random, or in a blackhole",
+        ),
         "busy_s": (NUMBER, "time between the first and the last byte of payloads on it"),
         "goodput_mbps": (NUMBER, "payload over busy time; empty if there was no payload"),
         "utilisation_percent": (NUMBER, "goodput over the rate during the busy time"),

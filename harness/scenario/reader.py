@@ -152,7 +152,9 @@ class Reader:
         if topology:
             basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
         self._check_sites(sites)
-        background_section.check(self._source, basics["background"], basics["network"].mtu, sites)
+        background_section.check(
+            self._source, basics["background"], basics["network"].mtu, topology
+        )
         self._check_stop(basics["stop"], sites, workload, programs)
         self._check_together(basics, topology, workload, scheme)
         if programs:

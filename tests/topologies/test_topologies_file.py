@@ -412,7 +412,7 @@ def test_a_wrong_list_is_refused_with_its_line_and_what_is_allowed(text, message
             "Trunkline: os3e",
             "file",
         ),
-        ({"file": "os3e", "route_factor": 0.0}, "route_factor: 0.0: allowed is above 0",
+        ({"file": "os3e", "route_factor": 0.0}, "route_factor: 0.0: allowed is 1 or more",
          "route_factor"),
         ({"file": "os3e", "rate_factor": math.inf}, "rate_factor: inf: allowed is above 0",
          "rate_factor"),

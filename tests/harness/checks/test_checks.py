@@ -33,6 +33,7 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Stop
+from trunkline.topologies.model import Link, Topology
 from trunkline.workloads.base import Vector, fingerprint
 
 RULES = Rules(
@@ -937,3 +938,19 @@ def test_a_check_counts_what_it_excuses_and_is_unknown_if_that_is_all() -> None:
     assert Verdict.of([nothing]).problems == (
         "odd: 0 of 25 tasks judged; 25 excused: a site was lost",
     )
+
+
+def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None:
+    """oslo and rome are joined by routers: oslo - r - q - rome; kyiv is at r."""
+    ends = (("oslo", "r"), ("r", "q"), ("q", "rome"), ("kyiv", "r"))
+    links = tuple(Link(*each, 8.0, 3.0) for a, b in ends for each in ((a, b), (b, a)))
+    rules = replace(RULES, topology=Topology("t", TOPOLOGY.sites, links, ("r", "q")))
+    lost = added(1500, "oslo", "link_lost", peer="rome", reason="silent")
+
+    def judge_loss(target: str) -> str:
+        began = {"fault": 0, "verb": "outage", "text": "outage", "targets": [target]}
+        fault = added(1000, "runner", "fault_started", **began)
+        return one("every loss has a cause", fault, lost, rules=rules)[0]
+
+    assert judge_loss("r -> q") == "pass"
+    assert judge_loss("kyiv -> r") == "unknown"

@@ -188,6 +188,19 @@ def test_values_that_no_link_can_have_are_refused_in_a_topology_s_words(values, 
     assert str(refused.value).removeprefix("link oslo -> rome: ").startswith(message)
 
 
+def test_a_link_may_end_at_routers():
+    ends = [(a, b) for pair in ("ar", "rq", "qb") for a, b in (pair, pair[::-1])]
+    links = tuple(Link(*each, 8.0, 10.0) for each in ends)
+    routed = Topology("t", (Site("a"), Site("b")), links, ("r", "q"))
+    assert parse("outage r q for 1 s", routed) == Outage("r", "q", for_s=1.0)
+    assert parse("outage r a", routed) == parse("outage r <-> a", routed)
+    assert complete("outage ", routed) == ("a", "b", "r", "q")
+    with pytest.raises(FaultError, match="b: allowed is"):
+        parse("outage a b", routed)
+    with pytest.raises(FaultError, match="r: allowed is"):
+        parse("kill r", routed)
+
+
 def test_without_a_topology_every_site_may_be_meant():
     assert parse("kill oslo") == Kill("oslo")
 

@@ -236,6 +236,21 @@ def test_churn_leaves_out_what_is_not_among_its_sites():
     }  # fmt: skip
 
 
+def test_churn_breaks_links_of_routers_and_with_among_only_those_of_its_sites():
+    ends = [(a, b) for pair in ("ar", "rq", "qb") for a, b in (pair, pair[::-1])]
+    links = tuple(Link(*each, 8.0, 10.0) for each in ends)
+    routed = Topology("t", (Site("a"), Site("b")), links, ("r", "q"))
+
+    def broken(text):
+        timeline = Timeline(routed, [Entry(0.0, parse(text, routed))], 1)
+        steps = timeline.advance(300 * 10**9)
+        return {frozenset((x.after.src, x.after.dst)) for x in steps if isinstance(x, LinkStep)}
+
+    whole = {frozenset(pair) for pair in ("ar", "rq", "qb")}
+    assert broken("churn outages=3s") == whole
+    assert broken("churn outages=3s among=a") == {frozenset("ar")}
+
+
 def test_churn_draws_one_way_outages_losses_and_slow_links_one_fault_a_link():
     text = "0: churn oneways=1s losses=1s slowdowns=1s lasting=1..3s links=9 total=60"
     begun = [words for _, words in played(timeline(text), 1000) if words.startswith("+")][1:]
