@@ -65,6 +65,7 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "ps-ssp": {"policy": "ps", "plan": "ps", "mode": "ssp"},
     "ps-hete": {"policy": "ps", "plan": "ps", "mode": "hete"},
     "ps-bk": {"policy": "ps", "plan": "ps", "mode": "bk"},
+    "r2sp": {"policy": "r2sp", "plan": "ps"},
     "mxnet": {"policy": "bsp", "plan": "star"},
     "mlnet": {"policy": "bsp", "plan": "bkt"},
     "tsengine": {

@@ -8,7 +8,7 @@ import wan as wans
 from faults import until
 from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
-from trunkline.agents.policies import ad_psgd, eager_reduce, ps
+from trunkline.agents.policies import ad_psgd, eager_reduce, ps, r2sp
 from trunkline.agents.policies.policy import Proceed, Ready, Tick, Wake, average
 from trunkline.agents.policies.random_draws import create_policy
 from trunkline.agents.wire.messages import Refuse
@@ -75,6 +75,15 @@ def test_every_update_is_in_the_model_of_the_servers_once(mode, servers):
     rounds = {(site, iteration) for site in WORKERS for iteration in range(4)}
     assert seen == rounds if mode != "bk" else seen < rounds
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+
+
+@pytest.mark.parametrize("servers", [("s1",), ("s1", "s2", "s3", "s4")])
+def test_updates_of_r2sp_come_in_turn(servers):
+    wan = play(r2sp.create, servers)
+    pushes = [event for event in wan.of("task_started") if event["scale"] != 1]
+    assert [event["group"][0] for event in pushes] == [*WORKERS] * 4
+    assert check(wan) == {(site, iteration) for site in WORKERS for iteration in range(4)}
+    assert wan.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize("create", [ad_psgd.create, eager_reduce.create])
@@ -157,6 +166,16 @@ def test_no_update_counts_twice_whatever_is_lost(seed, servers):
     )
     check(wan)
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
+def test_the_rotation_of_r2sp_goes_on_whatever_is_lost(seed, servers):
+    faults = break_at_random(seed)
+    wan = play(r2sp.create, servers, faults, rounds=12, backup=bool(seed % 2), batch=32)
+    check(wan)
+    assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+    assert wan.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,301 @@
+"""Round-robin synchronous parallel: one update after the other, in a fixed order, evenly spaced.
+
+Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
+round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV-A, V-A).
+
+A worker that is ready asks to go on, and waits for its turn. Turns come in the order of the sites,
+at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have it,
+the worker pulls the model, together with the size of its next batch: that is its permission to
+proceed. So what is evenly spaced are the updates, and with them the pulls (figure 3). In the
+paper's Algorithm 1 a worker pushes as soon as it has computed, and only its pull waits. Then a slow
+worker could miss two updates of every other one. The paper wants updates in a fixed order, with a
+staleness of at most N - 1 (IV-A2). So here the push waits, too.
+
+No push starts before the one before it is over. This keeps the order although transfers take
+different times. It costs time only if the links of workers, and not those of the servers, are slow.
+
+T is the mean over the workers of the time that an iteration takes: push, pull and computing, each
+as a moving average; waiting does not count. N is the number of workers that are there.
+
+The rotation waits for a slow worker (IV-B1), but not for ever. It skips workers that are lost, and
+those that are `patience` times later than expected. An update that is staler than N - 1 because its
+worker was late, or away, is dropped: its worker only pulls in its turn.
+
+Batch size tuning (IV-A3): computing takes as long as the batch is large. Every worker gets the
+largest batch with which an iteration takes no longer than that of the slowest worker with the first
+batch. An update counts in proportion to its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from trunkline.agents.policies import task_ends
+from trunkline.agents.policies.policy import (
+    FLOAT32_LARGEST,
+    FLOAT32_SMALLEST,
+    Decision,
+    Ended,
+    Event,
+    Joined,
+    Lost,
+    Ready,
+    Start,
+    Wake,
+    is_float32,
+)
+from trunkline.agents.policies.push_pull import Sides, Waiting
+from trunkline.agents.policies.push_pull import State as Known
+
+NEWEST = 0.1
+"""The weight of the newest value in a moving average (V-B)."""
+
+LARGEST = 8
+"""A tuned batch is at most this many times the first one: memory is limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """A moving average; the first few values count equally."""
+
+    value: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> Average:
+        """The average with one more value."""
+        weight = max(NEWEST, 1 / (self.count + 1))
+        return Average(self.value + weight * (value - self.value), self.count + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One worker: times in seconds since the run's start, and how long its iterations take.
+
+    Attributes:
+        since_s: when its iteration began: its turn started, or it came back.
+        push_s: how long its latest push took; None once that is counted.
+        pulled_s: when its pull started that runs; None without one.
+        began_s: when it began to compute; None if that is not known.
+        batch: the size of its batch, relative to the first one.
+        moving: the duration of a push and a pull.
+        computing: the duration of computing with the first batch.
+    """
+
+    since_s: float = 0.0
+    push_s: float | None = None
+    pulled_s: float | None = None
+    began_s: float | None = 0.0
+    batch: float = 1.0
+    moving: Average = field(default_factory=Average)
+    computing: Average = field(default_factory=Average)
+
+    @property
+    def iteration_s(self) -> float:
+        """How long an iteration with its present batch is expected to take."""
+        return self.moving.value + self.batch * self.computing.value
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of workers and servers, whose turn is next, and what the turns depend on.
+
+    Attributes:
+        first: the number of the worker whose turn is next.
+        turn_s: when the latest turn started; None before the first.
+        wake_s: the time of the tick that is asked for; None without one.
+    """
+
+    known: Known
+    progress: Mapping[str, Progress]
+    first: int = 0
+    turn_s: float | None = None
+    wake_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobin:
+    """R2SP. With a `batch`, that of the first iteration, batch sizes are tuned."""
+
+    sides: Sides
+    relaxation: float
+    patience: float
+    share: float
+    momentum: float
+    batch: int | None = None
+    timed = True
+    gives = "update"
+
+    @property
+    def initial(self) -> State:
+        return State(self.sides.initial, {site: Progress() for site in self.sides.workers})
+
+    def step(self, state: State, event: Event) -> tuple[State, tuple[Decision, ...]]:
+        before, known = state.known, self.sides.hear(state.known, event)
+        if state.wake_s is not None and event.at_s >= state.wake_s:
+            state = replace(state, wake_s=None)
+        state = self._observe(replace(state, known=known), before, event)
+        if known.lost:
+            return state, ()
+        decisions: list[Decision] = []
+        for waiting in known.waiting:
+            if waiting.given:
+                state, start = self._pull(state, waiting, event.at_s)
+                decisions.append(start)
+        state, more = self._take_turn(state, event.at_s)
+        return state, (*decisions, *more)
+
+    def _observe(self, state: State, before: Known, event: Event) -> State:
+        """Learn from this event how long iterations take; `before` is what was known before it."""
+        match event:
+            case Ended(group=group) if (site := group[0]) in state.progress and event.completed:
+                return _with(state, site, self._end(state, before, event))
+            case Ready(site) if (now := state.progress[site]).began_s is not None:
+                if event.iteration == 0 or now.began_s:  # a new controller was told of neither
+                    took_s = (event.at_s - now.began_s) / now.batch
+                    now = replace(now, computing=now.computing.add(took_s))
+                return _with(state, site, replace(now, began_s=None, pulled_s=None))
+            case Lost(site) | Joined(site) if site in state.progress:
+                now = replace(state.progress[site], since_s=event.at_s)
+                return _with(state, site, replace(now, push_s=None, pulled_s=None, began_s=None))
+        return state
+
+    def _end(self, state: State, before: Known, ended: Ended) -> Progress:
+        """The progress of a worker whose push or pull has completed."""
+        now, took_s = state.progress[ended.group[0]], ended.report.get("duration_s")
+        if state.known.updates > before.updates:
+            return replace(now, push_s=took_s)
+        if now.pulled_s is None or not task_ends.is_of(ended, ended.group, now.pulled_s):
+            return now
+        moving = now.moving
+        if now.push_s is not None and took_s is not None:
+            moving = moving.add(now.push_s + took_s)
+        return replace(now, push_s=None, pulled_s=None, began_s=ended.at_s, moving=moving)
+
+    def _take_turn(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
+        """Start the next turn, or ask to be woken when there may be one."""
+        fresh = {each.site: each for each in state.known.waiting if not each.given}
+        if state.known.is_pushing or not fresh:
+            return state, ()
+        earliest_s = at_s if state.turn_s is None else state.turn_s + self._gap_s(state)
+        if at_s < earliest_s:
+            return self._wake(state, earliest_s)
+        for number, site in self._rotate(state):
+            if site in fresh:
+                return self._start(replace(state, first=number + 1), fresh[site], at_s)
+            late_s = self._late_s(state, site)
+            if late_s is None:
+                return state, ()
+            if at_s < late_s:
+                return self._wake(state, late_s)
+        return state, ()
+
+    def _start(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, tuple[Start]]:
+        """Push the update of a worker, or only pull if the update is too stale."""
+        staleness = state.known.updates - state.known.version(waiting)
+        state = replace(state, turn_s=at_s)
+        now = replace(state.progress[waiting.site], since_s=at_s, push_s=None)
+        if staleness >= len(self.sides.workers):
+            state, start = self._pull(_with(state, waiting.site, now), waiting, at_s)
+            return state, (start,)
+        scale = self.share * now.batch
+        known, start = self.sides.push(state.known, [waiting], scale, at_s, self.momentum)
+        return _with(replace(state, known=known), waiting.site, now), (start,)
+
+    def _pull(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, Start]:
+        """Let a worker go on, with the model and the size of its next batch."""
+        known, start = self.sides.pull(state.known, [waiting])
+        now = replace(state.progress[waiting.site], pulled_s=at_s, began_s=None)
+        if self.batch is not None:
+            batch = self._tune(state, now)
+            start = replace(start, batches={waiting.site: batch})
+            now = replace(now, batch=batch / self.batch)
+        return _with(replace(state, known=known), waiting.site, now), start
+
+    def _tune(self, state: State, worker: Progress) -> int:
+        """The batch with which this worker's iteration takes as long as the slowest worker's."""
+        first = self.batch or 1
+        if not (worker.moving.count and worker.computing.value):
+            return first
+        slowest_s = max(each.moving.value + each.computing.value for each in _measured(state))
+        batch = int(first * (slowest_s - worker.moving.value) / worker.computing.value)
+        return min(max(first, batch), LARGEST * first)
+
+    def _gap_s(self, state: State) -> float:
+        """The least time between the starts of two turns: `r T / N`."""
+        return self.relaxation * _iteration_s(state) / max(1, len(state.known.workers))
+
+    def _late_s(self, state: State, site: str) -> float | None:
+        """When a worker that is not ready is late; None if nothing was measured yet."""
+        expected_s = max(_iteration_s(state), state.progress[site].iteration_s)
+        return state.progress[site].since_s + self.patience * expected_s if expected_s else None
+
+    def _rotate(self, state: State) -> Iterator[tuple[int, str]]:
+        """The workers that are there, with their numbers, in the order of their next turns."""
+        workers = self.sides.workers
+        for number in range(state.first, state.first + len(workers)):
+            if (site := workers[number % len(workers)]) in state.known.workers:
+                yield number % len(workers), site
+
+    def _wake(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
+        if state.wake_s is not None and state.wake_s <= at_s:
+            return state, ()
+        return replace(state, wake_s=at_s), (Wake(at_s),)
+
+
+def _measured(state: State) -> list[Progress]:
+    """The workers that are there and whose iterations were measured."""
+    there = (state.progress[site] for site in sorted(state.known.workers))
+    return [each for each in there if each.computing.count]
+
+
+def _iteration_s(state: State) -> float:
+    """T, in seconds; 0 before anything was measured."""
+    found = [each.iteration_s for each in _measured(state)]
+    return sum(found) / len(found) if found else 0.0
+
+
+def _with(state: State, site: str, progress: Progress) -> State:
+    return replace(state, progress={**state.progress, site: progress})
+
+
+def create(
+    sites: tuple[str, ...],
+    *,
+    servers: tuple[str, ...],
+    relaxation: float = 0.8,
+    patience: float = 3.0,
+    share: float | None = None,
+    momentum: float = 0.0,
+    batch: int | None = None,
+) -> RoundRobin:
+    """The `sites` are the workers of the `servers`; their order is that of the turns.
+
+    Options:
+        relaxation: the factor r from 0 to 1: turns are at least r T / N apart, where T is the time
+            of an iteration and N the number of workers.
+        patience: how many times as long as expected an iteration may take, 1 or more. If it takes
+            longer, the rotation goes on without the worker.
+        share: the weight of an update that was computed with the first batch, above 0, and within
+            what float32 can hold (1.2e-38 to 3.4e38); default: 1 / workers, as with the policy
+            `ps`. In the paper it is 1.
+        momentum: the part of the servers' last step that is in their next one, from 0 to less than
+            1. Workers may have a momentum of their own in their updates.
+        batch: the samples per step with which all workers begin, the `batch` of the workload, 1 or
+            more. With it, batch sizes are tuned: faster workers get up to 8 times as many samples.
+    """
+    if not servers:
+        raise ValueError("servers: at least one is needed")
+    if not 0 <= relaxation <= 1:
+        raise ValueError(f"relaxation = {relaxation:g} is not from 0 to 1")
+    if not patience >= 1:
+        raise ValueError(f"patience = {patience:g} is below 1")
+    if not 0 <= momentum < 1:
+        raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
+    if share is not None and not (share > 0 and is_float32(share)):
+        low, high = FLOAT32_SMALLEST, FLOAT32_LARGEST
+        raise ValueError(f"share = {share:g} is not from {low:.7g} to {high:.7g} (float32)")
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch = {batch} is below 1")
+    weight = 1 / len(sites) if share is None else share
+    return RoundRobin(Sides(sites, servers), relaxation, patience, weight, momentum, batch)

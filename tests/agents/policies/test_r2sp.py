@@ -1,0 +1,305 @@
+"""R2SP: literal turns, gaps, drops and batches; and any run that a simulator can think of."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulator import Simulator
+
+from trunkline.agents.policies import ps, r2sp
+from trunkline.agents.policies.policy import (
+    Ended,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Start,
+    Tick,
+    Traits,
+    Wake,
+)
+from trunkline.agents.policies.random_draws import create_policy
+
+ABC = ("a", "b", "c")
+SERVERS = ("x", "y")
+SEEDS = st.integers(0, 2**32)
+
+
+class History:
+    """A policy and what it decides, turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
+
+    def __init__(self, sites=ABC, **options):
+        self.policy = r2sp.create(sites, servers=SERVERS, **options)
+        self.state = self.policy.initial
+
+    def give(self, *events):
+        found = []
+        for event in events:
+            self.state, decisions = self.policy.step(self.state, event)
+            found += map(tell, decisions)
+        return found
+
+    def ready(self, sites, iteration, at_s=0.0, given=False):
+        return self.give(*(Ready(site, iteration, at_s, given) for site in sites))
+
+    def end(self, site, at_s=0.0, took_s=0.0, completed=True):
+        return self.give(Ended(0, (site, *SERVERS), completed, at_s, {"duration_s": took_s}))
+
+    def turn(self, site, at_s, push_s, pull_s):
+        """The end of the push and then of the pull of a site whose turn starts at `at_s`."""
+        done = self.end(site, at_s + push_s, push_s)
+        return done + self.end(site, at_s + push_s + pull_s, pull_s)
+
+
+def tell(decision):
+    if isinstance(decision, Wake):
+        return f"wake {decision.at_s:g}"
+    (worker,) = (site for site in decision.group if site not in SERVERS)
+    if decision.then == "wait":
+        return f"push {worker} * {decision.scale:g}"
+    batches = "".join(f", {batch}" for batch in decision.batches.values())
+    return f"pull {worker}{batches}"
+
+
+def test_a_worker_pushes_in_its_turn_and_pulls_as_soon_as_the_servers_have_its_update():
+    policy = r2sp.create(("a",), servers=SERVERS, share=0.5, momentum=0.9)
+    assert Traits.of(policy) == Traits(timed=True, gives="update")
+    state, (push,) = policy.step(policy.initial, Ready("a", 0))
+    everybody, servers = ("a", "x", "y"), frozenset(SERVERS)
+    assert push == Start(
+        everybody, {"a": 1.0}, 0.5, SERVERS, servers, keep=1.0, momentum=0.9, then="wait"
+    )
+    _, (pull,) = policy.step(state, Ended(0, push.group, True))
+    assert pull == Start(everybody, dict.fromkeys(SERVERS, 1.0), 1.0, ("a",), servers)
+
+
+def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
+    run = History(relaxation=0)
+    assert run.ready("cb", 0, at_s=1.0) == ["wake 3"]  # b and c wait for a, until it is late
+    assert run.ready("a", 0, at_s=1.5) == ["push a * 0.333333"]
+    assert run.end("a", 2.0, 0.5) == ["pull a", "push b * 0.333333"]
+    assert run.end("a", 2.5, 0.5) == []
+    assert run.end("b", 2.6, 0.6) == ["pull b", "push c * 0.333333"]
+    assert run.ready("a", 1, at_s=2.7) == []
+    assert run.end("c", 3.0, 0.4) == ["pull c", "push a * 0.333333"]
+
+
+def test_turns_are_a_relaxed_share_of_the_iteration_time_apart():
+    run = History(("a", "b"), relaxation=0.5)
+    assert run.ready("ab", 0, at_s=2.0) == ["push a * 0.5"]
+    assert run.end("a", 2.1, 0.1) == ["pull a", "wake 2.5"]  # 0.5 * 2 s / 2 workers after 2 s
+    assert run.give(Tick(2.5)) == ["push b * 0.5"]
+    assert run.turn("b", 2.5, 0.1, 0.1) == ["pull b"]
+
+
+def test_the_iteration_time_is_a_mean_over_workers_of_moving_averages():
+    run = History(("a", "b"), relaxation=1)
+    run.ready("ab", 0, at_s=1.0)
+    run.turn("a", 1.0, 0.5, 0.5)  # a computes from 2.0 on
+    run.give(Tick(1.5))
+    run.turn("b", 1.5, 0.25, 0.25)
+    run.ready("a", 1, at_s=5.0)  # it took 3 s, at first 1 s: 2 s on average, and 1 s to move
+    progress = run.state.progress
+    assert progress["a"].iteration_s == pytest.approx(1 + 2)
+    assert progress["b"].iteration_s == pytest.approx(0.5 + 1)
+    assert run.policy._gap_s(run.state) == pytest.approx((3 + 1.5) / 2 / 2)
+
+
+def test_the_newest_value_of_a_moving_average_weighs_a_tenth():
+    average = r2sp.Average()
+    for _ in range(20):
+        average = average.add(1.0)
+    assert average.add(2.0).value == pytest.approx(1.1)
+    assert r2sp.Average().add(1.0).add(3.0).value == 2.0
+
+
+@pytest.mark.parametrize("event", [Lost("a", 1.2), Left("a", 1.2)])
+def test_the_rotation_skips_workers_that_are_gone(event):
+    run = History(relaxation=0)
+    run.ready("b", 0, at_s=1.0)
+    assert run.give(event) == ["push b * 0.333333"]
+    assert run.ready("c", 0, at_s=1.3) == []
+    assert run.end("b", 1.5, 0.3) == ["pull b", "push c * 0.333333"]
+
+
+def test_a_push_ends_its_turn_if_its_worker_is_lost():
+    run = History(relaxation=0)
+    assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333"]
+    assert run.give(Lost("a", 1.1)) == ["push b * 0.333333"]
+
+
+def test_a_worker_that_is_late_loses_its_turn_and_an_update_that_is_too_stale():
+    run = History(("a", "b"), relaxation=0, patience=2)
+    assert run.ready("b", 0, at_s=1.0) == ["wake 2"]
+    assert run.give(Tick(2.0)) == ["push b * 0.5"]
+    assert run.turn("b", 2.0, 0.1, 0.1) == ["pull b"]
+    assert run.ready("b", 1, at_s=3.0) == ["push b * 0.5"]  # a is still late
+    assert run.ready("a", 0, at_s=3.05) == []
+    assert run.end("b", 3.1, 0.1) == ["pull b", "pull a"]  # two updates came before it
+    assert run.end("a", 3.2, 0.1) == []
+    assert run.ready("a", 1, at_s=4.0) == ["wake 6.025"]  # 3 s + 2 T
+    assert run.ready("b", 2, at_s=4.1) == ["push b * 0.5"]
+
+
+def test_a_push_that_was_given_up_begins_again_in_the_next_turn():
+    run = History(relaxation=0)
+    assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333"]
+    assert run.end("a", 1.5, 0.5, completed=False) == []
+    assert run.ready("a", 0, at_s=1.5) == ["push b * 0.333333"]
+    assert run.end("b", 1.6, 0.1) == ["pull b", "push c * 0.333333"]
+    assert run.end("c", 1.7, 0.1) == ["pull c", "push a * 0.333333"]
+
+
+def test_no_task_starts_while_a_server_is_lost():
+    run = History(relaxation=0)
+    assert run.give(Lost("y")) + run.ready("ab", 0) + run.ready("c", 0, given=True) == []
+    assert run.give(Joined("y")) == ["pull c", "push a * 0.333333"]
+
+
+def test_a_new_controller_measures_only_what_it_has_seen_from_its_start():
+    run = History(relaxation=1)
+    assert run.end("b", 100.0, 5.0) == []  # a task that it does not know
+    assert run.ready("b", 7, at_s=100.0, given=True) == ["pull b"]
+    assert run.ready("a", 7, at_s=100.0) == ["push a * 0.333333"]
+    assert run.policy._gap_s(run.state) == 0
+
+
+def test_a_worker_that_comes_back_only_pulls_once_its_model_is_too_old():
+    run = History(("a", "b"), relaxation=0)
+    assert run.give(Lost("b", 0.5)) + run.ready("a", 0, at_s=1.0) == ["push a * 0.5"]
+    assert run.turn("a", 1.0, 0.1, 0.1) + run.ready("a", 1, at_s=2.0) == ["pull a", "push a * 0.5"]
+    assert run.turn("a", 2.0, 0.1, 0.1) == ["pull a"]
+    assert run.give(Joined("b", 2.3)) + run.ready("b", 0, at_s=2.3) == ["pull b"]
+    assert run.end("b", 2.4, 0.1) == []
+    assert run.ready("b", 1, at_s=3.0) == ["wake 5.3"]  # a is next; its iteration takes 1.1 s
+    assert run.ready("a", 2, at_s=3.1) == ["push a * 0.5"]
+    assert run.end("a", 3.2, 0.1) == ["pull a", "push b * 0.5"]
+
+
+SPEEDS = {"a": 429, "b": 628, "c": 917}
+"""Samples per second (R2SP, table III)."""
+
+
+@pytest.mark.parametrize(
+    ("moving_s", "batches"),
+    [
+        ({"a": 0.3, "b": 0.3, "c": 0.3}, {"a": 512, "b": 749, "c": 1094}),
+        # As the paper measured it: with 512 samples b waits 0.62 s for a, and c 0.82 s.
+        ({"a": 0.3, "b": 0.0582, "c": 0.1149}, {"a": 512, "b": 901, "c": 1263}),
+    ],
+)
+def test_tuned_batches_make_all_iterations_as_long_as_the_slowest(moving_s, batches):
+    run, found = History(relaxation=0, batch=512), dict.fromkeys("abc", 512)
+    events = [(512 / speed, site, 0, "ready") for site, speed in SPEEDS.items()]
+    for _ in range(40):
+        events.sort()
+        at_s, site, iteration, what = events.pop(0)
+        took_s = moving_s[site] / 2
+        done = run.end(site, at_s, took_s) if what != "ready" else run.ready(site, iteration, at_s)
+        if what == "pulled":
+            ready_s = at_s + found[site] / SPEEDS[site]
+            events.append((ready_s, site, iteration + 1, "ready"))
+        for words in done:
+            match words.replace(",", "").split():
+                case ["push", who, *_]:
+                    number = run.state.known.pushes[-1].iterations[who]
+                    events.append((at_s + moving_s[who] / 2, who, number, "pushed"))
+                case ["pull", who, batch]:
+                    found[who] = int(batch)
+                    events.append((at_s + moving_s[who] / 2, who, iteration, "pulled"))
+    assert found == pytest.approx(batches, abs=1)
+
+
+def test_an_update_counts_in_proportion_to_its_batch():
+    run = History(("a", "b"), relaxation=0, batch=100)
+    run.ready("b", 0, at_s=1.0)
+    assert run.ready("a", 0, at_s=3.0) == ["push a * 0.5"]
+    assert run.turn("a", 3.0, 0.5, 0.5) == ["pull a, 100", "push b * 0.5"]
+    assert run.turn("b", 3.5, 0.5, 0.5) == ["pull b, 100"]  # its transfers are not measured yet
+    assert run.ready("b", 1, at_s=5.5) == ["wake 15"]
+    assert run.ready("a", 1, at_s=7.0) == ["push a * 0.5"]
+    assert run.turn("a", 7.0, 0.5, 0.5) == ["pull a, 100", "push b * 0.5"]
+    assert run.turn("b", 7.5, 0.5, 0.5) == ["pull b, 300"]
+    assert run.ready("b", 2, at_s=11.5) == []
+    assert run.ready("a", 2, at_s=11.6) == ["push a * 0.5"]
+    assert run.end("a", 12.1, 0.5) == ["pull a, 100", "push b * 1.5"]
+
+
+def test_a_tuned_batch_has_a_limit():
+    policy = r2sp.create(ABC, servers=SERVERS, batch=100)
+    fast, slow = (
+        r2sp.Progress(moving=r2sp.Average(1.0, 1), computing=r2sp.Average(value_s, 1))
+        for value_s in (0.001, 3.0)
+    )
+    state = r2sp.State(policy.initial.known, {"a": fast, "b": slow, "c": r2sp.Progress()})
+    assert [policy._tune(state, each) for each in state.progress.values()] == [800, 100, 100]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"servers": ()}, "servers: at least one is needed"),
+        ({"relaxation": 1.1}, "relaxation = 1.1 is not from 0 to 1"),
+        ({"relaxation": math.nan}, "relaxation = nan is not from 0 to 1"),
+        ({"patience": 0.5}, "patience = 0.5 is below 1"),
+        ({"momentum": 1.0}, "momentum = 1 is not from 0 to less than 1"),
+        ({"share": 0.0}, "share = 0 is not from 1.175494e-38 to 3.402823e"),
+        ({"batch": 0}, "batch = 0 is below 1"),
+    ],
+)
+def test_impossible_options_are_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        r2sp.create(ABC, **{"servers": SERVERS, **options})
+
+
+def simulate(create, seed, workers, options, **setting):
+    sites = tuple("abcdefgh"[:workers])
+    policy = create_policy(create, sites, options, f"{seed}", SERVERS)
+    return Simulator(policy, sites, SERVERS, random.Random(seed), **setting).play()
+
+
+def check_staleness(run, task):
+    """No update misses more than N - 1 others.
+
+    A new controller does not know what happened before it, and a push whose worker is lost may
+    complete while others run.
+    """
+    if task.is_push and not run.takeovers and not run.orphans:
+        (site,) = task.active
+        assert run.version - run.workers[site].version <= len(run.sites) - 1
+        assert not [other for other in run.started if other.is_push and not other.is_over]
+
+
+@given(SEEDS, st.integers(1, 6), st.booleans(), st.sampled_from((0.0, 0.8, 1.0)))
+def test_whatever_fails_all_workers_end_and_no_update_is_too_stale(
+    seed, workers, tunes, relaxation
+):
+    options = {"relaxation": relaxation, "batch": 32 if tunes else None}
+    simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+def test_asp_has_updates_that_are_staler():
+    with pytest.raises(AssertionError):
+        simulate(ps.create, 1, 4, {"mode": "asp"}, is_faulty=False, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from((0.0, 0.5, 1.0)))
+def test_without_faults_updates_come_in_order_and_evenly_spaced(seed, workers, relaxation):
+    gaps = []
+
+    def look(run, task):
+        if task.is_push:
+            gap_s = run.policy._gap_s(run.state)
+            before = [other.began_s for other in run.started if other.is_push]
+            gaps.append(not before or task.began_s >= before[-1] + 0.999 * gap_s)
+
+    options = {"relaxation": relaxation, "patience": 1e6}
+    run = simulate(r2sp.create, seed, workers, options, is_faulty=False, looks=(look,))
+    pushes = [(t.iterations[t.active[0]], t.active[0]) for t in run.completed if t.is_push]
+    assert pushes == sorted(pushes)
+    assert len(pushes) == workers * run.rounds
+    assert all(gaps)
