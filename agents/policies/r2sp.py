@@ -11,8 +11,10 @@ paper's Algorithm 1 a worker pushes as soon as it has computed, and only its pul
 worker could miss two updates of every other one. The paper wants updates in a fixed order, with a
 staleness of at most N - 1 (IV-A2). So here the push waits, too.
 
-No push starts before the one before it is over. This keeps the order although transfers take
-different times. It costs time only if the links of workers, and not those of the servers, are slow.
+As many pushes run at once as there are servers: that many workers with links like those of the
+servers fill them. A pull waits for all pushes that started before its worker's own. So at most
+N - 1 updates come between a pull and the start of the worker's next push. With several servers, a
+push may also be overtaken by those that run beside it.
 
 T is the mean over the workers of the time that an iteration takes: push, pull and computing, each
 as a moving average; waiting does not count. N is the number of workers that are there.
@@ -73,6 +75,7 @@ class Progress:
     """One worker: times in seconds since the run's start, and how long its iterations take.
 
     Attributes:
+        turn: the number of its latest turn, from 1; 0 before it.
         since_s: when its iteration began: its turn started, or it came back.
         push_s: how long its latest push took; None once that is counted.
         pulled_s: when its pull started that runs; None without one.
@@ -82,6 +85,7 @@ class Progress:
         computing: the duration of computing with the first batch.
     """
 
+    turn: int = 0
     since_s: float = 0.0
     push_s: float | None = None
     pulled_s: float | None = None
@@ -102,6 +106,7 @@ class State:
 
     Attributes:
         first: the number of the worker whose turn is next.
+        turns: how many turns there were.
         turn_s: when the latest turn started; None before the first.
         wake_s: the time of the tick that is asked for; None without one.
     """
@@ -109,6 +114,7 @@ class State:
     known: Known
     progress: Mapping[str, Progress]
     first: int = 0
+    turns: int = 0
     turn_s: float | None = None
     wake_s: float | None = None
 
@@ -120,6 +126,7 @@ class RoundRobin:
     sides: Sides
     relaxation: float
     patience: float
+    at_once: int
     share: float
     momentum: float
     batch: int | None = None
@@ -139,11 +146,13 @@ class RoundRobin:
             return state, ()
         decisions: list[Decision] = []
         for waiting in known.waiting:
-            if waiting.given:
+            if waiting.given and not _is_early(state, waiting.site):
                 state, start = self._pull(state, waiting, event.at_s)
                 decisions.append(start)
-        state, more = self._take_turn(state, event.at_s)
-        return state, (*decisions, *more)
+        for _ in self.sides.workers:
+            state, more = self._take_turn(state, event.at_s)
+            decisions += more
+        return state, tuple(decisions)
 
     def _observe(self, state: State, before: Known, event: Event) -> State:
         """Learn from this event how long iterations take; `before` is what was known before it."""
@@ -175,7 +184,7 @@ class RoundRobin:
     def _take_turn(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
         """Start the next turn, or ask to be woken when there may be one."""
         fresh = {each.site: each for each in state.known.waiting if not each.given}
-        if state.known.is_pushing or not fresh:
+        if len(_list_pushing(state)) >= self.at_once or not fresh:
             return state, ()
         earliest_s = at_s if state.turn_s is None else state.turn_s + self._gap_s(state)
         if at_s < earliest_s:
@@ -192,9 +201,11 @@ class RoundRobin:
 
     def _start(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, tuple[Start]]:
         """Push the update of a worker, or only pull if the update is too stale."""
-        staleness = state.known.updates - state.known.version(waiting)
-        state = replace(state, turn_s=at_s)
-        now = replace(state.progress[waiting.site], since_s=at_s, push_s=None)
+        running = len(_list_pushing(state))
+        staleness = state.known.updates + running - state.known.version(waiting)
+        state = replace(state, turns=state.turns + 1, turn_s=at_s)
+        now = state.progress[waiting.site]
+        now = replace(now, turn=state.turns, since_s=at_s, push_s=None)
         if staleness >= len(self.sides.workers):
             state, start = self._pull(_with(state, waiting.site, now), waiting, at_s)
             return state, (start,)
@@ -243,6 +254,17 @@ class RoundRobin:
         return replace(state, wake_s=at_s), (Wake(at_s),)
 
 
+def _list_pushing(state: State) -> list[str]:
+    """The workers that are in a push."""
+    return [site for push in state.known.pushes for site in push.iterations]
+
+
+def _is_early(state: State, site: str) -> bool:
+    """Whether a push still runs that started before this worker's latest one."""
+    turn = state.progress[site].turn
+    return any(state.progress[other].turn < turn for other in _list_pushing(state))
+
+
 def _measured(state: State) -> list[Progress]:
     """The workers that are there and whose iterations were measured."""
     there = (state.progress[site] for site in sorted(state.known.workers))
@@ -265,6 +287,7 @@ def create(
     servers: tuple[str, ...],
     relaxation: float = 0.8,
     patience: float = 3.0,
+    at_once: int | None = None,
     share: float | None = None,
     momentum: float = 0.0,
     batch: int | None = None,
@@ -276,6 +299,8 @@ def create(
             of an iteration and N the number of workers.
         patience: how many times as long as expected an iteration may take, 1 or more. If it takes
             longer, the rotation goes on without the worker.
+        at_once: how many pushes may run at the same time, 1 or more; default: as many as there are
+            servers.
         share: the weight of an update that was computed with the first batch, above 0, and within
             what float32 can hold (1.2e-38 to 3.4e38); default: 1 / workers, as with the policy
             `ps`. In the paper it is 1.
@@ -290,6 +315,8 @@ def create(
         raise ValueError(f"relaxation = {relaxation:g} is not from 0 to 1")
     if not patience >= 1:
         raise ValueError(f"patience = {patience:g} is below 1")
+    if at_once is not None and at_once < 1:
+        raise ValueError(f"at_once = {at_once} is below 1")
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
     if share is not None and not (share > 0 and is_float32(share)):
@@ -298,4 +325,5 @@ def create(
     if batch is not None and batch < 1:
         raise ValueError(f"batch = {batch} is below 1")
     weight = 1 / len(sites) if share is None else share
-    return RoundRobin(Sides(sites, servers), relaxation, patience, weight, momentum, batch)
+    most = len(servers) if at_once is None else at_once
+    return RoundRobin(Sides(sites, servers), relaxation, patience, most, weight, momentum, batch)

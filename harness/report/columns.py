@@ -157,6 +157,15 @@ RUN = Table(
             "average their models. It is 0 if every group has all workers, and 1 if some workers "
             "never meet others; empty without such tasks, and if weights of a task sum to 0",
         ),
+        "wait_s": (NUMBER, "time that a worker waited per round (`wait_s` of `workers`)"),
+        "zero_gaps_percent": (
+            NUMBER,
+            "gaps between updates at servers that are shorter than a tenth of the mean gap; this "
+            "column and the next three are empty without servers",
+        ),
+        "staleness": (NUMBER, "mean staleness of updates"),
+        "staleness_most": (NUMBER, "largest staleness of an update"),
+        "pull_s": (NUMBER, "mean time of the pulls before updates"),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),
@@ -243,7 +252,29 @@ BACKGROUND = Table(
     },
 )
 
-TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND)
+UPDATES = Table(
+    "updates",
+    "One row per update of a worker that all servers have, in order of time; only with servers.",
+    {
+        "t_s": (NUMBER, "when the last server had added it to its model"),
+        "task": (INTEGER, "the push; updates of one push come at the same time"),
+        "site": (TEXT, "the worker"),
+        "iteration": (INTEGER, "its iteration, from 0"),
+        "staleness": (
+            INTEGER,
+            "pushes that the servers added between the worker's latest pull and this one",
+        ),
+        "gap_s": (NUMBER, "time since the update before; 0 within a push, empty for the first"),
+        "push_s": (NUMBER, "time from the push's start at the controller to `t_s`"),
+        "pull_s": (
+            NUMBER,
+            "time from the start of that latest pull until the worker had the model; empty before "
+            "its first pull",
+        ),
+    },
+)
+
+TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES)
 """Every table, in the order of the docs."""
 
 UNITS: Mapping[str, str] = {

@@ -23,6 +23,7 @@ from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns, manual_actions, mixing
+from trunkline.harness.report.updates.update_tables import summarize
 from trunkline.topologies.model import Topology
 
 
@@ -212,8 +213,13 @@ def tabulate_faults(history: History) -> pd.DataFrame:
     )
 
 
-def tabulate_run(history: History, tasks: pd.DataFrame, workers: Sequence[str]) -> pd.DataFrame:
-    """The whole run in one row; `tasks` is the table of that name.
+def tabulate_run(
+    history: History,
+    tasks: pd.DataFrame,
+    workers: Sequence[str],
+    updates: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The whole run in one row; `tasks` and `updates` are the tables of these names.
 
     The `workers` are the sites that compute. The window ends when the run was told to stop: later
     rounds do not count.
@@ -225,7 +231,13 @@ def tabulate_run(history: History, tasks: pd.DataFrame, workers: Sequence[str]) 
     each = [rounds[site] for site in workers]
     evaluated = history.all(Evaluated)
     groups = (task.started.weights for task in history.completed if task.mixes)
-    updates = sum(task.updates and (task.end_ns or 0) <= end_ns for task in history.completed)
+    changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in history.completed)
+    waited_ns = sum(
+        span.end_ns - span.start_ns
+        for spans in phases(history).values()
+        for span in spans
+        if span.doing == "wait"
+    )
     row = {
         "tasks": len(done),
         "abandoned": int((tasks["outcome"] == "abandoned").sum()),
@@ -239,9 +251,11 @@ def tabulate_run(history: History, tasks: pd.DataFrame, workers: Sequence[str]) 
         "window_s": end_ns / 1e9,
         "rounds": sum(each) / len(each),
         "rounds_least": min(each),
-        "updates": updates,
-        "update_s": end_ns / 1e9 / updates if updates else None,
+        "updates": changes,
+        "update_s": end_ns / 1e9 / changes if changes else None,
         "rho": mixing.compute_rho(groups, workers),
+        "wait_s": waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
+        **summarize(updates),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

@@ -33,6 +33,9 @@ METRICS: Mapping[str, str] = {
     "update_s": "time per update (s)",
     "waiting_percent": "waiting for parameters (% of the step)",
     "window_s": "time until the stop (s)",
+    "wait_s": "time waited per round (s)",
+    "zero_gaps_percent": "gaps of zero (%)",
+    "pull_s": "time of a pull (s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
 }

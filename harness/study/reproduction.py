@@ -68,7 +68,7 @@ def draw(
 
 def is_known(fluid: pd.DataFrame, metric: str) -> bool:
     """Whether the fluid model predicts this metric for any cell."""
-    return bool(fluid[metric].notna().any())
+    return metric in fluid and bool(fluid[metric].notna().any())
 
 
 def _predict_trial(trial: Trial) -> dict[str, Any]:

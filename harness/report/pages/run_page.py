@@ -24,6 +24,7 @@ from trunkline.harness.report.pages import (
     overlay_section,
     rates_section,
     tasks_section,
+    updates_section,
 )
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt_section import draw_gantt
@@ -82,6 +83,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
         Section("background", "Background traffic", _write_background(data)),
+        Section("updates", "Updates", _write_updates(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("sites", "Sites", _write_sites(data)),
@@ -250,6 +252,11 @@ def _write_background(data: RunData) -> list[Child]:
             file="tables/background.csv",
         ),
     ]
+
+
+def _write_updates(data: RunData) -> list[Child]:
+    found = data.tables.get("updates")
+    return [None] if found is None else updates_section.write_section(found)
 
 
 def _draw_accuracy(data: RunData) -> list[Child]:

@@ -32,8 +32,8 @@ SEEDS = st.integers(0, 2**32)
 class History:
     """A policy and what it decides, turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
 
-    def __init__(self, sites=ABC, **options):
-        self.policy = r2sp.create(sites, servers=SERVERS, **options)
+    def __init__(self, sites=ABC, at_once=1, **options):
+        self.policy = r2sp.create(sites, servers=SERVERS, at_once=at_once, **options)
         self.state = self.policy.initial
 
     def give(self, *events):
@@ -86,6 +86,14 @@ def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
     assert run.end("b", 2.6, 0.6) == ["pull b", "push c * 0.333333"]
     assert run.ready("a", 1, at_s=2.7) == []
     assert run.end("c", 3.0, 0.4) == ["pull c", "push a * 0.333333"]
+
+
+def test_as_many_pushes_run_at_once_as_there_are_servers_and_pulls_keep_the_order():
+    run = History(relaxation=0, at_once=None)
+    assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333", "push b * 0.333333"]
+    assert run.end("b", 1.5, 0.5) == ["push c * 0.333333"]  # b would miss the update of a
+    assert run.end("c", 2.0, 0.5) == []
+    assert run.end("a", 2.5, 1.5) == ["pull b", "pull c", "pull a"]
 
 
 def test_turns_are_a_relaxed_share_of_the_iteration_time_apart():
@@ -246,6 +254,7 @@ def test_a_tuned_batch_has_a_limit():
         ({"relaxation": 1.1}, "relaxation = 1.1 is not from 0 to 1"),
         ({"relaxation": math.nan}, "relaxation = nan is not from 0 to 1"),
         ({"patience": 0.5}, "patience = 0.5 is below 1"),
+        ({"at_once": 0}, "at_once = 0 is below 1"),
         ({"momentum": 1.0}, "momentum = 1 is not from 0 to less than 1"),
         ({"share": 0.0}, "share = 0 is not from 1.175494e-38 to 3.402823e"),
         ({"batch": 0}, "batch = 0 is below 1"),
@@ -263,7 +272,7 @@ def simulate(create, seed, workers, options, **setting):
 
 
 def check_staleness(run, task):
-    """No update misses more than N - 1 others.
+    """No worker begins a push whose update misses more than N - 1 others.
 
     A new controller does not know what happened before it, and a push whose worker is lost may
     complete while others run.
@@ -271,15 +280,24 @@ def check_staleness(run, task):
     if task.is_push and not run.takeovers and not run.orphans:
         (site,) = task.active
         assert run.version - run.workers[site].version <= len(run.sites) - 1
-        assert not [other for other in run.started if other.is_push and not other.is_over]
 
 
-@given(SEEDS, st.integers(1, 6), st.booleans(), st.sampled_from((0.0, 0.8, 1.0)))
-def test_whatever_fails_all_workers_end_and_no_update_is_too_stale(
-    seed, workers, tunes, relaxation
-):
-    options = {"relaxation": relaxation, "batch": 32 if tunes else None}
+@given(SEEDS, st.integers(1, 6), st.booleans(), st.integers(1, 3))
+def test_whatever_fails_all_workers_end_and_no_update_is_too_stale(seed, workers, tunes, at_once):
+    relaxation = random.Random(seed).choice((0.0, 0.8, 1.0))
+    options = {"relaxation": relaxation, "batch": 32 if tunes else None, "at_once": at_once}
     simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.integers(1, 3))
+def test_no_more_pushes_run_at_once_than_may(seed, workers, at_once):
+    def look(run, task):
+        if task.is_push:
+            running = [other for other in run.started if other.is_push and not other.is_over]
+            assert len(running) < at_once
+
+    options = {"relaxation": 0.0, "at_once": at_once}
+    simulate(r2sp.create, seed, workers, options, is_faulty=False, looks=(look,))
 
 
 def test_asp_has_updates_that_are_staler():
@@ -297,7 +315,7 @@ def test_without_faults_updates_come_in_order_and_evenly_spaced(seed, workers, r
             before = [other.began_s for other in run.started if other.is_push]
             gaps.append(not before or task.began_s >= before[-1] + 0.999 * gap_s)
 
-    options = {"relaxation": relaxation, "patience": 1e6}
+    options = {"relaxation": relaxation, "patience": 1e6, "at_once": 1}
     run = simulate(r2sp.create, seed, workers, options, is_faulty=False, looks=(look,))
     pushes = [(t.iterations[t.active[0]], t.active[0]) for t in run.completed if t.is_push]
     assert pushes == sorted(pushes)

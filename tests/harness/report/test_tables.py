@@ -1,6 +1,7 @@
 """The tables of a run, number by number."""
 
 import io
+import math
 
 import pandas as pd
 import pytest
@@ -12,6 +13,8 @@ from trunkline.harness.report import tables
 from trunkline.harness.report.tables import Forecast
 
 MS = 1_000_000
+
+NO_SERVERS = ("zero_gaps_percent", "staleness", "staleness_most", "pull_s")
 
 
 def forecast(started: TaskStarted) -> Forecast:
@@ -97,6 +100,8 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "updates": 2,
         "update_s": pytest.approx(2.2),
         "rho": pytest.approx(0.75),  # of a path of three sites
+        "wait_s": pytest.approx((0.95 + 0.08 + 2.66) / 4),
+        **dict.fromkeys(NO_SERVERS, pytest.approx(math.nan, nan_ok=True)),
         "bytes_sent": 5_250_000,
         "accuracy_percent": pytest.approx(81.5),
         "ended": "4.4 s are over",

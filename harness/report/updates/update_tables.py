@@ -1,0 +1,111 @@
+"""The table of the updates that servers got, and its numbers of the whole run (pure)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.report import columns
+
+ZERO_SHARE = 0.1
+"""A gap counts as zero if it is shorter than this share of the mean gap."""
+
+MEASURES: Mapping[str, str] = {
+    "gap_s": "gap between updates (s)",
+    "pull_s": "time of a pull (s)",
+    "staleness": "staleness (updates)",
+}
+"""The columns whose distributions are drawn -> the labels of their axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A worker's pull: when servers gave their models, when the worker had them, its duration."""
+
+    given_ns: int
+    had_ns: int
+    duration_s: float
+
+
+def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
+    """One row per update of a worker that all `servers` have, in order of time.
+
+    The updates of a push come at the same time: when the last server has the sum.
+    """
+    merged = ((_find_merge(task, servers), task) for task in history.completed if task.merges)
+    pushes = [(at_ns, task) for at_ns, task in merged if at_ns is not None]
+    pushes.sort(key=lambda push: push[0])
+    times_ns = [at_ns for at_ns, _ in pushes]
+    pulls = _find_pulls(history, servers)
+    rows: list[Mapping[str, Any]] = []
+    before_ns: int | None = None
+    for number, (merged_ns, task) in enumerate(pushes):
+        for event in task.inputs:
+            known = pulls.get(event.site, [])
+            had = bisect_right(known, event.t_ns, key=lambda pull: pull.had_ns)
+            pull = known[had - 1] if had else None
+            version = bisect_right(times_ns, pull.given_ns) if pull else 0
+            rows.append(
+                {
+                    "t_s": merged_ns / 1e9,
+                    "task": task.number,
+                    "site": event.site,
+                    "iteration": event.iteration,
+                    "staleness": number - version,
+                    "gap_s": None if before_ns is None else (merged_ns - before_ns) / 1e9,
+                    "push_s": (merged_ns - task.started.t_ns) / 1e9,
+                    "pull_s": pull.duration_s if pull else None,
+                }
+            )
+            before_ns = merged_ns
+    return columns.UPDATES.frame(rows)
+
+
+def summarize(updates: pd.DataFrame | None) -> dict[str, float | None]:
+    """The columns of the table `run` that are about updates at servers; empty without them."""
+    if updates is None or len(updates) < 2:
+        return dict.fromkeys(("zero_gaps_percent", "staleness", "staleness_most", "pull_s"))
+    gaps = updates["gap_s"].dropna()
+    return {
+        "zero_gaps_percent": 100.0 * float((gaps < ZERO_SHARE * gaps.mean()).mean()),
+        "staleness": float(updates["staleness"].mean()),
+        "staleness_most": float(updates["staleness"].max()),
+        "pull_s": float(updates["pull_s"].mean()),
+    }
+
+
+def distribute(values: pd.Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The values in ascending order, and the share of values up to each, in percent."""
+    known = np.sort(values.dropna().to_numpy(np.float64))
+    return known, 100.0 * np.arange(1, len(known) + 1) / max(1, len(known))
+
+
+def _find_merge(task: Task, servers: Sequence[str]) -> int | None:
+    """When the last server had added the result; None if one of them never did."""
+    at_ns = {event.site: event.t_ns for event in task.merged}
+    has_all = servers and at_ns.keys() >= set(servers)
+    return max(at_ns[server] for server in servers) if has_all else None
+
+
+def _find_pulls(history: History, servers: Sequence[str]) -> Mapping[str, list[Pull]]:
+    """The pulls of every worker, in the order in which it had their results."""
+    found: defaultdict[str, list[Pull]] = defaultdict(list)
+    for task in history.tasks:
+        if task.merges or not set(task.started.weights) <= set(servers):
+            continue
+        given_ns = [event.t_ns for event in task.inputs]
+        for event in task.finished:
+            if event.site not in servers and given_ns:
+                duration_s = (event.t_ns - task.started.t_ns) / 1e9
+                found[event.site].append(Pull(min(given_ns), event.t_ns, duration_s))
+    for pulls in found.values():
+        pulls.sort(key=lambda pull: pull.had_ns)
+    return found
