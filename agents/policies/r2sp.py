@@ -12,9 +12,10 @@ worker could miss two updates of every other one. The paper wants updates in a f
 staleness of at most N - 1 (IV-A2). So here the push waits, too.
 
 As many pushes run at once as there are servers: that many workers with links like those of the
-servers fill them. A pull waits for all pushes that started before its worker's own. So at most
-N - 1 updates come between a pull and the start of the worker's next push. With several servers, a
-push may also be overtaken by those that run beside it.
+servers fill them. A turn waits until fewer turns than that have come since the oldest push that
+runs, and a pull waits for all pushes that started before its worker's own. So at most N - 1 updates
+come between a pull and the start of the worker's next push. With several servers, the turns beside
+a push may overtake it, `at_once` - 1 at most.
 
 T is the mean over the workers of the time that an iteration takes: push, pull and computing, each
 as a moving average; waiting does not count. N is the number of workers that are there.
@@ -184,7 +185,9 @@ class RoundRobin:
     def _take_turn(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
         """Start the next turn, or ask to be woken when there may be one."""
         fresh = {each.site: each for each in state.known.waiting if not each.given}
-        if len(_list_pushing(state)) >= self.at_once or not fresh:
+        oldest = min((state.progress[site].turn for site in _list_pushing(state)), default=None)
+        is_full = oldest is not None and state.turns + 1 - oldest >= self.at_once
+        if is_full or not fresh:
             return state, ()
         earliest_s = at_s if state.turn_s is None else state.turn_s + self._gap_s(state)
         if at_s < earliest_s:
@@ -299,8 +302,8 @@ def create(
             of an iteration and N the number of workers.
         patience: how many times as long as expected an iteration may take, 1 or more. If it takes
             longer, the rotation goes on without the worker.
-        at_once: how many pushes may run at the same time, 1 or more; default: as many as there are
-            servers.
+        at_once: how many turns may have pushes that run at the same time, 1 or more; default: as
+            many as there are servers.
         share: the weight of an update that was computed with the first batch, above 0, and within
             what float32 can hold (1.2e-38 to 3.4e38); default: 1 / workers, as with the policy
             `ps`. In the paper it is 1.
