@@ -321,6 +321,7 @@ class Wan:
             controllers=dict.fromkeys(self.names, self.sites[0]),
             barrier=not isinstance(self.policy, Open),
             servers=self.servers,
+            gives_updates=self.traits.gives == "update",
             policy=(lambda _: self.policy) if is_recorded(self.policy) else None,
         )
 
