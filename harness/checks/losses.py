@@ -119,10 +119,14 @@ class Losses:
     def before_report(self, task: Task, site: str) -> Span | None:
         """Why a site does not report all of its traffic of a task; None if it has to.
 
-        It was killed before, or it forwarded chunks of offers and forgot the offers, because it had
-        no controller.
+        It was killed before, or it forwarded a chunk after its report and was killed then, or it
+        forwarded chunks of offers and forgot the offers, because it had no controller.
         """
-        return self._killed_before_report(task, site) or self._forgot_offers(task, site)
+        return (
+            self._killed_before_report(task, site)
+            or self._killed_after_report(task, site)
+            or self._forgot_offers(task, site)
+        )
 
     def _killed_before_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed before it reported its traffic of a task.
@@ -135,6 +139,22 @@ class Losses:
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
         return next(kills, None)
+
+    def _killed_after_report(self, task: Task, site: str) -> Span | None:
+        """When a site was killed that had forwarded chunks since its report, for other sites."""
+        told = {(e.dst, e.phase) for e in task.sent if e.site == site}
+        passed = [
+            event
+            for event in task.received
+            if event.src == site
+            and event.phase in ("aux", "relay")
+            and (event.site, event.phase) not in told
+        ]
+        if not passed or not told:
+            return None
+        report_ns = max(e.t_ns for e in task.sent if e.site == site)
+        end_ns = max(event.end_ns for event in passed)
+        return next((s for s in self.dead(site) if report_ns <= s.start_ns <= end_ns), None)
 
     def _forgot_offers(self, task: Task, site: str) -> Span | None:
         """Why a site that forwarded chunks of offers does not know that the task took them in.

@@ -954,3 +954,14 @@ def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None
 
     assert judge_loss("r -> q") == "pass"
     assert judge_loss("kyiv -> r") == "unknown"
+
+
+def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_killed_then() -> None:
+    """oslo reports its part of task 1 at 2.3 s; rome gets another chunk from it until 2.5 s."""
+    name = "payload arrived after it was sent"
+    more = {"task": 1, "src": "oslo", "phase": "aux", "bytes": 1000, "chunks": 1}
+    got = added(2600, "rome", "received", **more, start_ns=2400 * MS, end_ns=2500 * MS)
+    assert one(name, got)[0] == "fail"
+    for t_ms, outcome in ((2450, "pass"), (2550, "fail")):
+        kill = added(t_ms, "runner", "agent_changed", who="oslo", do="kill", fault=0)
+        assert one(name, got, kill)[0] == outcome, t_ms
