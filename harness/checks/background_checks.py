@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from trunkline.agents.events.background_events import (
     BackgroundFailed,
@@ -15,9 +15,11 @@ from trunkline.agents.events.background_events import (
     BackgroundSent,
 )
 from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, judged, note
 from trunkline.harness.record.history import History
+from trunkline.topologies.model import Topology
 
 LATE_NS = {"virtual": 1_000_000, "real": 100_000_000}
 """How much later than its schedule background traffic may be sent, by the run's clock."""
@@ -138,11 +140,11 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
         yield f"nothing was sent, {due} files are scheduled"
 
 
-def count_payload(history: History, flows: Sequence[Flow]) -> Counter[tuple[str, str]]:
-    """The payload that arrived, by the ends of its flow."""
-    found = Counter[tuple[str, str]]()
-    ends = {flow.number: (flow.src, flow.dst) for flow in flows}
+def count_payload(history: History, topology: Topology, flows: Sequence[Flow]) -> Counter[Directed]:
+    """The payload of flows that arrived, on each link that it crossed."""
+    paths = {flow.number: tuple(pairwise(topology.path(flow.src, flow.dst))) for flow in flows}
+    found = Counter[Directed]()
     for event in history.all(BackgroundReceived):
-        if event.flow in ends:
-            found[ends[event.flow]] += event.bytes
+        for hop in paths.get(event.flow, ()):
+            found[hop] += event.bytes
     return found

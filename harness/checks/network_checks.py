@@ -132,16 +132,13 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
-    payload = Counter[Directed]()
+    payload = count_payload(history, rules.topology, rules.flows)
     for task in history.completed:
         is_whole = find_disturbance(task, losses) is None
         carried = count_sent(task) if is_whole else count_received(task)
         for (src, dst), size in carried.items():
             for hop in pairwise(rules.topology.path(src, dst)):
                 payload[hop] += size
-    for (src, dst), size in count_payload(history, rules.flows).items():
-        for hop in pairwise(rules.topology.path(src, dst)):
-            payload[hop] += size
     for run in history.all(RunFinished):
         rows = Counter((totals.src, totals.dst) for totals in run.links)
         for (src, dst), times in sorted(rows.items()):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -105,10 +104,7 @@ def tabulate_links(
     for transfer in conditions.on_links(transfers(history.tasks, delays_ms)):
         moved[transfer.src, transfer.dst].append(transfer)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
-    background = Counter[Directed]()
-    for pair, size in count_payload(history, flows).items():
-        for hop in pairwise(topology.path(*pair)):
-            background[hop] += size
+    background = count_payload(history, topology, flows)
     rows = []
     for link in topology.links:
         ends = (link.src, link.dst)
