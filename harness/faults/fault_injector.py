@@ -33,7 +33,9 @@ from trunkline.topologies.model import CHANGEABLE, Link, Topology
 class Agents(Protocol):
     """The part of the run's supervisor that faults need."""
 
-    def change(self, name: str, do: AgentChange, fault: int) -> bool: ...
+    def can_change(self, name: str, do: AgentChange) -> bool: ...
+
+    def change(self, name: str, do: AgentChange, fault: int) -> None: ...
 
 
 def require_blackholes(network: Network, topology: Topology, faults: Iterable[Fault]) -> None:
@@ -120,9 +122,17 @@ class FaultInjector:
                     self._log(fault_events.FaultEnded, fault=number)
                 case LinkStep():
                     self._change_link(step)
-                case AgentStep(who=who, do=do, number=number):
-                    if self._agents.change(who, do, number):
-                        self._log(fault_events.AgentChanged, who=who, do=do, fault=number)
+                case AgentStep(who=who, do=do) if self._agents.can_change(who, do):
+                    self._change_agent(step)
+
+    def _change_agent(self, step: AgentStep) -> None:
+        """Change an agent, and log it while the agent cannot log anything itself."""
+        wakes = step.do in ("resume", "restart")
+        if not wakes:
+            self._agents.change(step.who, step.do, step.number)
+        self._log(fault_events.AgentChanged, who=step.who, do=step.do, fault=step.number)
+        if wakes:
+            self._agents.change(step.who, step.do, step.number)
 
     def _change_link(self, step: LinkStep) -> None:
         src, dst = step.after.src, step.after.dst

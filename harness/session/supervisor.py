@@ -190,28 +190,30 @@ class Supervisor:
         if deadline_s < self._deadline_s:
             self._deadline_s, self._deadline_text = deadline_s, text
 
-    def change(self, name: str, do: AgentChange, fault: int) -> bool:
-        """Apply a fault to a child; False if that has no effect.
+    def can_change(self, name: str, do: AgentChange) -> bool:
+        """Whether a fault has an effect on a child.
 
         Only a killed child can be started again, not one that ended by itself. All other faults
-        need a running child. The event of a killed child's exit names the fault.
+        need a running child.
         """
-        lives = [child for child in self._forked if child.name == name]
-        if not lives or (lives[-1].fault is not None) != (do == "restart"):
+        child = self._find_last(name)
+        if child is None or (child.fault is not None) != (do == "restart"):
             return False
-        process = lives[-1].process
+        return do == "restart" or child.process.pidfd in self._open
+
+    def change(self, name: str, do: AgentChange, fault: int) -> None:
+        """Apply a fault that has an effect. The event of a killed child's exit names the fault."""
+        child = self._find_last(name)
+        assert child is not None
         if do == "restart":
             self._fork(name)
-        elif process.pidfd not in self._open:
-            return False
         elif do == "kill":
-            lives[-1].fault = fault
-            process.send(signal.SIGKILL)
+            child.fault = fault
+            child.process.send(signal.SIGKILL)
             # A killed child's port must be free before the child is started again.
-            os.waitid(os.P_PIDFD, process.pidfd, os.WEXITED | os.WNOWAIT)
+            os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
         else:
-            process.send(self._children.signals[do])
-        return True
+            child.process.send(self._children.signals[do])
 
     def end(self) -> None:
         """End every running child, wait for it and close its descriptors; drop its events."""
@@ -320,6 +322,10 @@ class Supervisor:
             yield from self._serve(self._wait_until(math.inf))
 
     # -- children and events -------------------------------------------------------------------
+
+    def _find_last(self, name: str) -> Child | None:
+        """The latest child of this name."""
+        return next((child for child in reversed(self._forked) if child.name == name), None)
 
     def _running(self) -> list[Child]:
         """The children that are not reaped."""

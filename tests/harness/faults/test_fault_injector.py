@@ -19,18 +19,25 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Link, Site, Topology
 
+FAULT_EVENTS = (FaultStarted, FaultEnded)
+
 TOPOLOGY = Topology(
     "pair", (Site("a"), Site("b")), (Link("a", "b", 8.0, 10.0), Link("b", "a", 8.0, 10.0))
 )
 
 
 class Agents:
-    def __init__(self):
-        self.told = []
+    """Agents that cannot be paused: they have ended by themselves. Others log while they run."""
+
+    def __init__(self, log):
+        self.told, self.log = [], log
+
+    def can_change(self, name, do):
+        return do != "pause"
 
     def change(self, name, do, fault):
         self.told.append((do, name, fault))
-        return do != "pause"  # it has ended by itself
+        self.log.append(f"{name} logged something")
 
 
 def performed(*lines, stop_s=math.inf):
@@ -42,7 +49,8 @@ def performed(*lines, stop_s=math.inf):
         Entry(float(at_s), parse(text, TOPOLOGY))
         for at_s, _, text in (line.partition(": ") for line in lines)
     ]
-    network, agents, log = InMemoryNetwork(TOPOLOGY), Agents(), []
+    log = []
+    network, agents = InMemoryNetwork(TOPOLOGY), Agents(log)
     timeline = Timeline(TOPOLOGY, entries)
     injector = FaultInjector(
         timeline, network, agents, lambda kind, **fields: log.append(kind(0, "runner", **fields))
@@ -76,9 +84,19 @@ def test_links_are_changed_and_cut_and_everything_is_logged_and_undone():
 
 def test_agents_are_told_and_what_had_no_effect_is_not_logged():
     _, told, log = performed("0: kill a for 10 ms", "0: pause b")
-    assert told == [("kill", "a", 0), ("pause", "b", 1), ("restart", "a", 0), ("resume", "b", 1)]
+    assert told == [("kill", "a", 0), ("restart", "a", 0), ("resume", "b", 1)]
     changes = [event.do for event in log if isinstance(event, AgentChanged)]
     assert changes == ["kill", "restart", "resume"]
+
+
+def test_an_agent_is_logged_as_stopped_after_its_last_event_and_as_woken_before_its_next():
+    _, _, log = performed("0: kill a for 10 ms", "0: pause b")
+    seen = [getattr(each, "do", each) for each in log if not isinstance(each, FAULT_EVENTS)]
+    assert seen == [
+        *("a logged something", "kill"),
+        *("restart", "a logged something"),
+        *("resume", "b logged something"),
+    ]
 
 
 def test_at_the_stop_everything_is_undone_and_what_would_come_later_does_not_begin():
