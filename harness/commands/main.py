@@ -51,7 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
         interrupt_by_ctrl_c()
-        arguments = make_parser().parse_args(argv)
+        parser = make_parser()
+        arguments = parser.parse_args(argv)
+        if arguments.carry_out is None:
+            parser.print_help()
+            return BAD_USAGE
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version, bad usage
@@ -96,7 +100,8 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"trunkline {_read_version()}")
-    verbs = made.add_subparsers(metavar="COMMAND", required=True)
+    made.set_defaults(carry_out=None)
+    verbs = made.add_subparsers(metavar="COMMAND")
     for name, module in find_verbs().items():
         text = extensions.summarize(module)
         command = verbs.add_parser(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -164,11 +165,44 @@ def list_scenarios(folder: Path) -> Iterator[Line]:
             yield str(path), text[:1].upper() + text[1:]
 
 
-def list_runs(folder: Path) -> Iterator[Line]:
-    """Every run in the folder of runs, oldest first, with its verdict."""
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in the folder of runs; what it has not written is None.
+
+    Attributes:
+        verdict: the outcome, or that there is none yet.
+        tasks: how many were completed.
+        task_s: their mean duration, in seconds.
+    """
+
+    folder: str
+    verdict: str
+    policy: str | None
+    plan: str | None
+    seed: int | None
+    tasks: int | None
+    task_s: float | None
+
+
+def list_runs(folder: Path) -> Iterator[ListedRun]:
+    """Every run in the folder of runs, oldest first."""
     found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
-        yield str(path), _read_verdict(path)
+        header = _read_header(path)
+        policy, plan, seed = (header.get(key) for key in ("policy", "plan", "seed"))
+        tasks, task_s = _read_tasks(path)
+        yield ListedRun(str(path), _read_verdict(path), policy, plan, seed, tasks, task_s)
+
+
+def describe_run(run: ListedRun) -> str:
+    """The verdict, the scheme, the seed, and the tasks, as far as they are known."""
+    parts = [
+        *([f"{run.policy}, {run.plan}"] if run.policy else ()),
+        *([f"seed {run.seed}"] if run.seed is not None else ()),
+        *([f"{run.tasks} tasks"] if run.tasks is not None else ()),
+        *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
+    ]
+    return f"{run.verdict:<8}  {', '.join(parts)}".rstrip()
 
 
 def is_running(run_dir: Path) -> bool:
@@ -183,6 +217,26 @@ def _read_verdict(run_dir: Path) -> str:
         return str(json.loads(text)["verdict"])
     except (OSError, ValueError, KeyError, TypeError):
         return "running" if is_running(run_dir) else "not finished"
+
+
+def _read_header(run_dir: Path) -> dict[str, Any]:
+    """The first line of the event log, which says what was run; empty if there is none."""
+    try:
+        with (run_dir / "events.jsonl").open(encoding="utf-8") as log:
+            header = json.loads(log.readline())
+    except (OSError, ValueError):
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _read_tasks(run_dir: Path) -> tuple[int | None, float | None]:
+    """How many tasks were completed, and their mean duration in seconds."""
+    try:
+        with (run_dir / "tables" / "run.csv").open(encoding="utf-8", newline="") as table:
+            row = next(csv.DictReader(table))
+        return int(row["tasks"]), float(row["task_s"]) if row["task_s"] else None
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None, None
 
 
 def _format_component(component: Component) -> str:

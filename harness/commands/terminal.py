@@ -36,8 +36,37 @@ class UsageError(Exception):
 def add_scenario(parser: argparse.ArgumentParser) -> None:
     """Add the scenario's file, and options that change the scenario."""
     parser.add_argument(
-        "file", metavar="FILE", help="a scenario, such as scenarios/quickstart.yaml"
+        "file",
+        type=find_scenario,
+        metavar="FILE",
+        help="a scenario: a file, or the name of one in scenarios/, such as quickstart",
     )
+    add_changes(parser)
+
+
+def find_scenario(name: str) -> str:
+    """The file of a scenario: this file, or the one of this name in scenarios/; for argparse.
+
+    If there is none, it is the name itself, so that reading it gives the usual error.
+    """
+    folder = find_scenario_folder()
+    for path in (Path(name), folder / name, folder / f"{name}.yaml"):
+        with contextlib.suppress(OSError):  # such as a name that is too long
+            if path.is_file():
+                return str(path)
+    return name
+
+
+def find_scenario_folder() -> Path:
+    """The folder `scenarios` here, or else that of this installation."""
+    from trunkline.harness.config.paths import SCENARIOS
+
+    here = Path("scenarios")
+    return here if here.is_dir() else SCENARIOS
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add options that change the scenario."""
     parser.add_argument(
         "--set",
         action="append",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 from trunkline.harness.commands import terminal
-from trunkline.harness.config.paths import SCENARIOS
 
 EXTENSIONS = ("topologies", "plans", "policies", "workloads")
 LISTS = (*EXTENSIONS, "schemes", "faults", "scenarios", "runs")
@@ -15,7 +16,8 @@ EPILOG = """\
 examples:
   trunkline list plans            the values of scheme.plan
   trunkline list topologies       the values of topology.builder
-  trunkline list runs             every run in ./runs, oldest first, with its verdict
+  trunkline list runs             every run in ./runs, oldest first: its verdict, what it ran
+  trunkline list runs --json      the same, one JSON object per line
 
 `trunkline schema --keys` has every option of topologies, plans, policies and workloads.
 """
@@ -25,6 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add what to list."""
     parser.add_argument("what", choices=LISTS, help="what to list")
     terminal.add_runs(parser)
+    parser.add_argument("--json", action="store_true", help="print runs as JSON, one per line")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,10 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.commands import overview
 
     what = arguments.what
+    if arguments.json and what != "runs":
+        raise terminal.UsageError("--json: allowed with runs")
     if what == "runs":
-        lines = list(overview.list_runs(Path(arguments.runs)))
+        found = list(overview.list_runs(Path(arguments.runs)))
+        if arguments.json:
+            for each in found:
+                print(json.dumps(asdict(each)))
+            return 0
+        lines = [(each.folder, overview.describe_run(each)) for each in found]
     elif what == "scenarios":
-        lines = list(overview.list_scenarios(_find_scenario_folder()))
+        lines = list(overview.list_scenarios(terminal.find_scenario_folder()))
     elif what in EXTENSIONS:
         lines = list(overview.list_extensions(what))
     else:
@@ -47,9 +57,3 @@ def run(arguments: argparse.Namespace) -> int:
     for name, text in lines:
         print(f"{name:{width}}  {text}".rstrip())
     return 0
-
-
-def _find_scenario_folder() -> Path:
-    """The folder `scenarios` here, or else that of this installation."""
-    here = Path("scenarios")
-    return here if here.is_dir() else SCENARIOS

@@ -10,6 +10,7 @@ EPILOG = """\
 examples:
   trunkline validate mine.yaml
   trunkline validate scenarios/*.yaml && echo all fine
+  trunkline validate quickstart --set scheme.p=4
 
 Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed. The exit code is 64 if there are
 problems.
@@ -17,8 +18,15 @@ problems.
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the scenarios."""
-    parser.add_argument("file", nargs="+", metavar="FILE", help="a scenario")
+    """Add the scenarios, and options that change them."""
+    parser.add_argument(
+        "file",
+        nargs="+",
+        type=terminal.find_scenario,
+        metavar="FILE",
+        help="a scenario: a file, or the name of one in scenarios/",
+    )
+    terminal.add_changes(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = 0
     for file in arguments.file:
         try:
-            load(file)
+            load(file, arguments.set, arguments.seed)
         except ScenarioErrors as errors:
             print(errors)
             code = terminal.BAD_USAGE

@@ -221,7 +221,6 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run", "x" * 10**5], "xxx...: cannot read: "),
         (["run", RING, "--seed", "x" * 10**5], "argument --seed: invalid int value: 'xxxxx"),
         (["rum", RING], "invalid choice: 'rum': did you mean run? allowed is one of attach, "),
-        ([], "the following arguments are required: COMMAND"),
         (["list", "plan"], "invalid choice: 'plan': did you mean plans? allowed is one of top"),
         (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
         (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
@@ -304,16 +303,64 @@ def test_a_list_of_nothing_says_so(tmp_path, capsys):
     assert tuple(capsys.readouterr()) == ("", f"trunkline: there are no runs in {tmp_path}\n")
 
 
-def test_list_runs_shows_each_run_once_with_its_verdict(run_dir, capsys):
-    (run_dir.parent / "20260102-000000").mkdir()
-    assert main.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
+def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
+    header = {"t_ns": 0, "policy": "preduce", "plan": "crew", "seed": 3}
+    (run_dir / "events.jsonl").write_text(json.dumps(header) + "\n")
+    (run_dir / "tables" / "run.csv").write_text("tasks,abandoned,task_s\n2,1,3.0\n")
+    unfinished = run_dir.parent / "20260102-000000"
+    unfinished.mkdir()
+    command = ["list", "runs", "--runs", str(run_dir.parents[1])]
+    assert main.main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{run_dir}  pass",
-        f"{run_dir.parent / '20260102-000000'}  not finished",
+        f"{run_dir}  pass      preduce, crew, seed 3, 2 tasks, 3 s each",
+        f"{unfinished}  not finished",
     ]
+    assert main.main([*command, "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {
+        "folder": str(run_dir),
+        "verdict": "pass",
+        "policy": "preduce",
+        "plan": "crew",
+        "seed": 3,
+        "tasks": 2,
+        "task_s": 3.0,
+    }
+    assert second["verdict"] == "not finished"
+    assert second["task_s"] is None
     (run_dir / "verdict.json").write_text("[]")
-    assert main.main(["list", "runs", "--runs", str(run_dir.parents[1])]) == 0
-    assert capsys.readouterr().out.startswith(f"{run_dir}  not finished")
+    (run_dir / "events.jsonl").write_text("[]\n")
+    (run_dir / "tables" / "run.csv").write_text("tasks,task_s\n0,\n")
+    assert main.main(command) == 0
+    assert capsys.readouterr().out.startswith(f"{run_dir}  not finished  0 tasks\n")
+
+
+def test_only_runs_are_listed_as_json(capsys):
+    assert main.main(["list", "plans", "--json"]) == 64
+    assert capsys.readouterr().err == "trunkline: --json: allowed with runs\n"
+
+
+def test_a_scenario_is_found_by_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["validate", "quickstart", "paper/crew/f4"]) == 64
+    assert capsys.readouterr().out.splitlines()[0] == f"{QUICKSTART}: ok"
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "mine.yaml").write_text(Path(RING).read_text())
+    assert main.main(["validate", "mine", "scenarios/mine.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["scenarios/mine.yaml: ok"] * 2
+
+
+def test_validate_changes_scenarios_before_it_reads_them(capsys):
+    assert main.main(["validate", RING, QUICKSTART, "--set", "scheme.p=3"]) == 64
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("--set scheme.p=3: scheme.p: 3: unknown key")
+    assert second == f"{QUICKSTART}: ok"
+
+
+def test_without_a_command_all_commands_are_listed(capsys):
+    assert main.main([]) == 64
+    out = capsys.readouterr().out
+    assert all(f"\n    {name}" in out for name in find_verbs())
 
 
 def test_a_run_that_goes_on_is_not_judged(run_dir, capsys):
