@@ -159,8 +159,9 @@ class Losses:
     def _forgot_offers(self, task: Task, site: str) -> Span | None:
         """Why a site that forwarded chunks of offers does not know that the task took them in.
 
-        A site that loses its controller refuses offers without a task. A member that was not ready
-        is asked later, and not at all if the task is abandoned before.
+        A site that loses its controller refuses offers without a task. It may notice the loss after
+        the end of a task that it was not told of. A member that was not ready is asked later, and
+        not at all if the task is abandoned before.
         """
         passed = [e for e in task.received if e.src == site and e.phase == "relay"]
         phases = {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
@@ -169,6 +170,7 @@ class Losses:
         ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
         end_ns = max((*ends_ns, *(event.end_ns for event in passed)))
         joined = any(event.site == site for event in task.joined)
+        end_ns += 0 if joined else self.detection_ns
         if task.abandoned and site in task.started.group and not joined:
             return Span(task.started.t_ns, end_ns, f"{site} was not asked before the task ended")
         start_ns = min(event.start_ns for event in passed) - self.timeout_ns

@@ -42,17 +42,17 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
                 losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
             ):
                 yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
-        yield from _check_halts(history, task, losses)
+        yield from _check_halts(history, rules, task, losses)
         yield from _check_blocks(task, losses)
         yield from _check_holders(task)
 
 
-def _check_halts(history: History, task: Task, losses: Losses) -> Iterator[Finding]:
+def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> Iterator[Finding]:
     """Members without the result are asked, and a task halts again only after a new plan or event.
 
     A member that was lost since the start has no part in it any more. Only a task whose result
     cannot reach the others waits without a plan: until a connection is lost or found, or its budget
-    is spent.
+    is spent. A member at the controller's own site can answer at once.
     """
     finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
     kinds = (WorkerLost, WorkerFound, LinkLost, LinkFound)
@@ -76,7 +76,8 @@ def _check_halts(history: History, task: Task, losses: Losses) -> Iterator[Findi
             anew = any(since_ns <= step.t_ns <= now_ns for step in task.replanned)
             heard_ns = since_ns - losses.timeout_ns
             woken = any(heard_ns <= change.t_ns <= now_ns for change in changes)
-            answered = now_ns - since_ns > (CLOCK_NS if before.members else 0)
+            away = set(before.members) - {(rules.controllers or {}).get(before.site)}
+            answered = now_ns - since_ns > (CLOCK_NS if away else 0)
             stuck = finished_ns and answered and (woken or "budget" in event.reason)
             if not anew and not stuck:
                 yield fail(f"{name} was halted before, and not planned anew")

@@ -845,22 +845,51 @@ def test_a_site_without_a_controller_forgets_the_offers_that_it_forwarded() -> N
         altered("received", {"phase": "early"}, task=0),
         added(225, "rome", "received", task=0, start_ns=220 * MS, end_ns=220 * MS, **passed),
     )
-    alone = (
-        added(215, "kyiv", "controller_lost", reason="controller was silent for 2 s"),
-        added(221, "kyiv", "controller_found", controller="controller"),
+    ended_ms = 1480
+    alone, soon, too_late = (
+        (
+            added(lost_ms, "kyiv", "controller_lost", reason="controller was silent for 2 s"),
+            added(lost_ms + 6, "kyiv", "controller_found", controller="controller"),
+        )
+        for lost_ms in (215, ended_ms + 400, ended_ms + 600)
     )
+    rules = replace(RULES, detection_s=0.5)
     name = "payload arrived after it was sent"
     outcome, detail = one(name, *arrived)
     assert (outcome, detail.split(": ", 1)[1]) == (
         "fail",
         "8 bytes arrived, and kyiv does not report them",
     )
-    outcome, detail = one(name, *arrived, *alone)
-    assert (outcome, detail) == (
-        "pass",
-        "9 of 10 payloads judged; 1 excused: the sender was lost before it reported, or forgot an"
-        " offer",
+    for lost in (alone, soon):
+        outcome, detail = one(name, *arrived, *lost, rules=rules)
+        assert (outcome, detail) == (
+            "pass",
+            "9 of 10 payloads judged; 1 excused: the sender was lost before it reported, or forgot"
+            " an offer",
+        )
+    told = added(211, "kyiv", "task_joined", task=0)
+    for lost in ((*soon, told), too_late):
+        assert one(name, *arrived, *lost, rules=rules)[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("task", "at_ms", "members", "outcome"),
+    [(0, 1300, ["oslo"], "pass"), (1, 2270, ["kyiv", "rome"], "fail")],
+)
+def test_only_members_at_the_controllers_site_answer_a_halt_at_once(
+    task: int, at_ms: int, members: list[str], outcome: str
+) -> None:
+    """A controller at oslo halts a task twice, 50 microseconds apart, as it finds a worker."""
+    asked = {"task": task, "reason": "", "members": members}
+    changes = (
+        added(at_ms, "controller", "task_halted", **asked),
+        added(at_ms, "controller", "worker_found", worker="kyiv"),
+        added(at_ms, "controller", "task_halted", **asked | {"reason": "again"}),
+        altered("task_halted", {"t_ns": at_ms * MS + 50_000}, reason="again"),
     )
+    said, detail = one("every repair has a cause", *changes)
+    assert said == outcome
+    assert ("was halted before, and not planned anew" in detail) == (outcome == "fail")
 
 
 def test_a_mere_receiver_states_its_model_and_is_no_contributor() -> None:
