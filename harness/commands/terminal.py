@@ -65,6 +65,17 @@ def find_scenario_folder() -> Path:
     return here if here.is_dir() else SCENARIOS
 
 
+def find_run(name: str, runs: Path) -> Path:
+    """The folder of the named run, or of a scenario's latest run. Raises UsageError."""
+    for run_dir in (Path(name), runs / name / "latest"):
+        if (run_dir / "events.jsonl").exists():
+            return run_dir
+    raise UsageError(
+        f"{name}: no such run: allowed is a run's folder, or the name of a scenario "
+        f"that has runs in {runs} (see: trunkline list runs)"
+    )
+
+
 def add_changes(parser: argparse.ArgumentParser) -> None:
     """Add options that change the scenario."""
     parser.add_argument(

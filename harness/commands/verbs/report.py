@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.commands import overview
     from trunkline.harness.report import outputs
 
-    folders = [_find_folder(name, Path(arguments.runs)) for name in arguments.run]
+    folders = [terminal.find_run(name, Path(arguments.runs)) for name in arguments.run]
     for folder in filter(overview.is_running, folders):
         raise terminal.UsageError(f"{folder}: this run is running: allowed is one that has ended")
     if len(folders) > 1:
@@ -74,17 +74,6 @@ def _parse_inches(text: str) -> float:
         if 2 <= (width_in := float(text)) <= 20:
             return width_in
     raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
-
-
-def _find_folder(name: str, runs: Path) -> Path:
-    """The folder of the named run, or of a scenario's latest run."""
-    for run_dir in (Path(name), runs / name / "latest"):
-        if (run_dir / "events.jsonl").exists():
-            return run_dir
-    raise terminal.UsageError(
-        f"{name}: no such run: allowed is a run's folder, or the name of a scenario "
-        f"that has runs in {runs} (see: trunkline list runs)"
-    )
 
 
 def _compare(folders: list[Path], out: Path, quiet: bool) -> int:

@@ -15,6 +15,8 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.background_tables import compute_flow_loads
+from trunkline.harness.report.explanations import explanations_section
+from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
 from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import (
@@ -79,6 +81,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
             [frame.write_tiles(_list_tiles(data))] if data.tables else [None],
         ),
         Section("tasks", "Task times", _write_tasks(data)),
+        Section("slow", "Slow tasks", _explain_slow_tasks(data)),
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
@@ -165,6 +168,15 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         short(float(run["window_s"]), TIME_S),
         "until told to stop",
     )
+
+
+def _explain_slow_tasks(data: RunData) -> list[Child]:
+    if data.scenario.runs_programs or "tasks" not in data.tables:
+        return [None]
+    tasks = data.tables["tasks"]
+    chosen = find_slowest(tasks, explanations_section.SHOWN)
+    found = explain_tasks(data.scenario, data.history, tasks, chosen)
+    return explanations_section.explain_slow_tasks(found, data.history)
 
 
 def _write_tasks(data: RunData) -> list[Child]:

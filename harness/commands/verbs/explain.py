@@ -1,0 +1,99 @@
+"""say why tasks of a run took as long as they did."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trunkline.harness.commands import terminal
+
+if TYPE_CHECKING:
+    from trunkline.harness.report.explanations.explanation import Explanation
+    from trunkline.harness.report.pages.run_page import RunData
+
+EPILOG = """\
+examples:
+  trunkline explain quickstart              the tasks that took longest, compared with their plans
+  trunkline explain quickstart --task 7     one task, with its critical path
+  trunkline explain runs/quickstart/latest --json
+
+The parts of a task's time are those of its critical path: the chain of transfers that decided when
+it ended. docs/explain.md says what each cause means.
+"""
+
+SHOWN = 3
+"""The tasks that are explained if none is named."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the run and the task."""
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder, or the name of a scenario: its latest run"
+    )
+    parser.add_argument(
+        "--task",
+        type=int,
+        metavar="N",
+        help="the number of a task (default: the three that took longest, compared with their "
+        "plans)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per task")
+    terminal.add_runs(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print explanations."""
+    from trunkline.harness.report import outputs
+    from trunkline.harness.report.explanations import explanation_text
+
+    folder = terminal.find_run(arguments.run, Path(arguments.runs))
+    data = outputs.read(folder)
+    chosen = _choose(data, arguments.task)
+    if arguments.json:
+        for each in chosen:
+            print(json.dumps(_to_json(each)))
+        return 0
+    console = terminal.make_console()
+    for number, each in enumerate(chosen):
+        if number:
+            console.print()
+        for printed in explanation_text.describe(
+            each, data.history, path=arguments.task is not None
+        ):
+            console.print(printed, markup=False, soft_wrap=isinstance(printed, str))
+    return 0
+
+
+def _choose(data: RunData, number: int | None) -> list[Explanation]:
+    """The named task, or those that took longest, compared with what was expected."""
+    from trunkline.harness.config.document import list_choices
+    from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
+
+    if data.scenario.runs_programs:
+        raise terminal.UsageError("explain: allowed is a run of agents; programs log no transfers")
+    tasks = data.tables["tasks"]
+    ended = [task.number for task in data.history.tasks if task.duration_s is not None]
+    if number is not None and number not in ended:
+        named = list_choices(map(str, ended), str(number))
+        raise terminal.UsageError(f"--task {number}: {named}, the tasks that have ended")
+    chosen = find_slowest(tasks, SHOWN) if number is None else [number]
+    if not chosen:
+        raise terminal.UsageError("explain: no task of this run has ended")
+    found = explain_tasks(data.scenario, data.history, tasks, chosen)
+    return sorted(found, key=lambda each: chosen.index(each.task.number))
+
+
+def _to_json(found: Explanation) -> dict[str, Any]:
+    return {
+        "task": found.task.number,
+        "outcome": found.task.outcome,
+        "duration_s": found.duration_s,
+        "expected_s": found.expected_s,
+        "main": None if found.main is None else asdict(found.main),
+        "parts": [asdict(part) for part in found.parts],
+        "path": [asdict(step) for step in found.steps],
+        "wait": None if found.wait is None else asdict(found.wait),
+    }

@@ -1,0 +1,1 @@
+"""Why a task took as long as it did."""

@@ -1,0 +1,106 @@
+"""An explanation in words and tables, for the terminal (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.causes import Part
+from trunkline.harness.report.explanations.critical_path import Step
+from trunkline.harness.report.explanations.explanation import Explanation, Wait
+from trunkline.harness.report.fault_layout import shorten
+
+SHOWN_SHARE = 0.005
+"""A part that is a smaller share of a task's time is not shown."""
+
+TEXTS = {
+    "rate": "{where} carried {size} of this task at its rate, {text}",
+    "propagation": "propagation over {where}",
+    "slowdown": "{where} was slower than in the scenario: {text}",
+    "outage": "{where} was cut",
+    "stop": "{where} was stopped",
+    "other tasks": "{where} carried {size} of other tasks: {text}",
+    "background traffic": "{where} carried {size} of background traffic",
+    "loss": "packets were lost on {where}, which loses {text}",
+    "cold start": "the connection {where} was cold: TCP had not found the link's rate yet",
+    "queueing": "queues, and TCP's control of its rate, on {where}",
+    "repair": "the task was halted and planned anew: {text}",
+    "contribution": "{where} took this long to contribute",
+    "installation": "{where} installed the result",
+}
+"""The causes in words."""
+
+
+def describe_part(part: Part, history: History) -> str:
+    """One part of a task's time in words, with the fault behind it."""
+    size = short(round(part.bytes), SIZE_BYTES)
+    text = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
+    found = (each.started for each in history.faults if each.started.fault == part.fault)
+    fault = next(found, None)
+    return text if fault is None else f"{text} (fault {fault.fault}: {shorten(fault.text)})"
+
+
+def summarize(found: Explanation, history: History) -> str:
+    """What a task took, what was expected, and the main cause, in one or two sentences."""
+    task = found.task
+    took = f"Task {task.number} took {found.duration_s:.3f} s"
+    if found.main is None:
+        reason = task.abandoned[-1].reason if task.abandoned else "it did not end"
+        return f"{took} and was {task.outcome}: {reason}."
+    expected = f"{found.expected_s:.3f} s were expected"
+    why = describe_part(found.main, history)
+    head = "Main cause" if found.is_slow else "Most of it"
+    return f"{took}; {expected}. {head}, {found.main.seconds:.3f} s: {why}."
+
+
+def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
+    """The summary, the parts of the time, what came before, and the critical path if wanted."""
+    yield summarize(found, history)
+    if found.wait is not None:
+        yield describe_wait(found.wait)
+    if found.parts:
+        table = Table("took (s)", "share", "cause", box=None, padding=(0, 2, 0, 0))
+        for row in list_parts(found, history):
+            table.add_row(*row)
+        yield table
+    if path and found.steps:
+        yield _list_steps(found)
+
+
+def describe_wait(wait: Wait) -> str:
+    """How the group of a task came together."""
+    computed = "" if wait.compute_s is None else f", which had computed for {wait.compute_s:.3f} s"
+    return (
+        f"Before it, its group waited up to {wait.wait_s:.3f} s for {wait.last}{computed}; "
+        f"the controller started it {wait.decide_s:.3f} s later."
+    )
+
+
+def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str, str]]:
+    """Seconds, share and cause of every part that is not negligible."""
+    for part in found.parts:
+        share = part.seconds / found.duration_s if found.duration_s else 0.0
+        if share >= SHOWN_SHARE:
+            yield f"{part.seconds:.3f}", f"{100 * share:.0f} %", describe_part(part, history)
+
+
+def _list_steps(found: Explanation) -> Table:
+    table = Table("from (s)", "to (s)", "took (s)", "critical path", box=None, padding=(0, 2, 0, 0))
+    for step in found.steps:
+        times = f"{step.start_ns / 1e9:.3f}", f"{step.end_ns / 1e9:.3f}", f"{step.duration_s:.3f}"
+        table.add_row(*times, _describe_step(step))
+    return table
+
+
+def _describe_step(step: Step) -> str:
+    match step.kind:
+        case "repair":
+            return "until it was planned for the last time"
+        case "contribution":
+            return f"{step.site} contributes"
+        case "installation":
+            return f"{step.site} installs the result"
+    return f"{step.src} -> {step.site}: {short(step.bytes, SIZE_BYTES)}"

@@ -1,0 +1,37 @@
+"""The section on why tasks were slow (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.explanation_text import (
+    describe_wait,
+    list_parts,
+    summarize,
+)
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+
+SHOWN = 5
+"""The most tasks that the page explains."""
+
+
+def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child]:
+    """Explain each slow task: its main cause, and where its time went. None without slow tasks."""
+    slow = [each for each in found if each.is_slow]
+    if not slow:
+        return [None]
+    words = (
+        "The parts of a task's time are those of its critical path: the chain of transfers that "
+        "decided when it ended. trunkline explain RUN --task N explains any task."
+    )
+    return [tag("p", words), *(part for each in slow for part in _explain(each, history))]
+
+
+def _explain(found: Explanation, history: History) -> Iterator[Html]:
+    yield tag("p", summarize(found, history))
+    if found.wait is not None:
+        yield tag("p", describe_wait(found.wait), class_="facts")
+    if rows := list(list_parts(found, history)):
+        yield make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))

@@ -1,0 +1,186 @@
+"""Runs in which one thing makes a task slow: the explanation names it.
+
+Each scenario has a cause of its own, of which the log says nothing but its effects.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from inside import run_all
+
+from trunkline.harness.commands import main
+from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.explanation import explain_tasks
+from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.pages.run_page import write_page
+from trunkline.harness.scenario.loading import parse, resolve
+
+MESH = """
+topology: {{builder: full_mesh, sites: 4, rates: 20 Mbit/s, delays: 10 ms{topology}}}
+workload: {{kind: synthetic, model: {model}, compute: {compute}}}
+scheme: {scheme}
+stop: {{tasks: {tasks}}}
+"""
+STAR = "{policy: bsp, plan: star, server: n1, chunk: 16 KiB}"
+RING = "{policy: bsp, plan: ring, chunk: 16 KiB}"
+
+
+def write(
+    more: str = "",
+    *,
+    topology: str = "",
+    model: str = "1 MB",
+    compute: str = "50 ms",
+    scheme: str = STAR,
+    tasks: int = 6,
+) -> str:
+    texts = {"topology": topology, "model": model, "compute": compute, "scheme": scheme}
+    return MESH.format(tasks=tasks, **texts) + more
+
+
+CAUSES = {
+    "rate": (
+        write(topology=", overrides: [{link: n1 -> n2, rate: 2 Mbit/s}]"),
+        3,
+        ("rate", "n1 -> n2", None),
+    ),
+    "propagation": (
+        write(topology=", overrides: [{link: n3 -> n1, delay: 400 ms}]", model="40 kB"),
+        3,
+        ("propagation", "n3 -> n1", None),
+    ),
+    "slowdown": (
+        write("timeline: [{at: 0 s, do: setlink n1 -> n2 rate=2 Mbit/s}]"),
+        2,
+        ("slowdown", "n1 -> n2", 0),
+    ),
+    "outage": (
+        write("timeline: [{at: 100 ms, do: outage n4 n1 one-way for 1.5 s}]"),
+        0,
+        ("outage", "n4 -> n1", 0),
+    ),
+    "stop": (
+        write("timeline: [{at: 200 ms, do: pause n3 for 1 s}]"),
+        0,
+        ("stop", "n3", 0),
+    ),
+    "repair": (
+        write(
+            "timeline: [{at: 100 ms, do: outage n2 n3 for 3 s}]\n"
+            "failover: {heartbeat: 100 ms, timeout: 500 ms}",
+            scheme=RING,
+        ),
+        0,
+        ("repair", None, 0),
+    ),
+    "other tasks": (
+        write(
+            topology=", access: [{sites: [n1], up: 20 Mbit/s, down: 20 Mbit/s, delay: 1 ms}]",
+            scheme="{name: ps-asp, servers: [n1], chunk: 16 KiB}",
+            tasks=12,
+        ),
+        None,
+        ("other tasks", None, None),
+    ),
+    "background traffic": (
+        write("background: [{src: n1, dst: n3, rate: 17 Mbit/s}]"),
+        3,
+        ("background traffic", "n1 -> n3", None),
+    ),
+    "loss": (
+        write("timeline: [{at: 0 s, do: setlink n1 -> n2 loss=4 %}]"),
+        2,
+        ("loss", "n1 -> n2", 0),
+    ),
+    "cold start": (
+        write(
+            topology=", overrides: [{link: n1 -> n2, rate: 200 Mbit/s, delay: 150 ms}]",
+            model="3 MB",
+            tasks=2,
+        ),
+        0,
+        ("cold start", "n1 -> n2", None),
+    ),
+}
+"""A scenario, the task to explain (None: the one that took longest), and its main cause."""
+
+
+class Runs(dict):
+    """The data of runs by name; `home` has their folders."""
+
+    def __init__(self, home, found):
+        super().__init__(found)
+        self.home = home
+
+
+@pytest.fixture(scope="module")
+def runs(embedded, tmp_path_factory):
+    """The run of each cause, and of a group that waits for one slow site."""
+    home = tmp_path_factory.mktemp("causes")
+    texts = {cause.replace(" ", "_"): text for cause, (text, _, _) in CAUSES.items()}
+    texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
+    for name, text in texts.items():
+        (home / name / "log").mkdir(parents=True)
+        resolved = resolve(parse(text, f"{name}.yaml", ("files={private: false}",), 1))
+        (home / name / "resolved.yaml").write_text(resolved)
+    done = embedded.call(run_all, str(home), list(texts), visible=[home])
+    assert set(done["codes"].values()) == {0}
+    return Runs(home, {name: outputs.read(home / name) for name in texts})
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_main_cause_of_a_slow_task_is_named(runs, cause):
+    data = runs[cause.replace(" ", "_")]
+    _, number, (_, where, fault) = CAUSES[cause]
+    tasks = data.tables["tasks"]
+    if number is None:
+        number = int(tasks["task"][tasks["duration_s"].idxmax()])
+    (found,) = explain_tasks(data.scenario, data.history, tasks, [number])
+    said = summarize(found, data.history)
+    assert (found.main.cause, found.main.fault) == (cause, fault), said
+    assert where in (None, found.main.where), said
+
+
+def test_the_steps_and_the_parts_of_every_task_fill_its_time(runs):
+    count = 0
+    for data in runs.values():
+        numbers = [task.number for task in data.history.completed]
+        for found in explain_tasks(data.scenario, data.history, data.tables["tasks"], numbers):
+            begin_ns = found.task.started.t_ns
+            assert found.steps[0].start_ns == begin_ns
+            for before, after in zip(found.steps, found.steps[1:], strict=False):
+                assert before.end_ns == after.start_ns and after.start_ns <= after.end_ns
+            assert found.steps[-1].end_ns == found.task.end_ns
+            assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
+            assert all(part.seconds >= 0 for part in found.parts)
+            count += 1
+    assert count > 50
+
+
+def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
+    folder, data = runs.home / "stop", runs["stop"]
+    assert main.main(["explain", str(folder), "--json"]) == 0
+    first, *others = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["task"], first["main"]["cause"], len(others)) == (0, "stop", 2)
+    assert main.main(["explain", str(folder), "--task", "0"]) == 0
+    said = capsys.readouterr().out
+    (found,) = explain_tasks(data.scenario, data.history, data.tables["tasks"], [0])
+    assert said.startswith(summarize(found, data.history))
+    assert said.count("\n") > len(found.steps)
+    assert main.main(["explain", str(folder), "--task", "77"]) == 64
+    assert "allowed is one of 0, 1, 2, 3, 4, 5" in capsys.readouterr().err
+
+
+def test_the_page_explains_tasks_that_were_slow_and_no_others(runs):
+    assert "n3 was stopped (fault 0: pause n3" in write_page(runs["stop"])
+    assert "Slow tasks" not in write_page(runs["rate"])
+
+
+def test_a_group_waits_for_the_site_that_computes_longest(runs):
+    data = runs["waits"]
+    found = explain_tasks(data.scenario, data.history, data.tables["tasks"], [1])[0]
+    assert found.wait.last == "n3"
+    assert found.wait.compute_s == pytest.approx(0.9, abs=0.01)
+    assert found.wait.wait_s > 0.8
