@@ -14,7 +14,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 PIP_FLAGS ?=
 PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
 INSTALLED := .venv/.installed
-REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md
+REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md api:docs/reference/api.md tables:docs/tables.md
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends
 
 .PHONY: help

@@ -120,9 +120,9 @@ def _list_facts(data: RunData) -> Iterator[str]:
 def _write_verdict(verdict: Verdict, ended: str) -> Html:
     problems = [tag("li", problem) for problem in verdict.problems]
     means = {
-        "pass": "every promise was kept",
+        "pass": "all checks passed",
         "unknown": "the run proves nothing",
-        "fail": "a promise was broken",
+        "fail": "a check failed",
     }[verdict.outcome]
     words = f": {means}. {verdict.counts}."
     return tag(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from trunkline.agents.wire.site_clock import SiteClock
-from trunkline.harness.commands import main, reference
+from trunkline.harness.commands import api_reference, main, reference
 from trunkline.harness.config.options import read_options
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S
 from trunkline.harness.network.interface import NetworkOptions
@@ -80,3 +80,4 @@ def test_types_are_said_in_words(annotation, dimension, said):
 def test_the_pages_are_made_of_it():
     assert (PAGES / "scenario.md").read_text() == reference.write_keys(discover())
     assert (PAGES / "commands.md").read_text() == reference.write_commands(main.make_parser())
+    assert (PAGES / "api.md").read_text() == api_reference.write_api()
