@@ -5,20 +5,28 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from trunkline.agents.planning.plan import Directed, Edge, PlanError
 
+By = Literal["hops", "rate"]
+"""What makes a path short: the number of its hops, as in IP networks, or the sum of 1 / rate."""
 
-def routes(pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float]) -> dict[Directed, Edge]:
+
+def routes(
+    pairs: Iterable[Directed], rates_mbps: Mapping[Directed, float], by: By = "rate"
+) -> dict[Directed, Edge]:
     """For each ordered pair of sites, the direct link or, without one, the shortest path.
 
-    The length of a path is the sum of 1 / rate over its hops: the time to pass one unit of data
-    from hop to hop (NetStorm, Section IV). Ties go to fewer hops, then to site names, so the result
-    depends on the arguments only.
+    The length of a path by `rate` is the sum of 1 / rate over its hops: the time to pass one unit
+    of data from hop to hop (NetStorm, Section IV). By `hops` it is their number. Ties go to fewer
+    hops, then to site names, so the result depends on the arguments only.
 
     Raises:
         PlanError: a pair has no path.
     """
+    if by == "hops":
+        rates_mbps = dict.fromkeys(rates_mbps, 1.0)
     trees: dict[str, dict[str, Edge]] = {}
     found: dict[Directed, Edge] = {}
     for src, dst in pairs:

@@ -21,7 +21,7 @@ from trunkline.agents.planning.plan import (
     PlanError,
     PlanRequest,
 )
-from trunkline.agents.planning.routes import route_rates_mbps, routes
+from trunkline.agents.planning.routes import By, route_rates_mbps, routes
 
 Parents = Mapping[str, str]
 """A tree: site -> parent, for every site of the tree but its root."""
@@ -124,16 +124,21 @@ def reverse_links(links: Mapping[Directed, Value]) -> dict[Directed, Value]:
 
 
 def build_block(
-    request: PlanRequest, chunks: Chunks, root: str, inward: Parents, outward: Parents | None = None
+    request: PlanRequest,
+    chunks: Chunks,
+    root: str,
+    inward: Parents,
+    outward: Parents | None = None,
+    by: By = "rate",
 ) -> Block:
     """A block whose contributions go up the tree `inward` and whose result comes down `outward`.
 
     Without `outward` the result comes down the same tree. Edges that the overlay lacks become
-    source routes.
+    source routes, the shortest `by` their rates or hops.
     """
     up = list(inward.items())
     down = [(parent, child) for child, parent in (inward if outward is None else outward).items()]
-    found = routes([*up, *down], request.rates_mbps)
+    found = routes([*up, *down], request.rates_mbps, by)
     return Block(
         chunks, root, tuple(found[edge] for edge in up), tuple(found[edge] for edge in down)
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trunkline.harness.study.papers import Figure
 
 SCENARIO = "paper/netstorm/dynamic.yaml"
-_BOTH = "timeline=[],[{at: 0 s, do: redraw rate=0.2..1.55 Mbit/s every 180 s}]"
+_BOTH = "timeline=[],[{at: 180 s, do: redraw rate=0.2..1.55 Mbit/s every 180 s}]"
 """The static network, and the dynamic one."""
 
 # Without auxiliary paths: the figure compares trees.

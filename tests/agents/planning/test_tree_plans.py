@@ -182,6 +182,27 @@ def test_star_takes_the_server_that_it_is_told():
     assert block.in_edges == (("a", "b", "c", "d"), ("c", "d"))
 
 
+def test_star_puts_the_server_at_the_worst_place_if_it_is_to():
+    # Quality: towards a and b all have 1, towards c 5.
+    rates = {(x, y): 5.0 if y == "c" else 1.0 for x, y in itertools.permutations("abc", 2)}
+    hubs = {place: star.build(request(rates, "abc"), server=place) for place in ("best", "worst")}
+    assert {place: plan.blocks[0].aggregator for place, plan in hubs.items()} == {
+        "best": "c",
+        "worst": "b",
+    }
+
+
+@pytest.mark.parametrize(("routes", "path"), [("hops", "adc"), ("rate", "abec")])
+def test_baselines_forward_by_hops_as_ip_does_or_by_rate(routes, path):
+    fast, slow = ("ab", "be", "ec"), ("ad", "dc")
+    rates = {tuple(link): 100.0 for link in fast} | {tuple(link): 10.0 for link in slow}
+    rates |= {(b, a): rate for (a, b), rate in rates.items()}
+    whole = request(rates, ("a", "c"))
+    for plan in (star.build(whole, server="c", routes=routes), bkt.build(whole, routes=routes)):
+        (block,) = plan.blocks
+        assert {*block.in_edges, *block.out_edges} == {tuple(path), tuple(reversed(path))}
+
+
 @pytest.mark.parametrize(
     ("k", "parents"),
     [
@@ -346,7 +367,7 @@ def test_a_group_of_one_is_refused(name):
         (blink.build, {"trees": 0}, "trees: 0: allowed is 1 or more"),
         (toa.build, {"aggregators": 0}, "aggregators: 0: allowed is 1 or more"),
         (toa.build, {"steps": -1}, "steps: -1: allowed are 0 to 100000"),
-        (star.build, {"server": "z"}, "server: 'z' is not one of a, b, c, d"),
+        (star.build, {"server": "z"}, "server: 'z' is not one of best, worst, a, b, c, d"),
     ],
 )
 def test_options_out_of_range_are_refused(build, options, message):
