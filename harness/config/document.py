@@ -48,12 +48,19 @@ class Problem:
         return ": ".join(part for part in (place, self.key_path, self.value, self.allowed) if part)
 
 
+MOST_SHOWN = 100
+"""The most problems of a scenario that are shown."""
+
+
 class ScenarioErrors(Exception):  # noqa: N818 (it stands for several errors)
     """All problems of a scenario, in the order of their lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.line or 0))
-        super().__init__("\n".join(map(str, self.problems)))
+        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if (more := len(self.problems) - MOST_SHOWN) > 0:
+            shown.append(f"and {more} more problems")
+        super().__init__("\n".join(shown))
 
 
 class _Missing:

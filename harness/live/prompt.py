@@ -31,6 +31,7 @@ from trunkline.harness.config import units
 from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.live.control_socket import MOST_BYTES
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
@@ -96,7 +97,10 @@ class Channel:
 
     def ask(self, line: str, show: Callable[[str], None]) -> Message:
         """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
-        self.send({"line": line, "cwd": str(Path.cwd())})
+        request: Message = {"line": line, "cwd": str(Path.cwd())}
+        if (size := len(encode(request))) > MOST_BYTES:
+            return {"done": False, "text": f"a line of {size} bytes: allowed are {MOST_BYTES}"}
+        self.send(request)
         while True:
             try:
                 said = self.receive()

@@ -75,10 +75,6 @@ def run(
         if not Path(writable).is_dir():
             raise CannotRunError(f"files.writable: {writable}: there is no such folder")
     folder = RunFolder.create(runs_dir.resolve(), scenario.name, datetime.now())
-    on_folder(folder.path)
-    folder.write_bytes("scenario.yaml", source.read_bytes())
-    folder.write_text("resolved.yaml", resolve(scenario))
-    folder.write_json("environment.json", describe_environment(scenario))
     holds = front is not None and scenario.clock == "virtual"
     command = [
         sys.executable,
@@ -88,6 +84,10 @@ def run(
         *([HOLD] * holds),
     ]
     try:
+        on_folder(folder.path)
+        folder.write_bytes("scenario.yaml", source.read_bytes())
+        folder.write_text("resolved.yaml", resolve(scenario))
+        folder.write_json("environment.json", describe_environment(scenario))
         with ControlSocket(folder.path, front) as control:
             session = _Session(folder, on_progress, control.relay)
             code = run_command(

@@ -50,6 +50,9 @@ _ADDRESS = re.compile(
     r"(?:([^@\s-][^@\s]*)@)?(?:\[([\w:.%]+)\]|([^:@\[\]\s-][^:@\[\]\s]*))(?::([0-9]{1,5}))?"
 )
 
+MOST_LETTERS = 63
+"""The longest label of a host's name (RFC 1035)."""
+
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 
@@ -66,10 +69,13 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Read an address; an IPv6 address is in brackets. Raises RemoteError."""
         found = _ADDRESS.fullmatch(text)
-        if found is None or not 0 < int(found[4] or PORT) < 1 << 16:
+        labels = (found[3] or "v6").removesuffix(".").split(".") if found else [""]
+        named = all(0 < len(label) <= MOST_LETTERS for label in labels)
+        if found is None or not named or not 0 < int(found[4] or PORT) < 1 << 16:
             raise RemoteError(
                 f"{shorten(text)!r} is not an address: allowed is [USER@]HOST[:PORT] with a port "
-                "of 1 to 65535; no part begins with a dash"
+                f"of 1 to 65535; no part begins with a dash, and each part of HOST between dots "
+                f"has 1 to {MOST_LETTERS} characters"
             )
         return cls(found[2] or found[3], found[1], int(found[4]) if found[4] else None)
 

@@ -357,6 +357,15 @@ def test_validate_changes_scenarios_before_it_reads_them(capsys):
     assert second == f"{QUICKSTART}: ok"
 
 
+def test_no_more_than_a_hundred_problems_are_listed(tmp_path, capsys):
+    wrong = tmp_path / "wrong.yaml"
+    lines = "".join(f"wrong{number}: 1\n" for number in range(120))
+    wrong.write_text("topology: internet2\nworkload: synthetic\nstop: {rounds: 1}\n" + lines)
+    assert main.main(["validate", str(wrong)]) == 64
+    said = capsys.readouterr().out.splitlines()
+    assert (len(said), said[-1]) == (101, "and 20 more problems")
+
+
 def test_without_a_command_all_commands_are_listed(capsys):
     assert main.main([]) == 64
     out = capsys.readouterr().out

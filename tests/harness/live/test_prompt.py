@@ -81,6 +81,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
             "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n"
         )
         process.stdin.write("x" * 5000 + "\n")
+        process.stdin.write("n1 echo " + "y" * 200_000 + "\n")
         process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
@@ -99,6 +100,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     )
     assert "watch: 1: a unit is missing" in err
     assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
+    assert ": not done: a line of 200" in err and "bytes: allowed are 65536" in err
     assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")

@@ -89,6 +89,17 @@ def test_latest_is_the_last_run_however_it_ended(run, tmp_path, code):
     assert (home / "latest").resolve() == newest.resolve()
 
 
+def test_a_run_that_is_interrupted_before_it_begins_is_the_latest_too(run, monkeypatch, tmp_path):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "resolve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(b"", 0)
+    latest = tmp_path / "internet2_ring" / "latest"
+    assert (latest / "scenario.yaml").exists() and not (latest / "verdict.json").exists()
+
+
 def test_an_error_is_kept_and_the_run_is_judged_all_the_same(run):
     result, _ = run(b'{"error": "n2 was killed"}\n', 1)
     assert (result.error, result.verdict.outcome) == ("n2 was killed", "fail")
