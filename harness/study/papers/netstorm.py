@@ -60,6 +60,26 @@ FIGURES: Mapping[str, Figure] = {
         ("scheme.name=mxnet,netstorm-lite,netstorm-std,netstorm-pro",),
         "task_s",
     ),
+    "18b": Figure(
+        "speed relative to MXNET, whose server and routes the paper does not give",
+        SCENARIO,
+        (
+            "scheme="
+            + ",".join(
+                f"{{name: {name}, chunk: 40 kB}}"
+                for name in (
+                    *(
+                        f"mxnet, server: {server}, routes: {routes}"
+                        for server in ("best", "worst", "n5")
+                        for routes in ("hops", "rate")
+                    ),
+                    *(f"mlnet, routes: {routes}" for routes in ("hops", "rate")),
+                    *("netstorm-lite", "netstorm-std", "netstorm-pro"),
+                )
+            ),
+        ),
+        "task_s",
+    ),
     "19a": Figure(
         "iteration time grows more slowly with the model's size than MXNET's",
         SCENARIO,
