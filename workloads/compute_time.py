@@ -4,6 +4,10 @@ A distribution is given by its quantile function. The duration of an iteration i
 number in (0, 1) that is a hash of (seed, rank, iteration). So it does not depend on earlier
 draws, on other sites or on the machine.
 
+A site may wait after it has computed, before its update is there, as clients of federated learning
+do in the evaluation of R2SP (Zhang et al. 2025, VI-A5, VI-B1). This delay is drawn by another hash.
+No factor and no batch changes it.
+
 `t1` and `t2` stand for the two distributions of the CREW evaluation: an LSTM on UCF101 and a
 Transformer on WMT16, both rescaled to 0.05 .. 0.2 s. Their source (Li et al., "Taming unbalanced
 training workloads in deep learning with partial collective operations", PPoPP 2020) shows
@@ -16,12 +20,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, Protocol, TypeAlias
 
-from trunkline.workloads.option_rules import OptionError, Sites, find_broken, positive
+from trunkline.workloads.option_rules import (
+    OptionError,
+    Rule,
+    Sites,
+    find_broken,
+    find_rank,
+    number,
+    positive,
+)
 
 Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
 """One time in seconds, a uniform range, a named distribution, or a lognormal distribution."""
@@ -29,10 +41,16 @@ Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[st
 Slowdown: TypeAlias = dict[str, float]
 """Site (name or rank) -> the factor by which its iterations take longer."""
 
+Delay: TypeAlias = Compute | dict[str, float]
+"""A delay after computing, in the forms of `Compute`; or site (name or rank) -> seconds."""
+
 ALLOWED = (
     "a time (0.1 s), a range ([0.05 s, 0.2 s]), t1, t2, "
     "or {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}} (low, high optional)"
 )
+
+
+DELAYS = Rule(number(0, 1e6).holds, "a time from 0 s to below 1e6 s")
 
 
 class Distribution(Protocol):
@@ -120,7 +138,7 @@ class ComputeTime:
     """The compute times of one site: draws from a distribution, times a factor.
 
     They are the times of steps on `batch` samples, the workload's own batch. None means that it has
-    no batch.
+    no batch. A draw of `delay` is added.
     """
 
     distribution: Distribution
@@ -128,9 +146,10 @@ class ComputeTime:
     rank: int
     factor: float = 1.0
     batch: int | None = None
+    delay: Distribution = Constant(0.0)
 
     def time_s(self, iteration: int, batch: int | None = None) -> float:
-        """Return the duration of one iteration in seconds; it is linear in the batch.
+        """Return the duration of one iteration in seconds; without the delay, linear in the batch.
 
         Args:
             iteration: the number of the iteration, from 0 on.
@@ -141,43 +160,44 @@ class ComputeTime:
         """
         probability = uniform(self.seed, self.rank, iteration)
         own_s = self.factor * self.distribution.quantile_s(probability)
+        delay_s = self.delay.quantile_s(uniform(self.seed, self.rank, iteration, "delay"))
         if batch is None:
-            return own_s
+            return own_s + delay_s
         if self.batch is None:
             raise ValueError(f"batch: {batch}: allowed is none, the workload has no batch")
         if type(batch) is not int or batch < 1:
             raise ValueError(f"batch: {batch!r}: allowed is a whole number above 0")
-        return own_s * (batch / self.batch)
+        return own_s * (batch / self.batch) + delay_s
 
 
-def uniform(seed: int, rank: int, iteration: int) -> float:
-    """Return a number in (0, 1), always the same for a triple and uniform over all triples."""
-    key = f"compute {seed} {rank} {iteration}".encode()
+def uniform(seed: int, rank: int, iteration: int, what: str = "compute") -> float:
+    """Return a number in (0, 1), always the same for its arguments and uniform over all of them."""
+    key = f"{what} {seed} {rank} {iteration}".encode()
     word = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
     # 52 bits and a half: exact in a float, never 0 and never 1, where quantiles may be infinite.
     return ((word >> 12) + 0.5) / 2**52
 
 
-def parse(compute_s: Any) -> Distribution:
-    """Return the distribution that the option `compute` describes, with times in seconds.
+def parse(value: Any, option: str = "compute") -> Distribution:
+    """Return the distribution that an option's value describes, with times in seconds.
 
-    Raises OptionError unless the option has one of the forms in `ALLOWED`.
+    Raises OptionError unless the value has one of the forms in `ALLOWED`.
     """
     try:
-        match compute_s:
-            case str() if compute_s in NAMED:
-                return NAMED[compute_s]
+        match value:
+            case str() if value in NAMED:
+                return NAMED[value]
             case bool():
                 raise ValueError("not a time")
             case int() | float():
-                return Constant(float(compute_s))
+                return Constant(float(value))
             case [int() | float() as low, int() | float() as high]:
                 return Uniform(float(low), float(high))
             case {"lognormal": dict(parameters), **rest} if not rest:
                 return Lognormal(**{f"{key}_s": float(parameters[key]) for key in parameters})
     except (TypeError, ValueError) as error:
-        raise OptionError("compute", compute_s, f"{ALLOWED} ({error})") from error
-    raise OptionError("compute", compute_s, ALLOWED)
+        raise OptionError(option, value, f"{ALLOWED} ({error})") from error
+    raise OptionError(option, value, ALLOWED)
 
 
 def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:
@@ -186,15 +206,20 @@ def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Site
     Keys of `slowdown` are ranks or, if `sites` are names, also names.
     Raises OptionError for an unknown site, a site named twice, or a factor that is not above 0.
     """
-    factors: dict[int, float] = {}
-    for key, factor in (slowdown or {}).items():
-        index = _rank(key, sites)
-        if index in factors:
-            raise OptionError(f"slowdown.{key}", factor, "each site once")
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
-            raise OptionError(f"slowdown.{key}", factor, "a number above 0")
-        factors[index] = float(factor)
+    factors = _by_rank("slowdown", slowdown or {}, sites, positive(1e6))
     return factors.get(rank, 1.0)
+
+
+def delay_of(delay_s: Any, rank: int, sites: Sites) -> Distribution:
+    """Return the distribution of the delay of the site `rank`; always 0 if it is not named.
+
+    Raises OptionError unless `delay_s` has one of the forms in `ALLOWED`, or is a mapping of sites
+    to seconds.
+    """
+    if isinstance(delay_s, Mapping) and "lognormal" not in delay_s:
+        delays_s = _by_rank("delay", delay_s, sites, DELAYS)
+        return Constant(delays_s.get(rank, 0.0))
+    return parse(delay_s, "delay")
 
 
 def for_site(
@@ -205,13 +230,15 @@ def for_site(
     factor: float,
     slowdown: Any,
     batch: int | None = None,
+    delay_s: Any = 0.0,
 ) -> ComputeTime:
     """Return the compute times of the site `rank` by the options that all kinds share.
 
     `batch` is the workload's own batch; None if it has none.
     """
     factor *= slowdown_factor(slowdown, rank, sites)
-    return ComputeTime(parse(compute_s), seed, rank, factor, batch)
+    delay = delay_of(delay_s, rank, sites)
+    return ComputeTime(parse(compute_s), seed, rank, factor, batch, delay)
 
 
 def of_options(
@@ -223,32 +250,37 @@ def of_options(
     compute_factor: float = 1.0,
     slowdown: Any = None,
     batch: int | None = None,
+    delay_s: Any = 0.0,
     **_: Any,
 ) -> ComputeTime:
     """Return the compute times of the site `rank` by all options of a kind that has these."""
-    return for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch)
+    return for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch, delay_s)
 
 
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
-    """Return everything that is wrong with `compute_s`, `compute_factor` and `slowdown`."""
+    """Return what is wrong with `compute_s`, `compute_factor`, `slowdown` and `delay_s`."""
     found = find_broken({"compute_factor": positive(1e6)}, options)
-    try:
-        parse(options.get("compute_s", 0.0))
-    except OptionError as error:
-        found.append(error)
-    try:
-        slowdown_factor(options.get("slowdown"), 0, sites)
-    except OptionError as error:
-        found.append(error)
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: parse(options.get("compute_s", 0.0)),
+        lambda: slowdown_factor(options.get("slowdown"), 0, sites),
+        lambda: delay_of(options.get("delay_s", 0.0), 0, sites),
+    )
+    for check in checks:
+        try:
+            check()
+        except OptionError as error:
+            found.append(error)
     return found
 
 
-def _rank(key: object, sites: Sites) -> int:
-    names = [] if isinstance(sites, int) else list(sites)
-    count = sites if isinstance(sites, int) else len(names)
-    if key in names:
-        return names.index(str(key))
-    if str(key).isdecimal() and int(str(key)) < count:
-        return int(str(key))
-    known = f"{', '.join(names)}, or " if names else ""
-    raise OptionError("slowdown", key, f"{known}a rank from 0 to {count - 1}")
+def _by_rank(option: str, values: Mapping[Any, Any], sites: Sites, rule: Rule) -> dict[int, float]:
+    """The values of an option that names sites, by rank."""
+    found: dict[int, float] = {}
+    for site, value in values.items():
+        rank = find_rank(option, site, sites)
+        if rank in found:
+            raise OptionError(f"{option}.{site}", value, "each site once")
+        if not rule.holds(value):
+            raise OptionError(f"{option}.{site}", value, rule.allowed)
+        found[rank] = float(value)
+    return found

@@ -67,6 +67,21 @@ def find_broken(rules: Mapping[str, Rule], options: Mapping[str, Any]) -> list[O
     ]
 
 
+def find_rank(option: str, site: object, sites: Sites) -> int:
+    """Return the rank of a site that an option names by its name or its rank.
+
+    Raises OptionError with the name of the `option` for a site that does not exist.
+    """
+    names = [] if isinstance(sites, int) else list(sites)
+    count = sites if isinstance(sites, int) else len(names)
+    if site in names:
+        return names.index(str(site))
+    if str(site).isdecimal() and int(str(site)) < count:
+        return int(str(site))
+    known = f"{', '.join(names)}, or " if names else ""
+    raise OptionError(option, site, f"{known}a rank from 0 to {count - 1}")
+
+
 def reject(problems: Sequence[OptionError]) -> None:
     """Raise the first problem, if there is one."""
     if problems:

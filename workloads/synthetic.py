@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from trunkline.workloads import compute_time, tensors
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, allocate
-from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
+from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
 from trunkline.workloads.option_rules import OptionError, Rule, Sites, find_broken, reject, whole
 from trunkline.workloads.tensors import Model
 
@@ -113,6 +113,7 @@ def build(
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
     batch: int = 32,
+    delay_s: Delay = 0.0,
 ) -> Synthetic:
     """Return the workload of the site `rank`. Raises OptionError.
 
@@ -123,6 +124,8 @@ def build(
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
         batch: samples in an iteration. An iteration with n times as many takes n times as long.
+        delay_s: a time that a site waits after computing, before its update is there; in the forms
+            of `compute`, or site -> time. No factor and no batch changes it.
     """
     reject(
         problems(
@@ -132,9 +135,12 @@ def build(
             compute_factor=compute_factor,
             slowdown=slowdown,
             batch=batch,
+            delay_s=delay_s,
         )
     )
-    times = compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch)
+    times = compute_time.for_site(
+        rank, sites, seed, compute_s, compute_factor, slowdown, batch, delay_s
+    )
     return Synthetic(rank, seed, _size_bytes(model_bytes) // ELEMENT_BYTES, times)
 
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from trunkline.workloads import compute_time, datasets, models
+from trunkline.workloads import shards as shard_rules
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
-from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
+from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
 from trunkline.workloads.datasets import Bytes, Dataset
 from trunkline.workloads.option_rules import (
     OptionError,
@@ -37,7 +38,7 @@ from trunkline.workloads.option_rules import (
     reject,
     whole,
 )
-from trunkline.workloads.shards import Indexes, Kind, deal
+from trunkline.workloads.shards import Indexes, Kind, Outliers, deal
 
 if TYPE_CHECKING:
     import torch
@@ -64,6 +65,7 @@ RULES: Mapping[str, Rule] = {
     "weight_decay": number(0, 1),
     "shards": one_of(*get_args(Kind)),
     "alpha": positive(1e6),
+    "outlier_alpha": positive(1e6),
     "evaluate_every": whole(1, 1_000_000),
 }
 
@@ -185,10 +187,13 @@ def build(
     weight_decay: float = 0.0,
     shards: Kind = "iid",
     alpha: float = 1.0,
+    outliers: Outliers = 0.0,
+    outlier_alpha: float = 0.1,
     evaluate_every: int = 1,
     compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
+    delay_s: Delay = 0.0,
     data: str = datasets.FASHION_MNIST,
 ) -> Training:
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
@@ -201,15 +206,22 @@ def build(
         learning_rate: the learning rate of SGD.
         momentum: the momentum of SGD.
         weight_decay: the weight decay of SGD.
-        shards: how samples are shared among the sites, `iid` or `dirichlet`.
+        shards: how samples are shared among the sites: `iid`, `dirichlet` (the sites' shares of
+            each class are drawn; sites have different numbers of samples), or `even-dirichlet` (the
+            mix of classes of each site is drawn; all sites have the same number of samples).
         alpha: the parameter of the Dirichlet distribution; a smaller one makes the classes of sites
             differ more.
+        outliers: with `even-dirichlet`, the sites that have `outlier_alpha`: a share from 0 to 1 of
+            the sites, chosen by the seed, or a list of sites.
+        outlier_alpha: the parameter of the Dirichlet distribution of these sites.
         evaluate_every: each task asks the first member of its group for an evaluation; with n, a
             site evaluates at every n-th request.
         compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
             {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
+        delay_s: a time that a site waits after computing, before its update is there; in the forms
+            of `compute`, or site -> time. No factor and no batch changes it.
         data: the folder of the data set.
     """
     given = {
@@ -220,13 +232,17 @@ def build(
     loaded = datasets.load(data)
     count = sites if isinstance(sites, int) else len(sites)
     rng = np.random.default_rng((SHARDS, seed))
-    dealt = deal(shards, loaded.train_labels, count, alpha, rng)
+    alphas = np.full(count, alpha)
+    alphas[list(shard_rules.find_outliers(outliers, sites, seed))] = outlier_alpha
+    dealt = deal(shards, loaded.train_labels, alphas, rng)
     return Training(
         models.cnn(channels, hidden, seed),
         loaded,
         dealt[rank],
         Sgd(batch, local_steps, learning_rate, momentum, weight_decay),
-        compute_time.for_site(rank, sites, seed, compute_s, compute_factor, slowdown, batch),
+        compute_time.for_site(
+            rank, sites, seed, compute_s, compute_factor, slowdown, batch, delay_s
+        ),
         evaluate_every,
     )
 
@@ -238,7 +254,8 @@ def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
-    return find_broken(RULES, options) + compute_time.problems(sites, options)
+    found = find_broken(RULES, options) + compute_time.problems(sites, options)
+    return found + shard_rules.problems(sites, options)
 
 
 def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:

@@ -1,3 +1,4 @@
+import math
 import re
 import statistics
 
@@ -12,6 +13,7 @@ from trunkline.workloads.compute_time import (
     Constant,
     Lognormal,
     Uniform,
+    delay_of,
     for_site,
     of_options,
     parse,
@@ -197,12 +199,58 @@ def test_factor_and_slowdown_multiply():
     assert slow == pytest.approx(6 * plain)
 
 
+def test_a_delay_is_added_whatever_factor_and_batch():
+    delayed = for_site(1, 3, 5, 0.2, 2.0, {"1": 3.0}, 10, {"1": 0.5})
+    assert delayed.time_s(0) == pytest.approx(0.2 * 6 + 0.5)
+    assert delayed.time_s(0, 20) == pytest.approx(0.4 * 6 + 0.5)
+    assert for_site(0, 3, 5, 0.2, 2.0, None, 10, {"1": 0.5}).time_s(0) == pytest.approx(0.4)
+    assert of_options(1, 3, 5, compute_s=0.2, delay_s={"1": 1.0}).time_s(0) == pytest.approx(1.2)
+
+
+def test_a_lognormal_delay_of_mu_minus_2_and_sigma_1_has_this_mean_and_deviation():
+    """R2SP, VI-B1: the mean is exp(mu + sigma**2 / 2), the variance (exp(sigma**2) - 1) times its
+    square."""
+    lognormal = {"lognormal": {"mean": 0.22313, "deviation": 0.292482}}
+    times = for_site(0, 128, 1, 0.0, 1.0, None, None, lognormal)
+    logs = [math.log(times.time_s(iteration)) for iteration in range(20_000)]
+    assert statistics.mean(logs) == pytest.approx(-2, abs=0.02)
+    assert statistics.stdev(logs) == pytest.approx(1, abs=0.02)
+
+
+def test_a_delay_does_not_depend_on_the_time_of_computing():
+    both = of_options(0, 1, 5, compute_s=[0.0, 1.0], delay_s=[0.0, 1.0])
+    computing = of_options(0, 1, 5, compute_s=[0.0, 1.0])
+    pairs = [
+        (computing.time_s(iteration), both.time_s(iteration) - computing.time_s(iteration))
+        for iteration in range(4000)
+    ]
+    assert abs(statistics.correlation(*zip(*pairs, strict=True))) < 0.05
+    assert statistics.mean(delay_s for _, delay_s in pairs) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "said"),
+    [
+        (-0.1, "workload.delay: -0.1: allowed is a time (0.1 s), a range"),
+        ({"rome": 1.0}, "workload.delay: 'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
+        ({"paris": -1.0}, "workload.delay.paris: -1.0: allowed is a time from 0 s to below 1e6 s"),
+        ({"paris": 1.0, "0": 1.0}, "workload.delay.0: 1.0: allowed is each site once"),
+        ({"lognormal": {"mean": 0.1}}, "workload.delay: {'lognormal': {'mean': 0.1}}: allowed is"),
+    ],
+)
+def test_a_wrong_delay_is_refused(delay_s, said):
+    with pytest.raises(OptionError) as caught:
+        delay_of(delay_s, 0, ["paris", "tokyo"])
+    assert str(caught.value).startswith(said)
+
+
 def test_all_problems_are_found_at_once():
-    options = {"compute_s": "t9", "compute_factor": -1, "slowdown": {"9": 1}}
+    options = {"compute_s": "t9", "compute_factor": -1, "slowdown": {"9": 1}, "delay_s": "t9"}
     assert [problem.key for problem in problems(3, options)] == [
         "compute_factor",
         "compute",
         "slowdown",
+        "delay",
     ]
     assert problems(3, {}) == []
 

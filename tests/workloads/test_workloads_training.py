@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trunkline.workloads import datasets, models, training
 from trunkline.workloads.base import digest
 from trunkline.workloads.datasets import DatasetError, parse_idx
 from trunkline.workloads.option_rules import OptionError
-from trunkline.workloads.shards import dirichlet, iid
+from trunkline.workloads.shards import deal, dirichlet, even_dirichlet, find_outliers, iid
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"channels": 2, "hidden": 16, "batch": 16, "local_steps": 2}
@@ -148,6 +148,94 @@ def test_small_alpha_gives_sites_few_classes_and_large_alpha_all():
     assert largest_class_share(0.05) > 0.5
     assert 0.15 < largest_class_share(1.0) < 0.5
     assert largest_class_share(1000.0) < 0.12
+
+
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=10),
+    alphas=st.lists(st.sampled_from([0.001, 0.1, 1.0, 10.0]), min_size=1, max_size=20),
+    seed=st.integers(0, 99),
+)
+def test_even_dirichlet_shards_are_an_even_partition(counts, alphas, seed):
+    assume(sum(counts) >= len(alphas))
+    labels = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)
+    np.random.default_rng(seed).shuffle(labels)
+    shards = even_dirichlet(labels, np.array(alphas), np.random.default_rng(seed))
+    assert sorted(np.concatenate(shards)) == list(range(labels.size))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+    again = even_dirichlet(labels, np.array(alphas), np.random.default_rng(seed))
+    assert all(np.array_equal(*pair) for pair in zip(shards, again, strict=True))
+
+
+def test_clients_have_the_mix_of_classes_that_is_drawn_for_them():
+    """As in R2SP (VI-B1): a parameter of 10 for 75 % of 128 clients, and of 0.1 for 25 %."""
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 6000)
+    alphas = np.full(128, 10.0)
+    outliers = list(find_outliers(0.25, 128, 7))
+    alphas[outliers] = 0.1
+    shards = even_dirichlet(labels, alphas, np.random.default_rng(7))
+    mixes = np.array([np.bincount(labels[shard], minlength=10) / len(shard) for shard in shards])
+    rng = np.random.default_rng(7)
+    drawn = np.array([rng.dirichlet(np.full(10, alpha)) for alpha in alphas])
+    assert np.corrcoef(mixes.ravel(), drawn.ravel())[0, 1] > 0.99
+    largest, expected = mixes.max(axis=1), drawn.max(axis=1)
+    others = np.setdiff1d(np.arange(128), outliers)
+    assert largest[outliers].mean() == pytest.approx(expected[outliers].mean(), abs=0.02)
+    assert largest[others].mean() == pytest.approx(expected[others].mean(), abs=0.01)
+    assert largest[outliers].mean() > 0.6
+    assert largest[others].mean() < 0.2
+    # The variance of a class's share in a Dirichlet distribution: 0.1 * 0.9 / (10 alpha + 1)
+    assert mixes[outliers].var(axis=0).mean() == pytest.approx(0.09 / 2, rel=0.1)
+    assert mixes[others].var(axis=0).mean() == pytest.approx(0.09 / 101, rel=0.2)
+
+
+def test_outliers_are_a_share_of_the_sites_that_the_seed_chooses_or_named():
+    assert [len(find_outliers(share, 9, 1)) for share in (0.0, 0.1, 0.25, 1.0)] == [0, 1, 2, 9]
+    assert find_outliers(0.25, 128, 1) == find_outliers(0.25, 128, 1)
+    assert find_outliers(0.25, 128, 1) != find_outliers(0.25, 128, 2)
+    assert find_outliers(("tokyo", "0"), ["paris", "rome", "tokyo"], 1) == (0, 2)
+
+
+def test_sites_train_on_the_shards_that_their_options_and_the_seed_decide():
+    def shards(seed, **options):
+        built = (training.build(rank, 4, seed, **SMALL, **options) for rank in range(4))
+        return [workload._shard for workload in built]
+
+    labels = datasets.load().train_labels
+    mixed = {"shards": "even-dirichlet", "alpha": 100.0, "outliers": ("2",), "outlier_alpha": 0.1}
+    found = shards(1, **mixed)
+    assert [len(shard) for shard in found] == [15_000] * 4
+    assert sorted(np.concatenate(found)) == list(range(60_000))
+    largest = [np.bincount(labels[shard]).max() for shard in found]
+    assert np.argmax(largest) == 2
+    again, other = shards(1, **mixed), shards(2, **mixed)
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+    assert not np.array_equal(found[0], other[0])
+
+
+def test_a_shard_without_samples_is_refused(folder):
+    with pytest.raises(OptionError, match=r"4 samples.*: allowed is a sample for each of 5 sites"):
+        training.build(0, 5, 1, **SMALL, data=str(folder))
+    labels = np.zeros(3, dtype=np.uint8)
+    for kind in ("iid", "dirichlet", "even-dirichlet"):
+        with pytest.raises(OptionError, match="a sample for each of 4 sites"):
+            deal(kind, labels, np.ones(4), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"outliers": 1.5}, "1.5: allowed is a share from 0 to 1, or a list of sites"),
+        ({"outliers": -0.1}, "-0.1: allowed is a share from 0 to 1, or a list of sites"),
+        ({"outliers": float("nan")}, "nan: allowed is a share from 0 to 1, or a list of sites"),
+        ({"outliers": ("rome",)}, "'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
+        ({"outliers": 0.5, "shards": "iid"}, "0.5: allowed is none with shards: iid"),
+        ({"outliers": 0.5, "shards": "dirichlet"}, "0.5: allowed is none with shards: dirichlet"),
+    ],
+)
+def test_impossible_outliers_are_refused(options, said):
+    given = {"shards": "even-dirichlet", **options}
+    (problem,) = training.problems(["paris", "tokyo"], **given)
+    assert str(problem) == f"workload.outliers: {said}"
 
 
 # -- the model ------------------------------------------------------------------------------
@@ -422,8 +510,9 @@ WRONG = {
     "learning_rate": (0, "a number above 0, at most 100"),
     "momentum": (1, "a number from 0 to below 1"),
     "weight_decay": (float("nan"), "a number from 0 to below 1"),
-    "shards": ("random", "iid or dirichlet"),
+    "shards": ("random", "iid or dirichlet or even-dirichlet"),
     "alpha": (-1.0, "a number above 0, at most 1e+06"),
+    "outlier_alpha": (0, "a number above 0, at most 1e+06"),
     "evaluate_every": (0, "a whole number from 1 to 1000000"),
 }
 

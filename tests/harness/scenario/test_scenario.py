@@ -292,6 +292,13 @@ def scenarios(draw):
                 "compute_factor": draw(st.floats(1e-3, 1e3)),
                 "slowdown": draw(st.one_of(st.none(), st.just({"n1": 2.5}))),
                 "batch": draw(st.integers(1, 10**6)),
+                "delay_s": draw(
+                    st.one_of(
+                        positive,
+                        st.just({"lognormal": {"mean": 0.1, "deviation": 0.05}}),
+                        st.just({"n1": 0.5}),
+                    )
+                ),
             },
         ),
         stop=Stop(
