@@ -166,6 +166,14 @@ RUN = Table(
         "staleness": (NUMBER, "mean staleness of updates"),
         "staleness_most": (NUMBER, "largest staleness of an update"),
         "pull_s": (NUMBER, "mean time of the pulls before updates"),
+        "server_in_mbps": (
+            NUMBER,
+            "payload that came to a server in the window, per second (`in_mbps` of `servers`): the "
+            "mean over the servers; this column and the next three are empty without servers",
+        ),
+        "server_in_peak_mbps": (NUMBER, "the largest `in_mbps` of a server"),
+        "server_out_mbps": (NUMBER, "payload that left a server in the window, per second"),
+        "server_out_peak_mbps": (NUMBER, "the largest `out_mbps` of a server"),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),
@@ -274,7 +282,26 @@ UPDATES = Table(
     },
 )
 
-TABLES = (TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES)
+SERVERS = Table(
+    "servers",
+    "One row per server and step of 100 ms, in order of time; only with servers. A server's links "
+    "are those that begin or end at it: its access link if it has one. Between the first and the "
+    "last byte of a transfer, payload is assumed to move evenly. Runs of more than 1000 s have "
+    "10 000 longer steps.",
+    {
+        "t_s": (NUMBER, "when the step began"),
+        "server": (TEXT, "the server"),
+        "in_mbps": (NUMBER, "payload that came over its links in the step, per second"),
+        "in_percent": (NUMBER, "that payload over what the rates of these links let pass"),
+        "out_mbps": (NUMBER, "payload that left over its links in the step, per second"),
+        "out_percent": (NUMBER, "that payload over what the rates of these links let pass"),
+    },
+)
+
+TABLES = (
+    TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES,
+    SERVERS,
+)  # fmt: skip
 """Every table, in the order of the docs."""
 
 UNITS: Mapping[str, str] = {

@@ -39,31 +39,50 @@ class Loads:
 
 def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
     """The loads of a run's links in the topology's order; the run is divided into `steps`."""
-    conditions = Conditions.of(history, topology)
     links = tuple((link.src, link.dst) for link in topology.links)
-    column = {ends: number for number, ends in enumerate(links)}
     edges_ns = np.linspace(0.0, max(history.end_ns, 1), steps + 1)
-    moved = np.zeros((steps, len(links)))
-    sent = transfers(history.tasks, conditions.least_delays_ms())
-    for transfer in conditions.on_links(sent):
-        start_ns, end_ns = transfer.start_ns, max(transfer.end_ns, transfer.start_ns + 1)
-        first = max(0, int(np.searchsorted(edges_ns, start_ns, "right")) - 1)
-        last = min(steps, int(np.searchsorted(edges_ns, end_ns, "left")))
-        here = np.clip(edges_ns[first : last + 1], start_ns, end_ns)
-        moved[first:last, column[transfer.src, transfer.dst]] += (
-            np.diff(here) * transfer.bytes / (end_ns - start_ns)
-        )
-    room = np.empty_like(moved)
+    moved, room = count_bytes(history, topology, links, edges_ns)
+    conditions = Conditions.of(history, topology)
     cut = np.zeros(moved.shape, dtype=bool)
     for number, ends in enumerate(links):
         spells = conditions.spells[ends]
-        rates = [spell.link.rate_mbps / 8e3 for spell in spells]  # bytes per nanosecond
-        room[:, number] = _integrate_steps(spells, rates, edges_ns)
         if any(spell.is_cut for spell in spells):
             cuts = [float(spell.is_cut) for spell in spells]
             cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
     share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
     return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
+
+
+def count_bytes(
+    history: History,
+    topology: Topology,
+    links: Sequence[Directed],
+    edges_ns: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per step between two edges (row) and link (column): the payload, and what the rate lets pass.
+
+    Both are in bytes.
+    """
+    conditions = Conditions.of(history, topology)
+    column = {ends: number for number, ends in enumerate(links)}
+    moved = np.zeros((len(edges_ns) - 1, len(links)))
+    sent = transfers(history.tasks, conditions.least_delays_ms())
+    for transfer in conditions.on_links(sent):
+        if (transfer.src, transfer.dst) not in column:
+            continue
+        start_ns, end_ns = transfer.start_ns, max(transfer.end_ns, transfer.start_ns + 1)
+        first = max(0, int(np.searchsorted(edges_ns, start_ns, "right")) - 1)
+        last = min(len(moved), int(np.searchsorted(edges_ns, end_ns, "left")))
+        here = np.clip(edges_ns[first : last + 1], start_ns, end_ns)
+        moved[first:last, column[transfer.src, transfer.dst]] += (
+            np.diff(here) * transfer.bytes / (end_ns - start_ns)
+        )
+    room = np.empty_like(moved)
+    for number, ends in enumerate(links):
+        spells = conditions.spells[ends]
+        rates = [spell.link.rate_mbps / 8e3 for spell in spells]  # bytes per nanosecond
+        room[:, number] = _integrate_steps(spells, rates, edges_ns)
+    return moved, room
 
 
 def _integrate_steps(

@@ -42,6 +42,7 @@ from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
+from trunkline.harness.report.updates.server_rates import tabulate_servers
 from trunkline.harness.report.updates.update_tables import tabulate_updates
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.header import make_header
@@ -394,18 +395,22 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
     flows = list_flows(scenario.background)
     paths = {"paths": tables.tabulate_paths(history)} if scenario.scheme.auxiliary else {}
     background = {"background": tabulate_background(history, flows)} if flows else {}
-    servers = scenario.scheme.servers
-    updates = {"updates": tabulate_updates(history, servers)} if servers else {}
+    at_servers = {}
+    if servers := scenario.scheme.servers:
+        at_servers = {
+            "updates": tabulate_updates(history, servers),
+            "servers": tabulate_servers(history, scenario.topology, servers),
+        }
     return {
         "tasks": tasks,
         "workers": tables.tabulate_workers(history, sites),
         "links": tables.tabulate_links(history, scenario.topology, flows),
         "accuracy": tables.tabulate_accuracy(history),
-        "run": tables.tabulate_run(history, tasks, scenario.workers, updates.get("updates")),
+        "run": tables.tabulate_run(history, tasks, scenario.workers, **at_servers),
         "faults": tables.tabulate_faults(history),
         **paths,
         **background,
-        **updates,
+        **at_servers,
         **(
             awareness_tables.tabulate_awareness(history, scenario)
             if scenario.scheme.awareness
@@ -449,6 +454,9 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     updates = data.tables.get("updates")
     if updates is not None and len(updates) > 1:
         plots.write(folder, "updates", update_plots.draw_updates(updates, **width))
+    if (servers := data.tables.get("servers")) is not None:
+        figure = update_plots.draw_servers(servers, scenario.clock, history.faults, **width)
+        plots.write(folder, "servers", figure)
     if len(accuracy):
         target = scenario.stop.accuracy_percent
         figure = plots.draw_accuracy(accuracy, target, scenario.clock, history.faults, **width)

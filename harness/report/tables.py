@@ -22,6 +22,7 @@ from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns, manual_actions, mixing
+from trunkline.harness.report.updates.server_rates import summarize_rates
 from trunkline.harness.report.updates.update_tables import summarize
 from trunkline.topologies.model import Topology
 
@@ -214,8 +215,9 @@ def tabulate_run(
     tasks: pd.DataFrame,
     workers: Sequence[str],
     updates: pd.DataFrame | None = None,
+    servers: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The whole run in one row; `tasks` and `updates` are the tables of these names.
+    """The whole run in one row; `tasks`, `updates` and `servers` are the tables of these names.
 
     The `workers` are the sites that compute. The window ends when the run was told to stop: later
     rounds do not count.
@@ -252,6 +254,7 @@ def tabulate_run(
         "rho": mixing.compute_rho(groups, workers),
         "wait_s": waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
         **summarize(updates),
+        **summarize_rates(servers, end_ns / 1e9),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

@@ -36,6 +36,10 @@ METRICS: Mapping[str, str] = {
     "wait_s": "time waited per round (s)",
     "zero_gaps_percent": "gaps of zero (%)",
     "pull_s": "time of a pull (s)",
+    "server_in_mbps": "rate into a server (Mbit/s)",
+    "server_in_peak_mbps": "peak rate into a server (Mbit/s)",
+    "server_out_mbps": "rate out of a server (Mbit/s)",
+    "server_out_peak_mbps": "peak rate out of a server (Mbit/s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
 }

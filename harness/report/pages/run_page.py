@@ -25,6 +25,7 @@ from trunkline.harness.report.pages import (
     frame,
     overlay_section,
     rates_section,
+    servers_section,
     tasks_section,
     updates_section,
 )
@@ -87,6 +88,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("rates", "Rates", _draw_rates(data)),
         Section("background", "Background traffic", _write_background(data)),
         Section("updates", "Updates", _write_updates(data)),
+        Section("servers", "Servers", _write_servers(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("sites", "Sites", _write_sites(data)),
@@ -269,6 +271,13 @@ def _write_background(data: RunData) -> list[Child]:
 def _write_updates(data: RunData) -> list[Child]:
     found = data.tables.get("updates")
     return [None] if found is None else updates_section.write_section(found)
+
+
+def _write_servers(data: RunData) -> list[Child]:
+    found = data.tables.get("servers")
+    if found is None:
+        return [None]
+    return servers_section.write_section(found, data.scenario.clock)
 
 
 def _draw_accuracy(data: RunData) -> list[Child]:

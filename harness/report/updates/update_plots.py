@@ -1,14 +1,22 @@
-"""The figure of the updates that servers got: distributions of gaps, pulls and staleness (pure)."""
+"""The figures of updates at servers, and of the use of the servers' links (pure)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
+from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report import fault_bands
 from trunkline.harness.report.fault_layout import WIDTH_IN
-from trunkline.harness.report.plots import BLUE, NARROW_IN, STYLE
+from trunkline.harness.report.plots import BLUE, NARROW_IN, ORANGE, STYLE
+from trunkline.harness.report.updates.server_rates import DIRECTIONS, STEP_S
 from trunkline.harness.report.updates.update_tables import MEASURES, distribute
+
+LINES = ((BLUE, "-"), (ORANGE, "--"))
+"""Colour and dashes of each direction."""
 
 
 def draw_updates(updates: pd.DataFrame, width_in: float = WIDTH_IN) -> Figure:
@@ -28,4 +36,29 @@ def draw_updates(updates: pd.DataFrame, width_in: float = WIDTH_IN) -> Figure:
             axes.set_xlim(left=0)
             axes.grid()
         figure.supylabel("updates (%)", fontsize=8)
+    return figure
+
+
+def draw_servers(
+    servers: pd.DataFrame, clock: str, faults: Sequence[Disturbance], width_in: float = WIDTH_IN
+) -> Figure:
+    """Draw the rates into and out of servers over time, the mean over the servers.
+
+    `servers` is the table of that name.
+    """
+    means = servers.groupby("t_s")[[f"{each}_mbps" for each in DIRECTIONS]].mean()
+    starts_s = means.index.to_numpy()
+    step_s = starts_s[1] - starts_s[0] if len(starts_s) > 1 else STEP_S
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width_in, min(2.6, 0.7 * width_in)), layout="constrained")
+        axes = figure.add_subplot()
+        for (direction, label), (colour, dashes) in zip(DIRECTIONS.items(), LINES, strict=True):
+            values = means[f"{direction}_mbps"].to_numpy()
+            edges = [*starts_s, starts_s[-1] + step_s]
+            axes.stairs(values, edges, color=colour, ls=dashes, lw=1.1, label=label)
+        axes.set(xlabel=f"{clock} time (s)", ylabel="Mbit/s per server", xlim=(0, edges[-1]))
+        axes.set_ylim(bottom=0)
+        axes.grid()
+        fault_bands.draw_bands(axes, faults)
+        figure.legend(loc="outside upper left", ncols=2)
     return figure
