@@ -101,8 +101,8 @@ class Wire:
 
     WINDOW_BYTES = 1 << 16
 
-    def __init__(self, path, src, dst):
-        self.path, self.src, self.dst = path, src, dst
+    def __init__(self, path, src, dst, direction):
+        self.path, self.src, self.dst, self.direction = path, src, dst, direction
         self.loop = asyncio.get_running_loop()
         self.flying = deque()
         self.flying_bytes = 0
@@ -136,7 +136,8 @@ class Wire:
         self.loop.call_at(self.flying[-1][0], self.arrive)
 
     def arrive(self):
-        while self.path.up and self.flying and self.flying[0][0] <= self.loop.time() + 1e-9:
+        open_ = self.path.up and self.direction != self.path.blocked
+        while open_ and self.flying and self.flying[0][0] <= self.loop.time() + 1e-9:
             _, data = self.flying.popleft()
             self.flying_bytes -= len(data)
             if not data:
@@ -160,11 +161,15 @@ class Wire:
 
 @dataclass
 class Path:
-    """What wires between two agents have in common."""
+    """What wires between two agents have in common.
+
+    `blocked` is the direction that carries nothing: 0 from the agent that called, 1 to it.
+    """
 
     rate_mbps: float = 1.0
     delay_s: float = 0.01
     up: bool = True
+    blocked: int | None = None
     wires: list[Wire] = field(default_factory=list)
     mended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -176,7 +181,7 @@ class Path:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         for sock in (a, b):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 12)
-        self.wires += [Wire(self, x, y.dup()), Wire(self, y, x.dup())]
+        self.wires += [Wire(self, x, y.dup(), 0), Wire(self, y, x.dup(), 1)]
         return a, b
 
     def close(self):
@@ -189,8 +194,12 @@ class Path:
         self.up = False
         self.mended.clear()
 
+    def block(self, direction):
+        self.blocked = direction
+        self.mended.clear()
+
     def mend(self):
-        self.up = True
+        self.up, self.blocked = True, None
         self.mended.set()
         for wire in self.wires:
             wire.arrive()
@@ -387,7 +396,7 @@ class Wan:
 
     async def call(self, me, name):
         path = self.path(me, name)
-        if not path.up:
+        if not path.up or path.blocked is not None:
             await path.mended.wait()
         await asyncio.sleep(2 * path.delay_s)
         if name not in self.agents:

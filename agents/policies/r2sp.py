@@ -12,13 +12,16 @@ worker could miss two updates of every other one. The paper wants updates in a f
 staleness of at most N - 1 (IV-A2). So here the push waits, too.
 
 As many pushes run at once as there are servers: that many workers with links like those of the
-servers fill them. A turn waits until fewer turns than that have come since the oldest push that
-runs, and a pull waits for all pushes that started before its worker's own. So at most N - 1 updates
-come between a pull and the start of the worker's next push. With several servers, the turns beside
-a push may overtake it, `at_once` - 1 at most.
+servers fill them. A push may overtake an older one. So a pull waits for all pushes that run when
+its worker's own has ended. The updates of these are then no longer missing, and as many others may
+overtake the worker's next push. No turn starts that might make an update miss more than N - 1
+others.
 
 T is the mean over the workers of the time that an iteration takes: push, pull and computing, each
-as a moving average; waiting does not count. N is the number of workers that are there.
+as a moving average; waiting does not count. N is the number of workers that are there. If transfers
+take most of an iteration, workers wait for each other, and N turns take longer than T. Then turns
+are at least `r P / at_once` apart, where P is the time of a push: else several would begin soon
+after each other, share the servers' links, and end together.
 
 The rotation waits for a slow worker (IV-B1), but not for ever. It skips workers that are lost, and
 those that are `patience` times later than expected. An update that is staler than N - 1 because its
@@ -77,21 +80,27 @@ class Progress:
 
     Attributes:
         turn: the number of its latest turn, from 1; 0 before it.
+        room: how many turns may start while its push runs.
+        after: the number of the latest turn when its push ended; 0 before it.
         since_s: when its iteration began: its turn started, or it came back.
         push_s: how long its latest push took; None once that is counted.
         pulled_s: when its pull started that runs; None without one.
         began_s: when it began to compute; None if that is not known.
         batch: the size of its batch, relative to the first one.
+        pushing: the duration of a push.
         moving: the duration of a push and a pull.
         computing: the duration of computing with the first batch.
     """
 
     turn: int = 0
+    room: int = 0
+    after: int = 0
     since_s: float = 0.0
     push_s: float | None = None
     pulled_s: float | None = None
     began_s: float | None = 0.0
     batch: float = 1.0
+    pushing: Average = field(default_factory=Average)
     moving: Average = field(default_factory=Average)
     computing: Average = field(default_factory=Average)
 
@@ -131,6 +140,7 @@ class RoundRobin:
     share: float
     momentum: float
     batch: int | None = None
+    strict: bool = False
     timed = True
     gives = "update"
 
@@ -174,7 +184,9 @@ class RoundRobin:
         """The progress of a worker whose push or pull has completed."""
         now, took_s = state.progress[ended.group[0]], ended.report.get("duration_s")
         if state.known.updates > before.updates:
-            return replace(now, push_s=took_s)
+            pushing = now.pushing if took_s is None else now.pushing.add(took_s)
+            after = state.turns if self.strict else now.turn
+            return replace(now, push_s=took_s, pushing=pushing, after=after)
         if now.pulled_s is None or not task_ends.is_of(ended, ended.group, now.pulled_s):
             return now
         moving = now.moving
@@ -185,9 +197,8 @@ class RoundRobin:
     def _take_turn(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
         """Start the next turn, or ask to be woken when there may be one."""
         fresh = {each.site: each for each in state.known.waiting if not each.given}
-        oldest = min((state.progress[site].turn for site in _list_pushing(state)), default=None)
-        is_full = oldest is not None and state.turns + 1 - oldest >= self.at_once
-        if is_full or not fresh:
+        pushing = (state.progress[site] for site in _list_pushing(state))
+        if not fresh or any(state.turns + 1 - each.turn > each.room for each in pushing):
             return state, ()
         earliest_s = at_s if state.turn_s is None else state.turn_s + self._gap_s(state)
         if at_s < earliest_s:
@@ -208,8 +219,10 @@ class RoundRobin:
         staleness = state.known.updates + running - state.known.version(waiting)
         state = replace(state, turns=state.turns + 1, turn_s=at_s)
         now = state.progress[waiting.site]
-        now = replace(now, turn=state.turns, since_s=at_s, push_s=None)
-        if staleness >= len(self.sides.workers):
+        spare = len(self.sides.workers) - 1 - staleness
+        room = min(self.at_once - 1, spare) if self.strict else self.at_once - 1
+        now = replace(now, turn=state.turns, room=room, since_s=at_s, push_s=None)
+        if spare < 0:
             state, start = self._pull(_with(state, waiting.site, now), waiting, at_s)
             return state, (start,)
         scale = self.share * now.batch
@@ -236,8 +249,12 @@ class RoundRobin:
         return min(max(first, batch), LARGEST * first)
 
     def _gap_s(self, state: State) -> float:
-        """The least time between the starts of two turns: `r T / N`."""
-        return self.relaxation * _iteration_s(state) / max(1, len(state.known.workers))
+        """The least time between the starts of two turns: `r T / N`, or `r P / at_once`."""
+        there = [state.progress[site] for site in sorted(state.known.workers)]
+        pushes_s = [each.pushing.value for each in there if each.pushing.count]
+        push_s = sum(pushes_s) / max(1, len(pushes_s))
+        share_s = _iteration_s(state) / max(1, len(there))
+        return self.relaxation * max(share_s, push_s / self.at_once)
 
     def _late_s(self, state: State, site: str) -> float | None:
         """When a worker that is not ready is late; None if nothing was measured yet."""
@@ -263,9 +280,9 @@ def _list_pushing(state: State) -> list[str]:
 
 
 def _is_early(state: State, site: str) -> bool:
-    """Whether a push still runs that started before this worker's latest one."""
-    turn = state.progress[site].turn
-    return any(state.progress[other].turn < turn for other in _list_pushing(state))
+    """Whether a push still runs that ran when this worker's latest one ended."""
+    after = state.progress[site].after
+    return any(state.progress[other].turn <= after for other in _list_pushing(state))
 
 
 def _measured(state: State) -> list[Progress]:
@@ -294,6 +311,7 @@ def create(
     share: float | None = None,
     momentum: float = 0.0,
     batch: int | None = None,
+    strict: bool = False,
 ) -> RoundRobin:
     """The `sites` are the workers of the `servers`; their order is that of the turns.
 
@@ -311,6 +329,8 @@ def create(
             1. Workers may have a momentum of their own in their updates.
         batch: the samples per step with which all workers begin, the `batch` of the workload, 1 or
             more. With it, batch sizes are tuned: faster workers get up to 8 times as many samples.
+        strict: whether no update may ever miss more than N - 1 others. Otherwise `at_once` - 1 more
+            may overtake a push; then workers wait for less time.
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
@@ -329,4 +349,5 @@ def create(
         raise ValueError(f"batch = {batch} is below 1")
     weight = 1 / len(sites) if share is None else share
     most = len(servers) if at_once is None else at_once
-    return RoundRobin(Sides(sites, servers), relaxation, patience, most, weight, momentum, batch)
+    sides = Sides(sites, servers)
+    return RoundRobin(sides, relaxation, patience, most, weight, momentum, batch, strict)

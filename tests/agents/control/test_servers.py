@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 import wan as wans
-from faults import until
+from faults import cut, kill, mend, restart, steps, until
 from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps, r2sp
@@ -168,13 +168,76 @@ def test_no_update_counts_twice_whatever_is_lost(seed, servers):
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
 def test_the_rotation_of_r2sp_goes_on_whatever_is_lost(seed, servers):
+    options = {"batch": 32, "at_once": 1 + seed % 3, "strict": seed % 4 < 2}
     faults = break_at_random(seed)
-    wan = play(r2sp.create, servers, faults, rounds=12, backup=bool(seed % 2), batch=32)
+    wan = play(r2sp.create, servers, faults, rounds=12, backup=bool(seed % 2), **options)
     check(wan)
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
+    assert wan.verdict().outcome == "pass"
+
+
+def block(a, b, direction):
+    return lambda wan: wan.path(a, b).block(direction)
+
+
+FAULTS = {
+    "a worker is killed": ((2.0, kill("n2")), (6.0, restart("n2"))),
+    "a worker joins late": ((0.001, kill("n2")), (6.0, restart("n2"))),
+    "a server is killed": ((2.0, kill("s1")), (6.0, restart("s1"))),
+    "a worker is cut off from a server": ((2.0, cut("n2", "s1")), (6.0, mend("n2", "s1"))),
+    "a server is cut off from all": (
+        *((2.0, cut("s1", other)) for other in (*WORKERS, "s2", "controller")),
+        *((6.0, mend("s1", other)) for other in (*WORKERS, "s2", "controller")),
+    ),
+    "a worker cannot send to a server": ((2.0, block("n2", "s1", 0)), (6.0, mend("n2", "s1"))),
+    "a server cannot send to a worker": ((2.0, block("n2", "s1", 1)), (6.0, mend("n2", "s1"))),
+    "a worker does not hear the controller": (
+        (2.0, block("n2", "controller", 1)),
+        (6.0, mend("n2", "controller")),
+    ),
+    "the controller does not hear a worker": (
+        (2.0, block("n2", "controller", 0)),
+        (6.0, mend("n2", "controller")),
+    ),
+    "the controller is killed": ((2.0, kill("controller")), (6.0, restart("controller"))),
+}
+"""What happens from 2 s to 6 s."""
+
+
+@pytest.mark.parametrize(
+    ("fault", "backup"), [*((fault, False) for fault in FAULTS), ("the controller is killed", True)]
+)
+@pytest.mark.parametrize(
+    ("create", "options"),
+    [
+        (r2sp.create, {}),
+        (r2sp.create, {"strict": True, "batch": 32}),
+        (ps.create, {"mode": "asp"}),
+    ],
+)
+def test_servers_and_workers_go_on_after_each_kind_of_fault(fault, backup, create, options):
+    servers = ("s1", "s2")
+    wan = play(create, servers, steps(*FAULTS[fault]), rounds=30, backup=backup, **options)
+    check(wan)
+    finished = {e["site"]: e["t_ns"] / 1e9 for e in wan.of("worker_finished")}
+    assert set(finished) == set(WORKERS)
+    assert max(finished.values()) > 6.0, "the run was over before the fault"
+    verdict = wan.verdict()
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_rotation_does_not_wait_for_a_worker_that_takes_too_long(strict):
+    policy = r2sp.create(WORKERS, servers=("s1", "s2"), strict=strict)
+    wan = Wan(mesh((*WORKERS, "s1", "s2")), "ps", policy, rounds=6, servers=("s1", "s2"))
+    wan.compute_s = {"n1": 0.1, "n2": 5.0, "n3": 0.1}
+    wan.run()
+    finished = {e["site"]: e["t_ns"] / 1e9 for e in wan.of("worker_finished")}
+    assert max(finished["n1"], finished["n3"]) < finished["n2"]
+    assert {site for site, _ in check(wan)} == set(WORKERS)
     assert wan.verdict().outcome == "pass"
 
 
