@@ -472,6 +472,7 @@ class Wan:
             gives=self.traits.gives,
             accumulates=self.traits.accumulates,
             keeps_initial=self.traits.keeps_initial,
+            compares=self.traits.compares,
         )
         compute_s = self.compute_s.get(site, 0.1)
         workload = Integers(self.sites.index(site), self.elements, compute_s)

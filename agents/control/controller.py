@@ -43,6 +43,7 @@ from trunkline.agents.wire.messages import (
     AuxiliaryPaths,
     Begin,
     Bye,
+    Compared,
     Control,
     Evaluated,
     Halted,
@@ -257,6 +258,8 @@ class Controller:
                 self._time_service.answer(site, frame)
             case Evaluated():
                 self._check_accuracy(frame.accuracy_percent)
+            case Compared():
+                self._decide(decisions.Compared(site, frame.similarity))
             case Left():
                 self._on_left(site)
             case tuple():
@@ -434,6 +437,10 @@ class Controller:
                     self._stranded.discard(site)
                     self._log(task_events.SiteReleased, worker=site)
                     self._tell(site, Released(batch))
+                case decisions.Exclude(site):
+                    self._stranded.discard(site)
+                    self._log(task_events.SiteExcluded, worker=site)
+                    self._tell(site, Stop())
         self._alarm.set(None if self._termination.stopping else self._driver.wake_s)
 
     def _tick(self) -> None:

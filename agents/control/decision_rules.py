@@ -17,6 +17,7 @@ from trunkline.agents.policies.policy import (
     FLOAT32_LARGEST,
     FLOAT32_NUMBERS,
     Decision,
+    Exclude,
     Kept,
     Policy,
     Proceed,
@@ -73,10 +74,13 @@ class DecisionRules:
             case Proceed():
                 self._raise_first(given, self._proceed_rules(given, ready))
                 return make_plain(given)
+            case Exclude():
+                self._raise_first(given, self._site_rules(given))
+                return given
             case Wake():
                 self._raise_first(given, self._wake_rules(given.at_s))
                 return make_plain(given)
-        allowed = "Start, Proceed and Wake"
+        allowed = "Start, Proceed, Exclude and Wake"
         raise DecisionError(f"{self.policy}: step gave {given!r:.60}: allowed are {allowed}")
 
     def _raise_first(self, decision: Decision, rules: Iterator[_Rule]) -> None:
@@ -118,12 +122,16 @@ class DecisionRules:
         yield "batches", sized, f"{_BATCH} for each of {', '.join(workers) or 'no site'}"
 
     def _proceed_rules(self, given: Proceed, ready: Collection[str] | None) -> Iterator[_Rule]:
+        yield from self._site_rules(given)
         workers = [site for site in self.sites if site not in self.servers]
-        yield "site", given.site in workers, f"a site that computes: {', '.join(workers)}"
         waiting = [site for site in workers if ready is None or site in ready]
         allowed = f"a site that is ready: {', '.join(waiting) or 'none is'}"
         yield "site", given.site in waiting, allowed
         yield "batch", given.batch is None or _is_batch(given.batch), f"{_BATCH}, or None"
+
+    def _site_rules(self, given: Proceed | Exclude) -> Iterator[_Rule]:
+        workers = [site for site in self.sites if site not in self.servers]
+        yield "site", given.site in workers, f"a site that computes: {', '.join(workers)}"
 
     def _wake_rules(self, at_s: Any) -> Iterator[_Rule]:
         yield "at_s", self.traits.timed, "no Wake, unless the policy has `timed = True`"
@@ -137,6 +145,8 @@ def make_plain(decision: Decision) -> Decision:
             return Proceed(site, None if batch is None else int(batch))
         case Wake(at_s):
             return Wake(float(at_s))
+        case Exclude():
+            return decision
     start = decision
     return replace(
         start,

@@ -19,6 +19,7 @@ from trunkline.agents.policies.policy import (
     TICK_S,
     Ended,
     Event,
+    Exclude,
     Left,
     Lost,
     Policy,
@@ -63,7 +64,7 @@ class Told:
     event: Event
 
 
-Action = NewTask | Postponed | Proceed | Told
+Action = NewTask | Postponed | Proceed | Exclude | Told
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ class Driver:
             match decision := self._rules.check(given, self.ready):
                 case Start():
                     yield self._begin(decision)
-                case Proceed(site):
+                case Proceed(site) | Exclude(site):
                     self.ready.discard(site)
                     yield decision
                 case Wake(at_s):

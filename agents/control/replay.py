@@ -15,15 +15,20 @@ from typing import Any, get_args
 from trunkline.agents.control.decision_rules import make_plain
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
-from trunkline.agents.events.task_events import GroupPostponed, SiteReleased, TaskStarted
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    SiteExcluded,
+    SiteReleased,
+    TaskStarted,
+)
 from trunkline.agents.policies import policy as policies
-from trunkline.agents.policies.policy import Decision, Policy, Proceed, Start, Wake
+from trunkline.agents.policies.policy import Decision, Exclude, Policy, Proceed, Start, Wake
 
 KINDS = {kind.__name__.lower(): kind for kind in get_args(policies.Event)}
 """The types of the events of policies, by their names in the log."""
 
 
-Logged = TaskStarted | GroupPostponed | SiteReleased
+Logged = TaskStarted | GroupPostponed | SiteReleased | SiteExcluded
 """What the log has of a decision."""
 
 
@@ -101,7 +106,7 @@ def replay(
                 plain = tuple(_as_carried_out(each, servers) for each in decisions)
                 latest[entry.site] = Answer(entry, event, plain)
                 answers.append(latest[entry.site])
-            case TaskStarted() | GroupPostponed() | SiteReleased():
+            case TaskStarted() | GroupPostponed() | SiteReleased() | SiteExcluded():
                 if entry.site not in latest:
                     raise ReplayError(f"{_place(entry)}: its policy was told nothing")
                 latest[entry.site].logged.append(entry)
@@ -139,6 +144,8 @@ def _agree(decision: Decision, logged: Logged) -> bool:
         case Start(group), GroupPostponed():
             return group == logged.group
         case Proceed(site), SiteReleased():
+            return site == logged.worker
+        case Exclude(site), SiteExcluded():
             return site == logged.worker
     return False
 

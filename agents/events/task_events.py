@@ -116,6 +116,17 @@ class Evaluated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Compared(Event):
+    """Worker: how similar its latest step is to what the task's result adds to its model.
+
+    It is the cosine of the angle between both, seen from the model with which the step began.
+    """
+
+    task: Count
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Roles:
     """How the members of a task take part, as in `agents.policies.policy.Start`."""
 
@@ -251,6 +262,13 @@ class GroupPostponed(Event):
 
     group: tuple[str, ...]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteExcluded(Event):
+    """Controller: this worker is to do no more rounds; it ends what it does."""
+
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,13 +87,27 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A site has got a new model and compared its latest step with it; only if `Traits.compares`.
+
+    Attributes:
+        similarity: the cosine of the angle between what the site's iteration added to the model
+            with which it began and what the new model adds to that, from -1 to 1.
+    """
+
+    site: str
+    similarity: float
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """The time of one or more `Wake`s has come; only for timed policies."""
 
     at_s: float = 0.0
 
 
-SiteEvent = Ready | Left | Lost | Joined
+SiteEvent = Ready | Left | Lost | Joined | Compared
 Event = SiteEvent | Ended | Tick
 
 
@@ -176,6 +190,16 @@ class Proceed:
 
 
 @dataclass(frozen=True, slots=True)
+class Exclude:
+    """A site does no more rounds: it ends what it does, and a `Left` follows.
+
+    A site that is started again after a fault does not know that it was excluded.
+    """
+
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """A `Tick` is to come at `at_s`, in seconds since the run's start; only from timed policies.
 
@@ -187,7 +211,7 @@ class Wake:
     at_s: float
 
 
-Decision = Start | Proceed | Wake
+Decision = Start | Proceed | Exclude | Wake
 
 TICK_S = 0.001
 """The least time between two ticks. So a policy cannot keep time from passing."""
@@ -216,6 +240,7 @@ class Traits:
             `update`, the step itself. A server always contributes its model.
         accumulates: with updates, a site adds an update that no task took to its next one.
         keeps_initial: whether tasks may mix in the model with which a site began.
+        compares: it also gets `Compared`, if the workload is one that learns (`EVALUATES`).
         promises: what holds for all of its tasks, so that a verdict checks it. `once`: each
             iteration of a site is in one result.
     """
@@ -224,6 +249,7 @@ class Traits:
     gives: Gives = "model"
     accumulates: bool = False
     keeps_initial: bool = False
+    compares: bool = False
     promises: tuple[Promise, ...] = ("once",)
 
     @classmethod
@@ -234,6 +260,7 @@ class Traits:
             getattr(policy, "gives", "model"),
             bool(getattr(policy, "accumulates", False)),
             bool(getattr(policy, "keeps_initial", False)),
+            bool(getattr(policy, "compares", False)),
             tuple(getattr(policy, "promises", ("once",))),
         )
         if found.gives not in get_args(Gives):

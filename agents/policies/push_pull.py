@@ -130,8 +130,12 @@ class Sides:
         scale: float,
         at_s: float,
         momentum: float = 0.0,
+        keep: float = 1.0,
     ) -> tuple[State, Start]:
-        """Add `scale` times the sum of these workers' updates to the model of every server."""
+        """Add `scale` times the sum of what these workers give to the model of every server.
+
+        Of its own model, a server keeps the share `keep`.
+        """
         iterations = {each.site: each.iteration for each in waiting}
         active = tuple(site for site in self.workers if site in iterations)
         start = Start(
@@ -140,7 +144,7 @@ class Sides:
             scale,
             receivers=self.servers,
             passive=frozenset(self.servers),
-            keep=1.0,
+            keep=keep,
             momentum=momentum,
             then="wait",
         )

@@ -38,6 +38,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trunkline.agents.policies import task_ends
+from trunkline.agents.policies.moving_average import Average
 from trunkline.agents.policies.policy import (
     FLOAT32_LARGEST,
     FLOAT32_SMALLEST,
@@ -54,24 +55,8 @@ from trunkline.agents.policies.policy import (
 from trunkline.agents.policies.push_pull import Sides, Waiting
 from trunkline.agents.policies.push_pull import State as Known
 
-NEWEST = 0.1
-"""The weight of the newest value in a moving average (V-B)."""
-
 LARGEST = 8
 """A tuned batch is at most this many times the first one: memory is limited."""
-
-
-@dataclass(frozen=True, slots=True)
-class Average:
-    """A moving average; the first few values count equally."""
-
-    value: float = 0.0
-    count: int = 0
-
-    def add(self, value: float) -> Average:
-        """The average with one more value."""
-        weight = max(NEWEST, 1 / (self.count + 1))
-        return Average(self.value + weight * (value - self.value), self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ and a number for each of its versions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class SiteModel:
         accumulates: whether an update that no task took is added to the next one.
         shard: for a server, the chunks that it holds. Its elements outside of them are zeros.
         initial: the model with which the site began, if tasks mix it in.
+        compares: whether steps are compared with the models that replace the site's.
         iteration: a worker's latest iteration; a server has the number of its `version`.
         version: how many results have become a part of the model.
     """
@@ -53,9 +55,11 @@ class SiteModel:
     iteration: int = 0
     version: int = 0
     initial: Vector | None = None
+    compares: bool = False
     _update: Vector | None = None
     _last_step: Vector | None = None
     _snapshot: tuple[int, Vector] | None = None
+    _compared: tuple[Vector, Vector] | None = None
     _given: dict[int, tuple[int, Vector]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,6 +89,13 @@ class SiteModel:
     def commit(self, iteration: int) -> None:
         """Take over the step of the iteration that was computed, in the model or as an update."""
         self.iteration = iteration
+        base = self.model.copy() if self.compares else None
+        self._take_step()
+        if base is not None:
+            step = self.model - base if self.gives == "model" else self._update
+            self._compared = None if step is None else (base, step)
+
+    def _take_step(self) -> None:
         if not isinstance(self.workload, WorkloadWithChanges):
             if self.gives == "update":
                 raise AgentError("the policy wants updates, but the workload gives no changes")
@@ -118,6 +129,21 @@ class SiteModel:
         elif self.accumulates or iteration == self.iteration:
             self._update = update
 
+    def compare(self) -> float | None:
+        """How similar the latest step is to what has come since; None if that is not known.
+
+        It is the cosine of the angle between the step and the difference of the model to the one
+        with which the step began. Each step is compared once.
+        """
+        if self._compared is None:
+            return None
+        (base, step), self._compared = self._compared, None
+        moved = self.model - base
+        norms = math.sqrt(_multiply(step, step) * _multiply(moved, moved))
+        if not (norms and math.isfinite(norms)):
+            return None
+        return min(1.0, max(-1.0, _multiply(step, moved) / norms))
+
     def merge(self, result: Vector, roles: Roles | None) -> Merge | None:
         """Take over a result; returns how, unless it simply replaces a worker's model."""
         if self.shard is None and (roles is None or not roles.merges):
@@ -136,3 +162,8 @@ class SiteModel:
         self.workload.install(model)
         self.version += 1
         return Merge(self.version, base, step, model)
+
+
+def _multiply(one: Vector, other: Vector) -> float:
+    """The dot product, in float64."""
+    return float(np.dot(one.astype(np.float64), other.astype(np.float64)))

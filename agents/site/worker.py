@@ -36,6 +36,7 @@ from trunkline.agents.wire.messages import (
     AuxiliaryPaths,
     Begin,
     Bye,
+    Compared,
     Delivered,
     Evaluated,
     Halt,
@@ -127,6 +128,7 @@ class Worker:
             settings.accumulates,
             shard,
             initial=workload.contribution().copy() if settings.keeps_initial else None,
+            compares=settings.compares and shard is None,
         )
         self._executor = Executor(
             settings.site,
@@ -438,6 +440,9 @@ class Worker:
             values = merge.version, *base, step[1], *model
             self._log(task_events.ModelMerged, task, *values)
         self._controller.tell(TaskFinished(task, self._executor.blocks(task)))
+        if (similarity := self._model.compare()) is not None:
+            self._log(task_events.Compared, task, similarity)
+            self._controller.tell(Compared(similarity))
         if message.evaluate and (accuracy := self._workload.evaluate()):
             self._log(task_events.Evaluated, task=task, **asdict(accuracy))
             self._controller.tell(Evaluated(task, accuracy.accuracy_percent))

@@ -62,6 +62,7 @@ class WorkerSettings:
     gives: what workers contribute, their model or the update of an iteration (`Traits`).
     accumulates: whether an update that no task took is added to the next one.
     keeps_initial: whether tasks may mix in the model with which this site began.
+    compares: whether this site compares its steps with the models that it gets.
     """
 
     site: str
@@ -83,6 +84,7 @@ class WorkerSettings:
     gives: Gives = "model"
     accumulates: bool = False
     keeps_initial: bool = False
+    compares: bool = False
 
     def cut(self, elements: int) -> Chunking:
         """The chunks of a model with so many elements, in elements."""

@@ -342,6 +342,14 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """Worker to controller: how similar its latest step is to the new model (`task_events`)."""
+
+    similarity: Annotated[float, Field(ge=-1, le=1)]
+    type: Literal["compared"] = "compared"
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """Worker to controller: it has done its rounds; it still aggregates and forwards chunks."""
 
@@ -351,7 +359,10 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Controller to worker: begin no new round, but finish the running task."""
+    """Controller to worker: begin no new round, but finish the running task.
+
+    It is for all workers at the end of the run, or for one that the policy excludes.
+    """
 
     type: Literal["stop"] = "stop"
 
@@ -390,6 +401,7 @@ Control = (
     | TaskOver
     | Released
     | Evaluated
+    | Compared
     | Left
     | Stop
     | Bye

@@ -30,6 +30,7 @@ from trunkline.agents.events.task_events import (
     ContributionTaken,
     Received,
     Sent,
+    SiteExcluded,
     TaskCompleted,
     TaskDropped,
     TaskRearranged,
@@ -427,12 +428,13 @@ def _judge_reports(task: Task, paths: Paths, losses: Losses, stop_ns: int) -> It
 
 
 def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[Finding]:
-    """A worker finishes when it has done its rounds, or when a controller has stopped the run."""
+    """A worker finishes when it has done its rounds, is excluded, or a controller stops the run."""
     if rules.stop is None:
         return
     iterations: dict[str, int] = {}
     limit = rules.stop.rounds
     stops = history.all(Stopping)
+    excluded = history.all(SiteExcluded)
     for event in history.events:
         if isinstance(event, ComputeStarted):
             iterations[event.site] = event.iteration + 1
@@ -440,9 +442,10 @@ def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[
             if limit is not None and iterations.get(event.site, 0) >= limit:
                 yield judged()
                 continue
-            told_ns = [stop.t_ns + paths.control_ns(stop.site, event.site) for stop in stops]
+            orders = [*stops, *(each for each in excluded if each.worker == event.site)]
+            told_ns = [order.t_ns + paths.control_ns(order.site, event.site) for order in orders]
             if not told_ns:
-                yield fail(f"{event.site} finished, but no controller stopped the run")
+                yield fail(f"{event.site} finished, but no controller stopped it or the run")
             else:
                 yield from _after(event.t_ns, min(told_ns), f"{event.site} finished")
 

@@ -23,7 +23,7 @@ from trunkline.agents.events.run_events import (
     RunStarted,
     Stopping,
 )
-from trunkline.agents.events.task_events import Evaluated, TaskStarted
+from trunkline.agents.events.task_events import Evaluated, SiteExcluded, TaskStarted
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
 from trunkline.harness.record.history import History
 
@@ -204,7 +204,8 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
 
 
 def _check_rounds(history: History, rounds: int | None, stop: Stopping) -> Iterator[Finding]:
-    if rounds is None:
+    excluded = {event.worker for event in history.all(SiteExcluded)}
+    if rounds is None and not {event.site for event in history.all(WorkerFinished)} <= excluded:
         yield fail(f"{stop.reason!r} is not the scenario's stop condition")
         return
     done = [event for event in history.all(WorkerFinished) if event.t_ns <= stop.t_ns]

@@ -75,6 +75,12 @@ WORKERS = Table(
         "sync_s": (NUMBER, "time from its contribution until the task's end or until it went on"),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
         "bytes_received": (INTEGER, "payload received, also for tasks of others"),
+        "similarity": (
+            NUMBER,
+            "mean cosine similarity of its updates with those of the model, from -1 to 1; empty if "
+            "the policy does not compare them",
+        ),
+        "excluded_s": (NUMBER, "when the policy excluded it; empty if it did not"),
     },
 )
 LINKS = Table(

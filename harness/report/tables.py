@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from trunkline.agents.events.round_events import RoundFinished
 from trunkline.agents.events.run_events import RunFinished, Stopping
-from trunkline.agents.events.task_events import Evaluated, Routed, TaskStarted
+from trunkline.agents.events.task_events import (
+    Compared,
+    Evaluated,
+    Routed,
+    SiteExcluded,
+    TaskStarted,
+)
 from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.background_checks import count_payload
@@ -74,6 +81,12 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
         for into in task.received:
             received[into.site] += into.bytes
     rounds = Counter(event.site for event in history.all(RoundFinished))
+    similar: defaultdict[str, list[float]] = defaultdict(list)
+    for compared in history.all(Compared):
+        similar[compared.site].append(compared.similarity)
+    excluded_ns: dict[str, int] = {}
+    for event in history.all(SiteExcluded):
+        excluded_ns.setdefault(event.worker, event.t_ns)
     return columns.WORKERS.frame(
         (
             {
@@ -84,6 +97,8 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
                 "sync_s": spent_ns[site, "sync"] / 1e9,
                 "bytes_sent": sent[site],
                 "bytes_received": received[site],
+                "similarity": fmean(similar[site]) if similar[site] else None,
+                "excluded_s": excluded_ns[site] / 1e9 if site in excluded_ns else None,
             }
             for site in sites
         ),

@@ -66,6 +66,9 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "ps-hete": {"policy": "ps", "plan": "ps", "mode": "hete"},
     "ps-bk": {"policy": "ps", "plan": "ps", "mode": "bk"},
     "r2sp": {"policy": "r2sp", "plan": "ps"},
+    "fl-r2sp": {"policy": "fl_r2sp", "plan": "ps"},
+    "fl-bsp": {"policy": "fl_r2sp", "plan": "ps", "groups": 1},
+    "safa": {"policy": "ps", "plan": "ps", "mode": "safa"},
     "mxnet": {"policy": "bsp", "plan": "star"},
     "mlnet": {"policy": "bsp", "plan": "bkt"},
     "tsengine": {

@@ -268,6 +268,7 @@ class Agent:
             traits.gives,
             traits.accumulates,
             traits.keeps_initial,
+            traits.compares and bool(scenario.workload.module.EVALUATES),
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)

@@ -17,7 +17,7 @@ from statistics import fmean
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Ended, Left, Proceed, Ready
+from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready
 from trunkline.harness.background.flows import leave_rates, list_flows
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
@@ -137,14 +137,16 @@ class _Run:
         if self._until_s is not None:
             return
         if iteration == self._stop.rounds:
-            self._working.discard(site)
-            self._decide(Left(site), site)
+            self._leave(site)
+        if site not in self._working:
             return
         took_s = self._times[site].time_s(iteration, self._batches.get(site))
         self._overlay.call_at(self._overlay.now_s + took_s, lambda: self._on_ready(site, iteration))
 
     def _on_ready(self, site: str, iteration: int) -> None:
         """Let a site be ready, once no task in which it is passive replaces its model."""
+        if site not in self._working:
+            return
         if self._locks[site]:
             self._computed[site] = iteration
             return
@@ -154,6 +156,12 @@ class _Run:
         if self._until_s is None and self._default:
             self._offers[site] = self._overlay.offer(self._make_task(self._default), site)
         self._decide(Ready(site, iteration), site)
+
+    def _leave(self, site: str) -> None:
+        """Let a site do no more rounds."""
+        if site in self._working:
+            self._working.discard(site)
+            self._decide(Left(site), site)
 
     def _decide(self, event: Ready | Left | Ended, *tellers: str) -> None:
         """Let the policy decide when the controller has heard of the event from these sites."""
@@ -181,6 +189,8 @@ class _Run:
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
                     self._later((site,), partial(self._finish_round, site, batch))
+                case Exclude(site):
+                    self._later((site,), partial(self._leave, site))
         self._set_alarm()
 
     def _set_alarm(self) -> None:

@@ -6,9 +6,11 @@ with parameter servers asks for their names: `create(sites, *, servers: tuple[st
 """
 
 from trunkline.agents.policies.policy import (
+    Compared,
     Decision,
     Ended,
     Event,
+    Exclude,
     Joined,
     Left,
     Lost,
@@ -26,9 +28,11 @@ from trunkline.agents.policies.preduce import PartialReduce
 from trunkline.agents.policies.push_pull import Sides
 
 __all__ = [
+    "Compared",
     "Decision",
     "Ended",
     "Event",
+    "Exclude",
     "Joined",
     "Left",
     "Lost",

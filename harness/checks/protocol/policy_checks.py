@@ -14,8 +14,10 @@ from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
 from trunkline.agents.policies.policy import (
+    Compared,
     Ended,
     Event,
     Joined,
@@ -132,6 +134,8 @@ class _Known:
         match answer.event:
             case Ready(site, iteration):
                 return facts.ready_ns.get((site, iteration), math.inf) <= told.t_ns
+            case Compared(site, similarity):
+                return facts.compared_ns.get((site, similarity), math.inf) <= told.t_ns
             case Lost(site):
                 return facts.lost_ns.get((told.site, site), math.inf) <= told.t_ns
             case Joined(site):
@@ -167,6 +171,7 @@ class _Facts:
     Attributes:
         groups: the members of each task.
         ready_ns: by site and iteration.
+        compared_ns: by site and similarity.
         lost_ns: by controller and site.
         found_ns: by controller and site.
         ended_ns: by controller, task and whether it was completed; a controller that begins again
@@ -178,6 +183,7 @@ class _Facts:
 
     groups: Mapping[int, tuple[str, ...]]
     ready_ns: Mapping[tuple[str, int], int]
+    compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
     found_ns: Mapping[tuple[str, str], int]
     ended_ns: Mapping[tuple[str, int, bool], Sequence[int]]
@@ -195,6 +201,7 @@ class _Facts:
         return cls(
             {task.number: task.started.group for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
+            _first((e.site, e.similarity, e.t_ns) for e in history.all(ComparedEvent)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
             ended_ns,

@@ -6,6 +6,7 @@ of a controller follow a fixed order, from the first event to the last.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,12 +35,14 @@ from trunkline.agents.events.round_events import (
 )
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
+    Compared,
     Contributed,
     ContributionTaken,
     Evaluated,
     GroupPostponed,
     ModelMerged,
     ServerBegan,
+    SiteExcluded,
     SiteReleased,
     TaskAbandoned,
     TaskCompleted,
@@ -114,6 +117,7 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
         for t_ns in releases_ns:
             if not losses.find(losses.without_controller(site), t_ns, t_ns + losses.detection_ns):
                 yield fail(f"{site} was released at {format_time(t_ns)}, but did not go on")
+    yield from _check_exclusions(history, losses)
     rounds = len(history.all(RoundFinished)) + len(history.all(RoundAlone))
     yield note(f"{rounds} rounds")
 
@@ -124,7 +128,15 @@ def controllers_follow_the_protocol(history: History, rules: Rules) -> Iterator[
     for event in history.all(TaskStarted):
         if event.site not in RANKS or losses.term_of(event) is None:
             yield fail(f"task {event.task} was started by {event.site}, which was not in charge")
-    kinds = (TaskHalted, TaskRearranged, TaskReplanned, GroupPostponed, SiteReleased, PlansUpdated)
+    kinds = (
+        TaskHalted,
+        TaskRearranged,
+        TaskReplanned,
+        GroupPostponed,
+        SiteReleased,
+        SiteExcluded,
+        PlansUpdated,
+    )
     for said in history.events:
         if isinstance(said, kinds) and losses.term_of(said) is None:
             what = f"{event_name(type(said))} at {format_time(said.t_ns)}"
@@ -345,6 +357,11 @@ class _Worker:
             case Evaluated(task=task):
                 wanted, after = ("finished",), "finished"
                 yield from self._check_task(event, task)
+            case Compared(task=task):
+                wanted, after = ("finished", "waiting"), self.state
+                yield from self._check_task(event, task)
+                if not -1 <= event.similarity <= 1:
+                    yield self._wrong(event, f"{event.similarity:g} is no similarity")
             case RoundFinished(rounds=rounds):
                 wanted, after = ("finished", "waiting"), "idle"
                 if self._has_left():
@@ -425,6 +442,24 @@ class _Worker:
     def _wrong(self, event: Event, why: str) -> Finding:
         place = f"{self.site} at {format_time(event.t_ns)}: {event_name(type(event))}"
         return fail(f"{place}: {why}")
+
+
+def _check_exclusions(history: History, losses: Losses) -> Iterator[Finding]:
+    """A worker that is excluded begins no further iteration in the same life."""
+    begun = history.all(ComputeStarted)
+    lives = [event for event in history.all(AgentChanged) if event.do == "kill"]
+    for excluded in history.all(SiteExcluded):
+        site, t_ns = excluded.worker, excluded.t_ns
+        told_ns = t_ns + losses.detection_ns
+        if losses.find(losses.without_controller(site), t_ns, told_ns):
+            continue  # it may not have been told
+        until_ns = min((e.t_ns for e in lives if e.who == site and e.t_ns > t_ns), default=math.inf)
+        yield judged()
+        for event in begun:
+            if event.site == site and told_ns < event.t_ns < until_ns:
+                when = format_time(event.t_ns)
+                yield fail(f"{site} was excluded, but began iteration {event.iteration} at {when}")
+                break
 
 
 def _take_release(event: Event, ready_ns: int, releases_ns: list[int]) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
 
     The updates of a push come at the same time: when the last server has the sum.
     """
-    merged = ((_find_merge(task, servers), task) for task in history.completed if task.merges)
+    merged = ((_find_merge(task, servers), task) for task in history.completed)
     pushes = [(at_ns, task) for at_ns, task in merged if at_ns is not None]
     pushes.sort(key=lambda push: push[0])
     times_ns = [at_ns for at_ns, _ in pushes]

@@ -8,7 +8,15 @@ import pytest
 from wan import Wan, mesh
 
 from trunkline.agents.control.decision_rules import DecisionError, DecisionRules
-from trunkline.agents.policies.policy import Proceed, Ready, Start, Traits, Wake, average
+from trunkline.agents.policies.policy import (
+    Exclude,
+    Proceed,
+    Ready,
+    Start,
+    Traits,
+    Wake,
+    average,
+)
 
 SITES = ("a", "b", "s")
 RULES = DecisionRules("mine.py", SITES, ("s",), Traits())
@@ -86,7 +94,8 @@ def test_a_wrong_start_is_refused(changes, said):
         (Proceed("a", True), "Proceed.batch = True"),
         (Proceed("a", "8"), "Proceed.batch = '8'"),
         (Wake(1.0), "Wake.at_s = 1.0: allowed is no Wake, unless the policy has `timed = True`"),
-        ("a", "mine.py: step gave 'a': allowed are Start, Proceed and Wake"),
+        (Exclude("s"), "mine.py: Exclude.site = 's': allowed is a site that computes: a, b"),
+        ("a", "mine.py: step gave 'a': allowed are Start, Proceed, Exclude and Wake"),
     ],
 )
 def test_another_wrong_decision_is_refused(decision, said):
@@ -122,6 +131,7 @@ def test_allowed_decisions_get_plain_values():
     ]
     assert type(made.weights["a"]) is float and type(made.batches["a"]) is int
     assert RULES.check(Proceed("a", np.int64(4)), {"a"}) == Proceed("a", 4)
+    assert RULES.check(Exclude("b"), {"a"}) == Exclude("b")  # it may compute
 
 
 @dataclass(frozen=True)

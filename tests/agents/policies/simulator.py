@@ -15,7 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trunkline.agents.policies.policy import (
+    Compared,
     Ended,
+    Exclude,
     Joined,
     Left,
     Lost,
@@ -83,6 +85,7 @@ class Simulator:
     started: list[Task] = field(default_factory=list)
     completed: list[Task] = field(default_factory=list)
     proceeded: list[tuple[str, int]] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
     takeovers: int = 0
     orphans: int = 0  # pushes that lost all their workers
     counted: set[tuple[str, int]] = field(default_factory=set)
@@ -120,16 +123,23 @@ class Simulator:
     # What happens.
 
     def _compute(self, site):
-        worker = self.workers[site]
-        if worker.iteration >= self.rounds:
-            worker.has_left = True
-            self.left_s[site] = self.now_s
-            self._give(Left(site))
+        if self.workers[site].iteration >= self.rounds or site in self.excluded:
+            self._leave(site)
             return
         self._later(site, self.speeds[site] * self.rng.uniform(0.5, 1.5), self._be_ready)
 
+    def _leave(self, site):
+        worker = self.workers[site]
+        worker.has_left, worker.is_waiting = True, False
+        worker.life += 1
+        self.left_s[site] = self.now_s
+        self._give(Left(site))
+
     def _be_ready(self, site):
         worker = self.workers[site]
+        if site in self.excluded and self.rng.random() < 0.5:  # else it was not told yet
+            self._leave(site)
+            return
         worker.is_waiting, worker.task = True, None
         self._give(Ready(site, worker.iteration, given=worker.given))
 
@@ -291,6 +301,8 @@ class Simulator:
     def _take_result(self, site, task):
         if site in task.start.takers:
             self.workers[site].version = task.version
+            if self.traits.compares:
+                self._give(Compared(site, self.rng.uniform(-1, 1)))
 
     def _count(self, task, contributors):
         """Each iteration of a site is in at most one result, if the policy promises it."""
@@ -325,6 +337,10 @@ class Simulator:
                     worker.is_waiting = False
                     self.proceeded.append((site, worker.iteration))
                     follow.append(site)
+                case Exclude(site):
+                    self.excluded.append(site)
+                    if self.workers[site].is_waiting:
+                        self._later(site, 0.01, self._leave)
                 case Wake(at_s):
                     assert self.traits.timed
                     self._wakes.add(at_s)

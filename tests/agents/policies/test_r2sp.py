@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator import Simulator
 
 from trunkline.agents.policies import ps, r2sp
+from trunkline.agents.policies.moving_average import Average
 from trunkline.agents.policies.policy import (
     Ended,
     Joined,
@@ -148,11 +149,11 @@ def test_the_iteration_time_is_a_mean_over_workers_of_moving_averages():
 
 
 def test_the_newest_value_of_a_moving_average_weighs_a_tenth():
-    average = r2sp.Average()
+    average = Average()
     for _ in range(20):
         average = average.add(1.0)
     assert average.add(2.0).value == pytest.approx(1.1)
-    assert r2sp.Average().add(1.0).add(3.0).value == 2.0
+    assert Average().add(1.0).add(3.0).value == 2.0
 
 
 @pytest.mark.parametrize("event", [Lost("a", 1.2), Left("a", 1.2)])
@@ -270,7 +271,7 @@ def test_an_update_counts_in_proportion_to_its_batch():
 def test_a_tuned_batch_has_a_limit():
     policy = r2sp.create(ABC, servers=SERVERS, batch=100)
     fast, slow = (
-        r2sp.Progress(moving=r2sp.Average(1.0, 1), computing=r2sp.Average(value_s, 1))
+        r2sp.Progress(moving=Average(1.0, 1), computing=Average(value_s, 1))
         for value_s in (0.001, 3.0)
     )
     state = r2sp.State(policy.initial.known, {"a": fast, "b": slow, "c": r2sp.Progress()})

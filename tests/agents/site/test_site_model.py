@@ -61,6 +61,29 @@ def test_a_merge_may_keep_a_share_of_the_initial_model():
         model().merge(result(1, 2, 3, 4), half)
 
 
+@pytest.mark.parametrize("gives", ["model", "update"])
+def test_a_step_is_compared_once_with_what_the_new_model_adds_to_the_old_one(gives):
+    worker = model(gives=gives, compares=True)
+    worker.workload.model[:] = 1
+    step = iterate(worker, 0) - (1 if gives == "model" else 0)  # its models replace the one before
+    worker.merge(result(3, 1, 1, 1), None)
+    assert worker.compare() == pytest.approx(step[0] / np.linalg.norm(step))
+    assert worker.compare() is None
+    worker.merge(result(5, 5, 5, 5), None)
+    assert worker.compare() is None
+
+
+def test_a_model_that_stays_as_it_is_cannot_be_compared_and_no_step_need_be():
+    worker = model(compares=True)
+    iterate(worker, 0)
+    worker.merge(np.zeros(ELEMENTS, np.float32), None)
+    assert worker.compare() is None
+    plain = model()
+    iterate(plain, 0)
+    plain.merge(result(1, 2, 3, 4), None)
+    assert plain.compare() is None
+
+
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_an_update_is_given_again_only_if_no_task_has_taken_it(accumulates):
     worker = model(gives="update", accumulates=accumulates)

@@ -47,10 +47,27 @@ def test_a_task_that_never_ended_has_no_end() -> None:
 
 def test_workers_compute_wait_and_synchronize() -> None:
     assert csv(tables.tabulate_workers(history(), SITES)) == [
-        "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received",
-        "oslo,1,0.200,0.950,3.270,2250000,2000000",
-        "rome,2,0.580,0.080,3.770,2000000,2250000",
-        "kyiv,1,1.000,2.660,0.770,1000000,1000000",
+        "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received,similarity,excluded_s",
+        "oslo,1,0.200,0.950,3.270,2250000,2000000,,",
+        "rome,2,0.580,0.080,3.770,2000000,2250000,,",
+        "kyiv,1,1.000,2.660,0.770,1000000,1000000,,",
+    ]
+
+
+def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> None:
+    found = tables.tabulate_workers(
+        history(
+            added(500, "kyiv", "compared", task=0, similarity=0.5),
+            added(600, "kyiv", "compared", task=1, similarity=-0.25),
+            added(700, "controller", "site_excluded", worker="kyiv"),
+            added(800, "controller", "site_excluded", worker="kyiv"),
+        ),
+        SITES,
+    )
+    assert [line.split(",")[-2:] for line in csv(found)[1:]] == [
+        ["", ""],
+        ["", ""],
+        ["0.125", "0.700"],
     ]
 
 
@@ -77,7 +94,7 @@ def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
 
 
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
-    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0"
+    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,"
 
 
 def test_a_run_is_summed_up_in_one_row() -> None:

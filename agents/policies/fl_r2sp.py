@@ -1,0 +1,319 @@
+"""Federated round-robin synchronous parallel: groups of clients take turns at the servers.
+
+Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
+round-robin participant coordination", IEEE Transactions on Networking (FL-R2SP; IV-B, V-B).
+
+Client i is in the group i mod M. A client computes a round, asks to go on, and waits. As soon as
+the earliest share C of a group's clients wait, the group is collected. It then waits for its turn,
+in which these clients push their models together, and the servers mix them in:
+
+    w = (M - 1) / M * w + 1 / M * mean of the models
+
+Then all clients of the group that wait pull w. The others are stragglers: when they have computed,
+they push nothing and pull the latest model at once. So an update counts if it was computed from
+the model of its group's latest push or from a later one.
+
+Turns come in the order of the groups and at least T / M apart. T is a moving average over the
+rounds of all groups: the time from a group's push to the next time when it is collected (algorithm
+2; the text has the same gap as T / K). M is here the number of groups that have clients. With one
+group there is no gap; that is BSP with a share of the clients (federated averaging).
+
+The rotation skips groups without clients, and a group that is `patience` times later than T. The
+share is a whole number of clients, counted anew in each round among those that are there. In the
+paper's algorithm 2 it is a sum of floating-point numbers that is never reset.
+
+Clients whose updates point elsewhere are excluded: those whose cosine similarity with the global
+update is below beta for several rounds in a row. The servers of the paper compute it. Here every
+client does, from its own update and from what the model that it pulls adds to the one that it
+pulled before. So it does not matter how many servers share the model, or whether a site on the way
+has added updates, and an update that was not counted is judged as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from trunkline.agents.policies.moving_average import Average
+from trunkline.agents.policies.policy import (
+    Compared,
+    Decision,
+    Ended,
+    Event,
+    Exclude,
+    Joined,
+    Ready,
+    Wake,
+)
+from trunkline.agents.policies.push_pull import Sides, Waiting
+from trunkline.agents.policies.push_pull import State as Known
+
+PAPER_GROUPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What is known of a group, besides its clients.
+
+    Attributes:
+        since_s: when its round began: its latest push started, or its first client came back.
+        version: the version of the model that has its latest push; 0 before it.
+        is_counted: whether the time of its round is in the moving average.
+    """
+
+    since_s: float = 0.0
+    version: int = 0
+    is_counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of clients and servers, whose turn is next, and what the turns depend on.
+
+    Attributes:
+        first: the number of the group whose turn is next.
+        turn_s: when the latest turn started; None before the first.
+        wake_s: the time of the tick that is asked for; None without one.
+        round_s: T, in seconds.
+        low: for how many rounds in a row a client's update has pointed elsewhere.
+        excluded: the clients that take part no more.
+    """
+
+    known: Known
+    groups: tuple[Group, ...]
+    first: int = 0
+    turn_s: float | None = None
+    wake_s: float | None = None
+    round_s: Average = field(default_factory=Average)
+    low: Mapping[str, int] = field(default_factory=dict)
+    excluded: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedRoundRobin:
+    """FL-R2SP.
+
+    Attributes:
+        fraction: C, the share of a group's clients that a push needs.
+        similarity: beta; None if no client is excluded.
+        strikes: for how many rounds in a row an update is less similar before that.
+        numbers: the number of each client's group.
+    """
+
+    sides: Sides
+    groups: int
+    fraction: Fraction
+    patience: float
+    similarity: float | None
+    strikes: int
+    numbers: Mapping[str, int]
+    timed = True
+    gives = "model"
+
+    @property
+    def compares(self) -> bool:
+        """Whether clients compare their updates with the global one."""
+        return self.similarity is not None
+
+    @property
+    def initial(self) -> State:
+        return State(self.sides.initial, (Group(),) * self.groups)
+
+    def step(self, state: State, event: Event) -> tuple[State, tuple[Decision, ...]]:
+        before = state
+        known = self.sides.hear(state.known, event)
+        waiting = tuple(each for each in known.waiting if each.site not in state.excluded)
+        state = replace(state, known=replace(known, waiting=waiting))
+        if state.wake_s is not None and event.at_s >= state.wake_s:
+            state = replace(state, wake_s=None)
+        decisions: list[Decision] = []
+        more: tuple[Decision, ...]
+        match event:
+            case Ready(site) if site in state.excluded:
+                decisions.append(Exclude(site))  # it was started again, and does not know
+            case Compared(site, similarity):
+                state, more = self._judge(state, site, similarity)
+                decisions += more
+            case Ended(group=members) if state.known.updates > before.known.updates:
+                state = self._end_push(before, state, members[0])
+            case Joined(site) if site in self.numbers:
+                number = self.numbers[site]
+                if not self._list_clients(before, number):
+                    group = replace(state.groups[number], since_s=event.at_s)
+                    state = _with(state, number, group)
+        if state.known.lost:
+            return state, tuple(decisions)
+        fresh, pulling = self._sort(state)
+        if pulling:
+            known, start = self.sides.pull(state.known, pulling)
+            state = replace(state, known=known)
+            decisions.append(start)
+        collected = self._collect(state, fresh)
+        state = _count_rounds(state, collected, event.at_s)
+        while collected:
+            state, turn, more = self._take_turn(state, collected, event.at_s)
+            decisions += more
+            if turn is None:
+                break
+            del collected[turn]
+        return state, tuple(decisions)
+
+    def _judge(
+        self, state: State, site: str, similarity: float
+    ) -> tuple[State, tuple[Decision, ...]]:
+        """Note how similar an update of this client was, and exclude it at the last strike."""
+        if self.similarity is None or site in state.excluded:
+            return state, ()
+        low = state.low.get(site, 0) + 1 if similarity < self.similarity else 0
+        state = replace(state, low={**state.low, site: low})
+        if low < self.strikes:
+            return state, ()
+        waiting = tuple(each for each in state.known.waiting if each.site != site)
+        known = replace(state.known, waiting=waiting)
+        return replace(state, known=known, excluded=state.excluded | {site}), (Exclude(site),)
+
+    def _end_push(self, before: State, state: State, client: str) -> State:
+        """The group of this client has pushed: its next round began when the push started."""
+        pushes = (push for push in before.known.pushes if push not in state.known.pushes)
+        push = next((push for push in pushes if push.group[0] == client), None)
+        number = self.numbers[client]
+        since_s = state.groups[number].since_s if push is None else push.since_s
+        return _with(state, number, Group(since_s, state.known.updates))
+
+    def _sort(self, state: State) -> tuple[list[list[Waiting]], list[Waiting]]:
+        """The waiting clients of each group whose updates count, and those that are to pull now.
+
+        No client pulls during its group's push: it would get a model that is old soon.
+        """
+        pushing = self._list_pushing(state)
+        fresh: list[list[Waiting]] = [[] for _ in state.groups]
+        pulling = []
+        for each in state.known.waiting:
+            number = self.numbers[each.site]
+            if number in pushing:
+                continue
+            if each.given or state.known.version(each) < state.groups[number].version:
+                pulling.append(each)
+            else:
+                fresh[number].append(each)
+        return fresh, pulling
+
+    def _collect(self, state: State, fresh: list[list[Waiting]]) -> dict[int, list[Waiting]]:
+        """The groups that have enough updates: the earliest ones of each."""
+        collected = {}
+        for number, waiting in enumerate(fresh):
+            clients = len(self._list_clients(state, number))
+            needed = max(1, math.ceil(self.fraction * clients))
+            if len(waiting) >= needed:
+                collected[number] = waiting[:needed]
+        return collected
+
+    def _take_turn(
+        self, state: State, collected: Mapping[int, list[Waiting]], at_s: float
+    ) -> tuple[State, int | None, tuple[Decision, ...]]:
+        """Start the next turn and return its group, or ask to be woken when there may be one."""
+        if state.turn_s is not None and at_s < (earliest_s := state.turn_s + self._gap_s(state)):
+            return _wake(state, earliest_s)
+        pushing = self._list_pushing(state)
+        for number in self._rotate(state):
+            if number in collected:
+                scale = 1.0 / (self.groups * len(collected[number]))
+                keep = (self.groups - 1) / self.groups
+                known, start = self.sides.push(
+                    state.known, collected[number], scale, at_s, keep=keep
+                )
+                first = (number + 1) % self.groups
+                return replace(state, known=known, first=first, turn_s=at_s), number, (start,)
+            if number in pushing:
+                break
+            late_s = state.groups[number].since_s + self.patience * state.round_s.value
+            if at_s < late_s:
+                return _wake(state, late_s)
+        return state, None, ()
+
+    def _list_pushing(self, state: State) -> set[int]:
+        """The groups of which a push runs."""
+        return {self.numbers[site] for push in state.known.pushes for site in push.iterations}
+
+    def _list_clients(self, state: State, number: int) -> list[str]:
+        """The clients of a group that are there and not excluded."""
+        clients = self.sides.workers[number :: self.groups]
+        there, excluded = state.known.workers, state.excluded
+        return [site for site in clients if site in there and site not in excluded]
+
+    def _rotate(self, state: State) -> Iterator[int]:
+        """The groups that have clients, in the order of their next turns."""
+        for turn in range(state.first, state.first + self.groups):
+            if self._list_clients(state, turn % self.groups):
+                yield turn % self.groups
+
+    def _gap_s(self, state: State) -> float:
+        """The least time between the starts of two turns: `T / M`, or none with one group."""
+        present = len(list(self._rotate(state)))
+        return state.round_s.value / present if present > 1 else 0.0
+
+
+def _count_rounds(state: State, collected: Iterable[int], at_s: float) -> State:
+    """Learn from the groups that have just been collected how long a round takes."""
+    for number in collected:
+        group = state.groups[number]
+        if not group.is_counted:
+            state = replace(state, round_s=state.round_s.add(at_s - group.since_s))
+            state = _with(state, number, replace(group, is_counted=True))
+    return state
+
+
+def _wake(state: State, at_s: float) -> tuple[State, None, tuple[Decision, ...]]:
+    if state.wake_s is not None and state.wake_s <= at_s:
+        return state, None, ()
+    return replace(state, wake_s=at_s), None, (Wake(at_s),)
+
+
+def _with(state: State, number: int, group: Group) -> State:
+    groups = (*state.groups[:number], group, *state.groups[number + 1 :])
+    return replace(state, groups=groups)
+
+
+def create(
+    sites: tuple[str, ...],
+    *,
+    servers: tuple[str, ...],
+    groups: int | None = None,
+    fraction: float = 0.75,
+    patience: float = 3.0,
+    similarity: float | None = 0.5,
+    strikes: int = 3,
+) -> GroupedRoundRobin:
+    """The `sites` are the clients of the `servers`; a client's number is its place among them.
+
+    Options:
+        groups: M, the number of groups, from 1 to the number of clients; default: 8, or as many
+            as there are clients. With one group, rounds are those of BSP.
+        fraction: C, the share of a group's clients whose updates a round needs, above 0 and at
+            most 1; rounded up to whole clients.
+        patience: how many times as long as expected a group's round may take, 1 or more. If it
+            takes longer, the rotation goes on without the group.
+        similarity: beta, from -1 to 1: a client is excluded if the cosine similarity of its
+            updates with the global one stays below it; null: no client is excluded. Only
+            workloads that learn have updates that can be compared.
+        strikes: for how many rounds in a row it has to stay below, 1 or more.
+    """
+    if not servers:
+        raise ValueError("servers: at least one is needed")
+    count = min(PAPER_GROUPS, len(sites)) if groups is None else groups
+    if not 1 <= count <= len(sites):
+        raise ValueError(f"groups = {count} is not from 1 to the number of clients, {len(sites)}")
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction = {fraction:g} is not above 0 and at most 1")
+    if not patience >= 1:
+        raise ValueError(f"patience = {patience:g} is below 1")
+    if similarity is not None and not -1 <= similarity <= 1:
+        raise ValueError(f"similarity = {similarity:g} is not from -1 to 1")
+    if strikes < 1:
+        raise ValueError(f"strikes = {strikes} is below 1")
+    share = Fraction(str(fraction))  # as it is written: ceil(0.7 * 10) is 7
+    sides = Sides(sites, servers)
+    numbers = {site: client % count for client, site in enumerate(sites)}
+    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, numbers)
