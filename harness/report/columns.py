@@ -171,6 +171,7 @@ RUN = Table(
         ),
         "staleness": (NUMBER, "mean staleness of updates"),
         "staleness_most": (NUMBER, "largest staleness of an update"),
+        "push_s": (NUMBER, "mean time of the pushes of updates"),
         "pull_s": (NUMBER, "mean time of the pulls before updates"),
         "server_in_mbps": (
             NUMBER,

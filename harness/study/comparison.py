@@ -35,6 +35,7 @@ METRICS: Mapping[str, str] = {
     "window_s": "time until the stop (s)",
     "wait_s": "time waited per round (s)",
     "zero_gaps_percent": "gaps of zero (%)",
+    "push_s": "time of a push (s)",
     "pull_s": "time of a pull (s)",
     "server_in_mbps": "rate into a server (Mbit/s)",
     "server_in_peak_mbps": "peak rate into a server (Mbit/s)",

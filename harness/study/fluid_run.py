@@ -8,6 +8,7 @@ get exact rates at every update.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class Expectation:
 
     The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
     over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
-    groups mix models (`harness.report.mixing`).
+    groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
+    until all servers have their update, and until they have the servers' model.
     """
 
     task_s: float
@@ -41,6 +43,8 @@ class Expectation:
     window_s: float
     update_s: float
     rho: float
+    push_s: float
+    pull_s: float
 
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
@@ -110,6 +114,9 @@ class _Run:
         self._computed: dict[str, int] = {}
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
+        self._servers = frozenset(scheme.servers)
+        self._push_s: list[float] = []
+        self._pull_s: list[float] = []
         self._updates = 0
         self._groups: list[Mapping[str, float]] = []
         self._running = 0
@@ -130,7 +137,9 @@ class _Run:
         task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
         rho = mixing.compute_rho(self._groups, self._workers)
         update_s = window_s / self._updates if self._updates else float("nan")
-        return Expectation(task_s, self._rounds / len(self._workers), window_s, update_s, rho)
+        rounds = self._rounds / len(self._workers)
+        moving = (fmean(times) if times else math.nan for times in (self._push_s, self._pull_s))
+        return Expectation(task_s, rounds, window_s, update_s, rho, *moving)
 
     def _compute(self, site: str) -> None:
         iteration = self._iterations[site]
@@ -219,6 +228,8 @@ class _Run:
 
         def received(site: str) -> None:
             missing.discard(site)
+            if start.weights.keys() <= self._servers and self._until_s is None:
+                self._pull_s.append(self._overlay.now_s - begun_s)
             if not missing:
                 self._end_task(new, self._overlay.now_s - begun_s)
             if site in locked:
@@ -237,6 +248,8 @@ class _Run:
     def _end_task(self, new: NewTask, task_s: float) -> None:
         self._running -= 1
         self._tasks_s.append(task_s)
+        if self._servers and self._servers.issuperset(new.start.takers) and self._until_s is None:
+            self._push_s += [task_s] * len(new.start.weights)
         changes = new.start.merges or new.start.is_symmetric
         self._updates += self._until_s is None and changes
         ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})

@@ -15,7 +15,7 @@ from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import comparison, comparison_plots, fluid_run
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 
-METRICS = ("task_s", "rounds", "window_s", "update_s", "rho")
+METRICS = ("task_s", "rounds", "window_s", "update_s", "rho", "push_s", "pull_s")
 """The columns of a comparison's trials that the fluid model predicts."""
 
 

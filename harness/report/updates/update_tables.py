@@ -18,6 +18,9 @@ from trunkline.harness.report import columns
 ZERO_SHARE = 0.1
 """A gap counts as zero if it is shorter than this share of the mean gap."""
 
+NUMBERS = ("zero_gaps_percent", "staleness", "staleness_most", "push_s", "pull_s")
+"""The columns of the table `run` that are about updates at servers."""
+
 MEASURES: Mapping[str, str] = {
     "gap_s": "gap between updates (s)",
     "pull_s": "time of a pull (s)",
@@ -70,14 +73,15 @@ def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
 
 
 def summarize(updates: pd.DataFrame | None) -> dict[str, float | None]:
-    """The columns of the table `run` that are about updates at servers; empty without them."""
+    """The values of `NUMBERS`; empty without updates at servers."""
     if updates is None or len(updates) < 2:
-        return dict.fromkeys(("zero_gaps_percent", "staleness", "staleness_most", "pull_s"))
+        return dict.fromkeys(NUMBERS)
     gaps = updates["gap_s"].dropna()
     return {
         "zero_gaps_percent": 100.0 * float((gaps < ZERO_SHARE * gaps.mean()).mean()),
         "staleness": float(updates["staleness"].mean()),
         "staleness_most": float(updates["staleness"].max()),
+        "push_s": float(updates["push_s"].mean()),
         "pull_s": float(updates["pull_s"].mean()),
     }
 

@@ -51,6 +51,7 @@ def test_gaps_count_as_zero_below_a_tenth_of_the_mean() -> None:
         "zero_gaps_percent": pytest.approx(60.0),
         "staleness": 2.0,
         "staleness_most": 2.0,
+        "push_s": 0.1,
         "pull_s": 0.5,
     }
     assert set(summarize(None).values()) == set(summarize(updates([])).values()) == {None}

@@ -274,3 +274,33 @@ def test_the_model_tells_a_policy_of_the_end_of_its_task(windowed):
 def test_a_wake_after_the_last_round_does_not_make_the_run_longer(windowed):
     assert fluid_run.predict(windowed()).window_s < 10.0
     assert fluid_run.predict(windowed("stop={time: 4 s}")).window_s == 4.0
+
+
+def test_pushes_and_pulls_take_the_time_of_the_slower_side():
+    found = expected(
+        "topology.sites=3",
+        "topology.access=[{sites: [n1], up: 8 Mbit/s, down: 4 Mbit/s}]",
+        "scheme={name: ps-bsp, servers: [n1], chunk: 100 kB}",
+    )
+    # Two updates of 1 MB enter at 4 Mbit/s, two models leave at 8 Mbit/s.
+    assert (found.push_s, found.pull_s) == pytest.approx((4.0, 2.0), rel=0.06)
+    assert math.isnan(expected().push_s) and math.isnan(expected().pull_s)
+
+
+def test_a_site_that_is_excluded_does_no_more_rounds(tmp_path):
+    (tmp_path / "strict.py").write_text(
+        "from trunkline.policy import Exclude, Proceed, Ready\n\n\n"
+        "class Strict:\n"
+        "    initial = ()\n\n"
+        "    def step(self, state, event):\n"
+        "        if not isinstance(event, Ready):\n"
+        "            return state, ()\n"
+        "        leaves = event.site == 'n2' and event.iteration == 1\n"
+        "        return state, (Exclude(event.site) if leaves else Proceed(event.site),)\n\n\n"
+        "def create(sites):\n"
+        "    return Strict()\n"
+    )
+    file = tmp_path / "strict.yaml"
+    file.write_text(PAIR.replace("policy: bsp", "policy: strict.py"))
+    found = fluid_run.predict(load(file))
+    assert found.rounds == (3 + 1) / 2
