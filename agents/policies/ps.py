@@ -1,4 +1,4 @@
-"""Data-parallel SGD with parameter servers: BSP, ASP, SSP, HETE, BK (P-Reduce, 2 and 5.1), SAFA.
+"""Data-parallel SGD with parameter servers: BSP, ASP, SSP, HETE, BK (P-Reduce, 2.2, 2.3, 5.1).
 
 Workers push the updates of their iterations to the servers, and pull the model
 (`agents.policies.push_pull`). The modes differ in who waits, and in the weight of an update:
@@ -11,18 +11,11 @@ Workers push the updates of their iterations to the servers, and pull the model
   al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server").
 - `hete`: as asp, but an update that is stale by s counts 1/s (Jiang et al. 2017, "Heterogeneity-
   aware distributed parameter servers").
-- `safa`: a round's push needs the first share of the workers, and takes updates of workers that
-  missed some rounds, up to a lag; those that missed more get the latest model (R2SP, VI-A5, after
-  Wu et al. 2021, "SAFA: a semi-asynchronous protocol for fast federated learning with low
-  overhead"). The servers add the mean of a round's updates. In SAFA itself they average the latest
-  models of all clients, which they keep, weighted by the clients' numbers of samples.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from trunkline.agents.policies.policy import (
@@ -35,7 +28,7 @@ from trunkline.agents.policies.policy import (
 )
 from trunkline.agents.policies.push_pull import Sides, State, Waiting
 
-Mode = Literal["bsp", "asp", "ssp", "hete", "bk", "safa"]
+Mode = Literal["bsp", "asp", "ssp", "hete", "bk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +36,16 @@ class Rounds:
     """In every round the first workers that are ready push together; then all that wait pull.
 
     A round begins when the push before it has completed. A worker takes part in it if its model is
-    the one with which the round began, or lacks the updates of at most `lag` rounds. If it is ready
-    too late, its update is dropped and it only pulls. No pull starts during a push: it would give a
-    model that is old soon.
+    the one with which the round began. If it is ready too late, its update is dropped and it only
+    pulls. No pull starts during a push: it would give a model that is old soon.
 
     Attributes:
         first: how many workers a push needs; when fewer can be reached, all of these.
-        lag: how many rounds a worker may have missed.
     """
 
     sides: Sides
     first: int
     momentum: float
-    lag: int = 0
     timed = True
     gives = "update"
 
@@ -68,8 +58,7 @@ class Rounds:
         if state.lost or state.is_pushing:
             return state, ()
         decisions: list[Decision] = []
-        oldest = state.updates - self.lag
-        pulling = [w for w in state.waiting if w.given or state.version(w) < oldest]
+        pulling = [w for w in state.waiting if w.given or state.version(w) < state.updates]
         if pulling:
             state, start = self.sides.pull(state, pulling)
             decisions.append(start)
@@ -140,8 +129,6 @@ def create(
     mode: Mode = "bsp",
     backups: int = 1,
     bound: int = 5,
-    fraction: float = 0.75,
-    lag: int = 5,
     share: float | None = None,
     momentum: float = 0.0,
 ) -> Rounds | Alone:
@@ -149,16 +136,12 @@ def create(
 
     Options:
         mode: who waits: all workers for each other (`bsp`), no worker (`asp`), only workers that
-            are too far ahead (`ssp`), no worker, and stale updates count less (`hete`), all workers
-            for the first ones of a round (`bk`), or only these (`safa`).
+            are too far ahead (`ssp`), no worker, and stale updates count less (`hete`), or all
+            workers for the first ones of a round (`bk`).
         backups: in mode bk, how many updates of a round are dropped, from 1 to the number of
             workers less 1.
         bound: in mode ssp, how many iterations the slowest worker may lack when another one begins
             an iteration, 0 or more.
-        fraction: in mode safa, the share of the workers whose updates a round needs, above 0 and at
-            most 1; rounded up to whole workers.
-        lag: in mode safa, how many rounds an update may have missed and still count, 0 or more. A
-            worker that has missed more only pulls the latest model.
         share: in modes asp, ssp and hete, the weight of a worker's update, above 0, and within what
             float32 can hold (1.2e-38 to 3.4e38); default: 1 /
             workers, so that as many updates as there are workers weigh as much as a round of bsp,
@@ -182,13 +165,6 @@ def create(
             most = len(sites) - 1
             raise ValueError(f"backups = {backups} is not between 1 and the workers less 1, {most}")
         return Rounds(sides, len(sites) - backups, momentum)
-    if mode == "safa":
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction = {fraction:g} is not above 0 and at most 1")
-        if lag < 0:
-            raise ValueError(f"lag = {lag} is below 0")
-        first = math.ceil(Fraction(str(fraction)) * len(sites))
-        return Rounds(sides, first, momentum, lag)
     if mode == "ssp" and bound < 0:
         raise ValueError(f"bound = {bound} is below 0")
     weight = (1.0 if mode == "hete" else 1.0 / len(sites)) if share is None else share

@@ -68,7 +68,7 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "r2sp": {"policy": "r2sp", "plan": "ps"},
     "fl-r2sp": {"policy": "fl_r2sp", "plan": "ps"},
     "fl-bsp": {"policy": "fl_r2sp", "plan": "ps", "groups": 1},
-    "safa": {"policy": "ps", "plan": "ps", "mode": "safa"},
+    "safa": {"policy": "safa", "plan": "ps"},
     "mxnet": {"policy": "bsp", "plan": "star"},
     "mlnet": {"policy": "bsp", "plan": "bkt"},
     "tsengine": {

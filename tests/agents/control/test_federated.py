@@ -8,7 +8,7 @@ import wan as wans
 from faults import until
 from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
-from trunkline.agents.policies import fl_r2sp, ps
+from trunkline.agents.policies import fl_r2sp, safa
 from trunkline.agents.policies.random_draws import create_policy
 from trunkline.workloads.base import fingerprint
 
@@ -134,6 +134,6 @@ def test_safa_takes_stale_updates_once_whatever_is_lost(seed):
     async def faults(wan):
         await schedule(seed, wan)(wan)
 
-    wan = play(ps.create, ("s1",), faults, rounds=12, mode="safa", fraction=0.5, lag=2)
+    wan = play(safa.create, ("s1",), faults, rounds=30, fraction=0.5, lag=2)
     assert {e["site"] for e in wan.of("worker_finished")} == set(CLIENTS)
     assert wan.verdict().outcome == "pass"

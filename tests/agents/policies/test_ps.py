@@ -147,25 +147,6 @@ def test_a_push_counts_although_its_worker_is_lost():
     assert run.end("a", at_s=5.0, duration_s=2.0) == ["pull a"]  # of the later one of two pushes
 
 
-def test_safa_needs_a_share_of_the_updates_and_takes_stale_ones_up_to_a_lag():
-    run = History("abcd", mode="safa", fraction=0.5, lag=1)
-    assert run.ready("a", 0) == []
-    assert run.ready("b", 0) == ["push ab * 0.5"]
-    assert run.end("ab") == ["pull ab"]
-    assert run.ready("c", 0) == []  # it has missed one round
-    assert run.ready("a", 1) == ["push ac * 0.5"]
-    assert run.end("ac") == ["pull ac"]
-    assert run.ready("d", 0) == ["pull d"]  # it has missed two
-    assert run.ready("b", 1) + run.ready("d", 1) == ["push bd * 0.5"]
-
-
-def test_safa_without_lag_drops_late_updates_as_bk_does():
-    for options in ({"mode": "safa", "fraction": 0.5, "lag": 0}, {"mode": "bk", "backups": 2}):
-        run = History("abcd", **options)
-        assert run.ready("ab", 0) + run.end("ab") == ["push ab * 0.5", "pull ab"]
-        assert run.ready("c", 0) == ["pull c"]
-
-
 def test_asp_lets_no_worker_wait_for_others():
     run = History(mode="asp", share=0.5, momentum=0.9)
     assert run.ready("b", 0) == ["push b * 0.5"]

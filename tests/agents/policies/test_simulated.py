@@ -14,7 +14,7 @@ from trunkline.agents.policies.random_draws import create_policy
 
 SEEDS = st.integers(0, 2**32)
 COUNTS = st.integers(1, 6)
-MODES = ("bsp", "asp", "ssp", "hete", "bk", "safa")
+MODES = ("bsp", "asp", "ssp", "hete", "bk")
 
 
 def simulate(create, seed, workers, options, servers=2, **setting):
