@@ -8,6 +8,8 @@ from trunkline.harness.study.papers import Figure
 
 SCHEMES = "scheme.name=ps-bsp,ps-asp,ps-ssp,r2sp"
 
+_FEDERATED = "scheme.name=fl-bsp,fl-r2sp"
+
 FIGURES: Mapping[str, Figure] = {
     "8": Figure(
         "16 workers, 4 servers: iterations of R2SP are about 30 % shorter than those of BSP, and "
@@ -42,11 +44,64 @@ FIGURES: Mapping[str, Figure] = {
         ("scheme.name=r2sp", "scheme.at_once=16", "scheme.relaxation=0,0.2,0.4,0.6,0.8,1"),
         "rounds",
     ),
+    "15": Figure(
+        "accuracy of FL-R2SP is that of BSP, that of ASP is worse; without outlier filtering, BSP "
+        "and FL-R2SP lose about 10 points",
+        "paper/r2sp/outliers.yaml",
+        (
+            "scheme={name: fl-bsp, servers: [n1], chunk: 16 KiB},"
+            "{name: fl-bsp, servers: [n1], chunk: 16 KiB, similarity: null},"
+            "{name: fl-r2sp, servers: [n1], chunk: 16 KiB},"
+            "{name: fl-r2sp, servers: [n1], chunk: 16 KiB, similarity: null},"
+            "{name: ps-asp, servers: [n1], chunk: 16 KiB}",
+        ),
+        "accuracy_percent",
+    ),
+    "17": Figure(
+        "128 clients: the peak rate at which the server sends is about 3 times lower with FL-R2SP "
+        "than with BSP",
+        "paper/r2sp/federated.yaml",
+        (_FEDERATED,),
+        "server_out_peak_mbps",
+    ),
+    "18": Figure(
+        "128 clients in groups of 2 to 64: rounds take the least time in groups of 32",
+        "paper/r2sp/federated.yaml",
+        ("scheme.groups=64,32,16,8,4,2",),
+        "rounds",
+    ),
+    "table2": Figure(
+        "128 clients need 14 to 34 times as long as a single one to exchange a model with the "
+        "server under BSP",
+        "paper/r2sp/federated.yaml",
+        ("scheme.name=fl-bsp", "topology.sites=2,129"),
+        "pull_s",
+    ),
     "table3": Figure(
         "workers with 429, 628 and 917 samples/s wait for 0, 0.62 and 0.82 s per round; with tuned "
         "batches of 512, 901 and 1264 samples they do not wait",
         "paper/r2sp/heterogeneous.yaml",
         ("scheme.batch=null,512",),
         "wait_s",
+    ),
+    "table4": Figure(
+        "128 clients: a round takes 22, 13 and 18 % less time with FL-R2SP than with BSP (CNN, "
+        "LSTM, ResNet20)",
+        "paper/r2sp/federated.yaml",
+        (_FEDERATED,),
+        "rounds",
+    ),
+    "table5a": Figure(
+        "128 clients: a push takes 0.34 to 0.47 s with FL-R2SP, 0.36 to 1.19 s with BSP",
+        "paper/r2sp/federated.yaml",
+        (_FEDERATED,),
+        "push_s",
+    ),
+    "table5b": Figure(
+        "128 clients: a pull takes 0.36 to 1.50 s with FL-R2SP, 2.12 to 13.28 s with BSP, so 5.9 "
+        "to 8.9 times as long",
+        "paper/r2sp/federated.yaml",
+        (_FEDERATED,),
+        "pull_s",
     ),
 }
