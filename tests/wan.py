@@ -46,6 +46,7 @@ from trunkline.harness.checks.verdict import Check, Rules, Verdict
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.workloads.base import digest
+from trunkline.workloads.layered.model import LayeredModel
 from trunkline.workloads.synthetic import is_exact
 
 CHUNK_BYTES = 1024
@@ -55,6 +56,7 @@ JUDGED = (
     "workers followed the protocol",
     "controllers followed the protocol",
     "messages came after their causes",
+    "branches were computed in order",
     "every task ended once",
     "all members agreed on the outcome",
     "all members hold the same result",
@@ -236,6 +238,21 @@ class Integers:
         return None
 
 
+@dataclass
+class IntegersInLayers(Integers):
+    """The same, with branches that are computed as they arrive."""
+
+    model_in_layers: LayeredModel
+
+    def layers(self, iteration, batch=None):
+        return self.model_in_layers.scaled(batch or 1)
+
+    def compute(self, iteration, batch=None):
+        super().compute(iteration)
+        layers = self.layers(iteration, batch)
+        return layers.forward_s + layers.backward_s
+
+
 def contribution(rank, iteration, elements):
     rng = np.random.default_rng([rank, iteration])
     return rng.integers(-50, 50, elements).astype(np.float32)
@@ -278,11 +295,16 @@ class Wan:
         assumed=None,
         bounds=None,
         servers=(),
+        layers=None,
         **stop,
     ):
         self.rates = rates
         self.sites = tuple(sorted({site for link in rates for site in link}))
         self.names = ("controller", "backup") if backup else ("controller",)
+        self.layers, self.tensor_bytes = layers, ()
+        if layers is not None:
+            self.tensor_bytes = tuple(branch.parameter_bytes for branch in layers.branches)
+            elements = layers.parameter_bytes // 4
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
         self.latest_mbps, self.bounds = latest_mbps, bounds
@@ -330,6 +352,7 @@ class Wan:
             controllers=dict.fromkeys(self.names, self.sites[0]),
             barrier=not isinstance(self.policy, Open),
             servers=self.servers,
+            layers=self.layers and (lambda site, iteration, batch=1: self.layers.scaled(batch)),
             gives_updates=self.traits.gives == "update",
             policy=(lambda _: self.policy) if is_recorded(self.policy) else None,
         )
@@ -473,9 +496,13 @@ class Wan:
             accumulates=self.traits.accumulates,
             keeps_initial=self.traits.keeps_initial,
             compares=self.traits.compares,
+            tensor_bytes=self.tensor_bytes,
         )
         compute_s = self.compute_s.get(site, 0.1)
         workload = Integers(self.sites.index(site), self.elements, compute_s)
+        if self.layers is not None:
+            rest = workload.rank, self.elements, compute_s
+            workload = IntegersInLayers(*rest, self.layers)
         worker = Worker(settings, workload, Now(), self.log(site), Caller(self, site))
         self.agents[site] = worker
         await worker.run({}, None)
@@ -501,6 +528,7 @@ class Wan:
             clock=self.clocks.get(name, SiteClock()),
             auxiliary=self.bounds is not None,
             servers=self.servers,
+            tensor_bytes=self.tensor_bytes,
             **self.stop,
         )
         build, default = registry.plans()[self.plan].build, None

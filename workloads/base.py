@@ -68,6 +68,8 @@ class Workload(Protocol):
     - optionally `compute_times(rank, sites, seed, *, <options>)`, whose `time_s(iteration)` is the
       modelled duration in seconds, if it is known before the run; a verdict then checks it;
       `time_s(iteration, batch)` is the duration with another batch,
+    - optionally `layers(*, <options>) -> LayeredModel`, if its workloads are `WorkloadInLayers`
+      (`workloads/layered/model.py`); its `compute_times` then also have `layers(iteration, batch)`,
     - optionally `GIVES_CHANGES = True`, if its workloads are `WorkloadWithChanges`,
     - optionally `files(*, <options>) -> list[Path]`, further files that its results depend on,
     - optionally `expected` and `is_exact`, as in `synthetic`, for results that can be predicted.

@@ -9,7 +9,10 @@ from trunkline.agents.events.event import Count, Event
 
 @dataclass(frozen=True, slots=True)
 class ComputeStarted(Event):
-    """Worker: an iteration's own work begins, with a `batch` if the policy has set one."""
+    """Worker: an iteration's own work begins, with a `batch` if the policy has set one.
+
+    Branches of it may have been computed before, while the model was handed out.
+    """
 
     iteration: Count
     batch: Count | None = None
@@ -23,6 +26,32 @@ class ComputeFinished(Event):
     """Worker: an iteration's own work is done."""
 
     iteration: Count
+
+
+@dataclass(frozen=True, slots=True)
+class BranchArrived(Event):
+    """Worker: it has all parameters of a branch of the model that a task hands out."""
+
+    task: Count
+    branch: Count
+
+
+@dataclass(frozen=True, slots=True)
+class BranchComputed(Event):
+    """Worker: the forward computation of a branch is done.
+
+    It lasted from `start_ns` to `end_ns` by the times of the workload; timers are up to a
+    millisecond later. Its parameters came from a `task`, or were here before the iteration began.
+    """
+
+    iteration: Count
+    branch: Count
+    start_ns: Count
+    end_ns: Count
+    task: Count | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("task",) if self.task is None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,17 @@ class Chunking:
         return None if isinstance(self.starts, range) else tuple(map(self.size, range(self.count)))
 
 
+def cut_tensors(largest: int, tensors: Iterable[int]) -> tuple[range, ...]:
+    """The chunks of each tensor of a model that `cut_model` cuts, in order."""
+    found: list[range] = []
+    first = 0
+    for size in tensors:
+        following = first + -(-size // largest)
+        found.append(range(first, following))
+        first = following
+    return tuple(found)
+
+
 @cache
 def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Chunking:
     """Cut a model into chunks.

@@ -67,18 +67,20 @@ class Executor:
         contribution: Vector | None,
         finished: Callable[[Vector], None],
         left: Callable[[], None] = lambda: None,
+        arrived: Callable[[int], None] = lambda chunk: None,
     ) -> None:
         """Take part in a task; `finished(result)` is called once if this site is a receiver.
 
         `contribution` is the whole model and must not change before `finished` is called, which
         happens only when the links have sent all of it. If this site is no receiver, `left()` is
         called then, perhaps several times; the contribution must not change before the task ends.
+        `arrived(chunk)` is called for each chunk of the result that this site keeps.
         """
         self.halt(message.task)  # the site may have had another part of the same task before
         self._settle(self._offers.of(message.task))
         self._ended.discard(message.task)
         result = self._take_result() if message.receives else None
-        share = Share(self._local, message, contribution, result, finished, left)
+        share = Share(self._local, message, contribution, result, finished, left, arrived)
         self._tasks[message.task] = share
         self._adopt(share)
         share.unsent += 1  # keeps the site from reporting before all of its chunks are queued

@@ -81,6 +81,7 @@ class Share:
     result: Vector | None
     finished: Callable[[Vector], None]
     left: Callable[[], None]
+    arrived: Callable[[int], None]
     blocks: int = field(init=False)
     parts: dict[int, BlockPart] = field(init=False)
     missing: set[int] = field(init=False)
@@ -161,12 +162,14 @@ class Share:
     def raise_floor(self, floor: int) -> None:
         """Withdraw all blocks below this number, and begin an incomplete result again.
 
-        So nothing that is still on its way from here can complete the result afterwards.
+        So nothing that is still on its way from here can complete the result afterwards. What one
+        contributor hands out is no sum, so that every plan brings the same chunks: they stay.
         """
         if floor > self.floor:
             self.floor = floor
             self._withdraw(lambda number: number < floor)
-            if not self.reported and self.result is not None:
+            is_sum = len(self.message.weights) > 1
+            if not self.reported and self.result is not None and is_sum:
                 self.missing = self.local.wanted
 
     def process(self, header: ChunkHeader, data: Vector) -> bool:
@@ -315,6 +318,7 @@ class Share:
             kept = self.result[self.local.cut.span(chunk)]
             np.multiply(data, np.float32(scale), out=kept)
             self.missing.remove(chunk)
+            self.arrived(chunk)
             free(data)
             data, free = kept, _keep
         else:

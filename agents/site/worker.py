@@ -19,11 +19,13 @@ from typing import Any
 from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.events import connection_events, round_events, task_events
 from trunkline.agents.events.event import Log
+from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.disciplines import DISCIPLINES
 from trunkline.agents.planning.plan import indexes_of
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.site.executor import Executor
+from trunkline.agents.site.forward import Forward
 from trunkline.agents.site.plan_cache import PlanCache
 from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.wire.agent_settings import WorkerSettings, remember
@@ -63,6 +65,7 @@ from trunkline.agents.wire.messages import (
 )
 from trunkline.agents.wire.neighbours import Neighbours, Reach, Unreachable
 from trunkline.workloads.base import Vector, Workload, digest, fingerprint
+from trunkline.workloads.layered.model import WorkloadInLayers
 
 OFFERS_PER_LIFE = 1_000_000
 """Every process of a worker numbers its offers in a range of its own."""
@@ -141,6 +144,10 @@ class Worker:
             None if shard is None else tuple(indexes_of(shard)),
         )
         reach = reach or Unreachable()
+        self._forward: Forward | None = None
+        if isinstance(workload, WorkloadInLayers) and settings.tensor_bytes:
+            branches = cut_tensors(settings.chunk_bytes, settings.tensor_bytes)
+            self._forward = Forward(workload, branches, clock, log, self._fail_on_error)
         self._awareness = Awareness(
             settings,
             clock.now_ns,
@@ -204,6 +211,8 @@ class Worker:
             rounds.cancel()
             pulse.cancel()
             awareness.cancel()
+            if self._forward is not None:
+                self._forward.cancel()
             self._controller.close()
             self._neighbours.close()
 
@@ -231,7 +240,7 @@ class Worker:
             iteration, start_ns = self._iteration, self._clock.now_ns()
             self._log(round_events.ComputeStarted, iteration, self._batch)
             self._awareness.on_compute_started()
-            await self._clock.compute(partial(self._model.compute, iteration, self._batch))
+            await self._compute(iteration)
             self._log(round_events.ComputeFinished, iteration=iteration)
             await self._commit(iteration)
             outcome = await self._synchronize()
@@ -249,6 +258,14 @@ class Worker:
         self._log(round_events.WorkerFinished, rounds=self._synchronized)
         self._left = True
         self._controller.tell(Left(self._synchronized))
+
+    async def _compute(self, iteration: int) -> None:
+        work = partial(self._model.compute, iteration, self._batch)
+        if self._forward is None:
+            await self._clock.compute(work)
+        else:
+            work()
+            await self._forward.finish(iteration, self._batch)
 
     async def _commit(self, iteration: int) -> None:
         """Take over the step of an iteration, once no task reads and replaces the model."""
@@ -398,7 +415,8 @@ class Worker:
         if message.contributes or message.receives:
             contribution = self._join(message)
         finished, left = partial(self._on_finished, message), partial(self._on_left, message)
-        self._executor.start(message, contribution, finished, left)
+        arrived = partial(self._on_arrived, message.task)
+        self._executor.start(message, contribution, finished, left, arrived)
 
     def _join(self, message: StartTask) -> Vector:
         """Become a member of a task; returns this site's contribution."""
@@ -410,6 +428,7 @@ class Worker:
         self._joined[task] = message
         self._halted.discard(task)
         self._deadlines_s[task] = self._loop.time() + message.left_s
+        self._overlap(message)
         contribution = self._model.model
         if message.contributes:
             # The results of other tasks, in which this site is passive, may replace the model.
@@ -425,6 +444,19 @@ class Worker:
             weight=message.weights.get(site, 0.0),
         )
         return contribution
+
+    def _overlap(self, message: StartTask) -> None:
+        """Begin the next iteration, if the task hands out its model to this site."""
+        following, roles = self._iteration + 1, message.roles
+        if self._forward is None or not message.receives or self._active != message.task:
+            return
+        hands_out = roles is None or (roles.then == "proceed" and not roles.merges)
+        if hands_out and not self._stopping and following != self._settings.rounds:
+            self._forward.begin(following, message.batch or self._batch, message.task)
+
+    def _on_arrived(self, task: int, chunk: int) -> None:
+        if self._forward is not None:
+            self._forward.arrive(task, chunk)
 
     def _describe(self, vector: Vector) -> tuple[str, tuple[float, ...]]:
         return digest(vector), fingerprint(vector, self._settings.chunk_bytes)
@@ -488,6 +520,8 @@ class Worker:
             return
         taken = taken and not message.receives
         self._model.end(task, taken)
+        if self._forward is not None:
+            self._forward.end(task)
         self._unlock()
         if taken and completed:
             self._log(task_events.ContributionTaken, task)

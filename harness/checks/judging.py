@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trunkline.harness.checks import (
     background_checks,
+    branch_checks,
     byte_checks,
     causality_checks,
     fault_checks,
@@ -48,6 +49,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "results came after contributions": ("results", causality_checks.results_follow),
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
     "computing took its time": ("iterations", causality_checks.computing_takes_time),
+    "branches were computed in order": ("branches", branch_checks.branches_follow),
     "every task ended once": ("tasks", task_checks.tasks_ended),
     "all members agreed on the outcome": ("members", task_checks.members_decide_alike),
     "all members hold the same result": ("results", task_checks.results_are_one),

@@ -23,6 +23,7 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Topology
+from trunkline.workloads.layered.model import LayeredModel
 
 SHOWN = 5
 """A check's text has at most this many findings; the rest are counted."""
@@ -53,6 +54,8 @@ class Rules:
         timeline: the faults that must happen; None if they are not known.
         compute_s: the modelled seconds of an iteration of a site, whose third argument is the batch
             if there is one; None if they are not known.
+        layers: the branches of an iteration of a site, as with `compute_s`; None if the workload
+            has none.
         stop: when the run ends; None if that is not known.
         barrier: whether a task begins only when all of its members are ready.
         has_paths: whether chunks may take auxiliary paths.
@@ -81,6 +84,7 @@ class Rules:
     started: RunStarted | None = None
     timeline: tuple[Entry, ...] | None = None
     compute_s: Callable[..., float] | None = None
+    layers: Callable[..., LayeredModel] | None = None
     stop: Stop | None = None
     barrier: bool = True
     has_paths: bool = True

@@ -181,6 +181,16 @@ RUN = Table(
         "server_in_peak_mbps": (NUMBER, "the largest `in_mbps` of a server"),
         "server_out_mbps": (NUMBER, "payload that left a server in the window, per second"),
         "server_out_peak_mbps": (NUMBER, "the largest `out_mbps` of a server"),
+        "stall_s": (
+            NUMBER,
+            "mean time in which a worker waited for branches of its next iteration; this column "
+            "and the next one are empty without a workload in layers",
+        ),
+        "stall_percent": (
+            NUMBER,
+            "share of these stalls in the time from the start of a hand-out at a worker to the end "
+            "of the iteration that it computes with it: communication that is not hidden",
+        ),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),
@@ -305,9 +315,32 @@ SERVERS = Table(
     },
 )
 
+BRANCHES = Table(
+    "branches",
+    "One row per forward computation of a branch, in order of its end; only with `layered`.",
+    {
+        "site": (TEXT, "the worker"),
+        "iteration": (INTEGER, "its iteration, from 0"),
+        "branch": (INTEGER, "the number of the branch, from 0"),
+        "name": (TEXT, "its base, and its name if the base has several branches"),
+        "task": (
+            INTEGER_OR_EMPTY,
+            "the task that brought its parameters; empty if they were here before",
+        ),
+        "arrived_s": (NUMBER, "when all of its parameters had arrived"),
+        "start_s": (NUMBER, "when its computation began"),
+        "end_s": (NUMBER, "when its computation had ended"),
+        "stall_s": (
+            NUMBER,
+            "how long the worker waited for it: since the branch before, or for the first one "
+            "since it had joined the task",
+        ),
+    },
+)
+
 TABLES = (
     TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES,
-    SERVERS,
+    SERVERS, BRANCHES,
 )  # fmt: skip
 """Every table, in the order of the docs."""
 

@@ -39,6 +39,7 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
+from trunkline.harness.report.branch_tables import tabulate_branches
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast
@@ -59,6 +60,7 @@ from trunkline.workloads.base import (
     fingerprint,
     gives_changes,
 )
+from trunkline.workloads.layered.model import LayeredModel
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -138,6 +140,7 @@ def make_rules(scenario: Scenario) -> Rules:
         started=make_header(scenario),
         timeline=scenario.timeline,
         compute_s=_make_compute_s(scenario),
+        layers=_make_layers(scenario),
         stop=scenario.stop,
         barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
         has_paths=scenario.scheme.auxiliary is not None,
@@ -326,16 +329,29 @@ def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
 
     None unless the workload knows them before the run (`compute_times`).
     """
-    kind = scenario.workload.module
-    if scenario.runs_programs or not hasattr(kind, "compute_times"):
+    if scenario.runs_programs or not hasattr(scenario.workload.module, "compute_times"):
         return None
+    times = _make_times(scenario)
+    return lambda site, iteration, *batch: float(times(site).time_s(iteration, *batch))
+
+
+def _make_layers(scenario: Scenario) -> Callable[..., LayeredModel] | None:
+    """A function that gives the branches of a site's iteration; None if it has none."""
+    if not hasattr(scenario.workload.module, "layers"):
+        return None
+    times = _make_times(scenario)
+    return functools.cache(lambda site, iteration, *batch: times(site).layers(iteration, *batch))
+
+
+def _make_times(scenario: Scenario) -> Callable[[str], Any]:
+    """A function that gives what a workload knows of a site's iterations before the run."""
 
     @functools.cache
     def times(site: str) -> Any:
         place = scenario.worker_rank(site), scenario.workers, scenario.seed
-        return kind.compute_times(*place, **scenario.workload.options)
+        return scenario.workload.module.compute_times(*place, **scenario.workload.options)
 
-    return lambda site, iteration, *batch: float(times(site).time_s(iteration, *batch))
+    return times
 
 
 def _make_expected_input(
@@ -401,16 +417,21 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             "updates": tabulate_updates(history, servers),
             "servers": tabulate_servers(history, scenario.topology, servers),
         }
+    kind, branches = scenario.workload.module, {}
+    if hasattr(kind, "layers"):
+        layers = kind.layers(**scenario.workload.options)
+        branches = {"branches": tabulate_branches(history, layers)}
     return {
         "tasks": tasks,
         "workers": tables.tabulate_workers(history, sites),
         "links": tables.tabulate_links(history, scenario.topology, flows),
         "accuracy": tables.tabulate_accuracy(history),
-        "run": tables.tabulate_run(history, tasks, scenario.workers, **at_servers),
+        "run": tables.tabulate_run(history, tasks, scenario.workers, **at_servers, **branches),
         "faults": tables.tabulate_faults(history),
         **paths,
         **background,
         **at_servers,
+        **branches,
         **(
             awareness_tables.tabulate_awareness(history, scenario)
             if scenario.scheme.awareness

@@ -28,7 +28,7 @@ from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report import columns, manual_actions, mixing
+from trunkline.harness.report import branch_tables, columns, manual_actions, mixing
 from trunkline.harness.report.updates.server_rates import summarize_rates
 from trunkline.harness.report.updates.update_tables import summarize
 from trunkline.topologies.model import Topology
@@ -231,8 +231,9 @@ def tabulate_run(
     workers: Sequence[str],
     updates: pd.DataFrame | None = None,
     servers: pd.DataFrame | None = None,
+    branches: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The whole run in one row; `tasks`, `updates` and `servers` are the tables of these names.
+    """The whole run in one row; `tasks`, `updates` and so on are the tables of these names.
 
     The `workers` are the sites that compute. The window ends when the run was told to stop: later
     rounds do not count.
@@ -270,6 +271,7 @@ def tabulate_run(
         "wait_s": waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
         **summarize(updates),
         **summarize_rates(servers, end_ns / 1e9),
+        **branch_tables.summarize(branches, history),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

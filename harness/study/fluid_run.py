@@ -53,13 +53,14 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     With `delays`, every hop of a chunk and every message to and from the controller takes the
     propagation delay of its path. Without, nothing does, as in the papers' models.
 
-    It cannot with faults, with a stop by accuracy alone, with programs, or with a user's own
-    workload, whose compute times are not known in advance.
+    It cannot with faults, with a stop by accuracy alone, with programs, with branches that are
+    computed while they arrive, or with a user's own workload, whose compute times are not known in
+    advance.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
     unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
-    if faults or unknown:
+    if faults or unknown or hasattr(scenario.workload.module, "layers"):
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None

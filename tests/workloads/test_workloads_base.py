@@ -88,8 +88,9 @@ def test_a_harmed_chunk_changes_digest_and_fingerprint(chunks, places, harm):
 
 def test_kinds_are_the_files_that_define_build():
     kinds = workloads.find_kinds()
-    assert list(kinds) == ["program", "synthetic", "training"]
+    assert list(kinds) == ["layered", "program", "synthetic", "training"]
     assert {name: kind.EVALUATES for name, kind in kinds.items()} == {
+        "layered": False,
         "program": False,
         "synthetic": False,
         "training": True,
@@ -99,6 +100,7 @@ def test_kinds_are_the_files_that_define_build():
 def test_a_kind_says_before_a_run_whether_its_workloads_give_changes():
     kinds = workloads.find_kinds()
     assert {name: gives_changes(kind) for name, kind in kinds.items()} == {
+        "layered": True,
         "program": False,
         "synthetic": True,
         "training": True,

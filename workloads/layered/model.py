@@ -10,9 +10,11 @@ from __future__ import annotations
 import csv
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
+from typing import Protocol, runtime_checkable
 
 COLUMNS = ("base", "branch", "parameter_bytes", "forward_us", "backward_us")
 """The columns of a table; times are those of one sample."""
@@ -84,22 +86,40 @@ class LayeredModel:
 
     def scaled(self, factor: float) -> LayeredModel:
         """The same model with all times multiplied, such as by the samples of a batch."""
-        return LayeredModel(
-            tuple(
-                replace(
-                    base,
-                    branches=tuple(
-                        replace(
-                            branch,
-                            forward_s=factor * branch.forward_s,
-                            backward_s=factor * branch.backward_s,
-                        )
-                        for branch in base.branches
-                    ),
-                )
-                for base in self.bases
+        return self._map(
+            lambda branch: replace(
+                branch,
+                forward_s=factor * branch.forward_s,
+                backward_s=factor * branch.backward_s,
             )
         )
+
+    def resized(self, factor: float) -> LayeredModel:
+        """The same model with the bytes of all branches multiplied, in whole float32 numbers."""
+        return self._map(
+            lambda branch: replace(
+                branch, parameter_bytes=4 * max(1, round(factor * branch.parameter_bytes / 4))
+            )
+        )
+
+    def _map(self, change: Callable[[Branch], Branch]) -> LayeredModel:
+        return LayeredModel(
+            tuple(replace(base, branches=tuple(map(change, base.branches))) for base in self.bases)
+        )
+
+
+@runtime_checkable
+class WorkloadInLayers(Protocol):
+    """A workload that can compute branch after branch while parameters arrive.
+
+    It is also a `Workload`. Its `compute` returns the time of all branches, forward and backward.
+    """
+
+    def layers(self, iteration: int, batch: int | None = None) -> LayeredModel:
+        """The branches of one iteration with the times that they take at this site.
+
+        Their bytes are those of the kind's `tensor_bytes`, in the same order.
+        """
 
 
 def find_names() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""A verdict notices every falsified log: without faults, with faults, with servers, of programs.
+"""A verdict notices every falsified log: with faults, servers or branches, without, of programs.
 
-Each of the four runs is a real one. `falsifications.py` has the ways to falsify its log.
+Each of the five runs is a real one. `falsifications.py` has the ways to falsify its log.
 """
 
 from __future__ import annotations
@@ -48,10 +48,21 @@ timeline:
 - {at: 5 s, do: kill n2 for 1 s}
 """
 
+LAYERS = """
+name: layers
+topology: {builder: racks, racks: 1, sites_per_rack: 3, intra_rate: 20 Mbit/s, server: true}
+workload: {kind: layered, table: dfn, size_factor: 0.002, batch: 64, compute_factor: [0.8, 1.2]}
+scheme: {policy: ps, plan: ps, servers: [server], chunk: 4 KiB}
+stop: {rounds: 14}
+timeline:
+- {at: 1.8 s, do: kill r1n2 for 500 ms}
+"""
+
 CANNOT_BE_KNOWN = {
     "without faults": set[str](),
     "with faults": set[str](),
     "with servers": set[str](),
+    "in layers": set[str](),
     "of programs": {
         # Programs say how many tasks they have, and how long these take.
         "all_times_are_doubled",
@@ -62,7 +73,13 @@ CANNOT_BE_KNOWN = {
 }
 """What no log can show, by the kind of the run."""
 
-LEAST = {"without faults": 120, "with faults": 165, "with servers": 190, "of programs": 55}
+LEAST = {
+    "without faults": 120,
+    "with faults": 165,
+    "with servers": 190,
+    "in layers": 220,
+    "of programs": 55,
+}
 """How many of the falsifications a log allows at least."""
 
 
@@ -76,6 +93,7 @@ def test_every_falsified_log_is_noticed(embedded, tmp_path):
         for name, (path, changes, seed) in texts.items()
     }
     scenarios["with servers"] = parse(SERVERS, str(SCENARIOS / "x.yaml"))
+    scenarios["in layers"] = parse(LAYERS, str(SCENARIOS / "x.yaml"))
     scenarios["of programs"] = parse(PROGRAMS, str(SCENARIOS / "x.yaml"))
     for name, scenario in scenarios.items():
         (tmp_path / name / "log").mkdir(parents=True)

@@ -1,0 +1,80 @@
+"""The table of branches that were computed as they arrived, and its numbers of the run (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from trunkline.agents.events.round_events import ComputeFinished
+from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.history import History
+from trunkline.harness.report import columns
+from trunkline.workloads.layered.model import LayeredModel
+
+
+def tabulate_branches(history: History, layers: LayeredModel) -> pd.DataFrame:
+    """One row per computed branch, in order of its end; `layers` has the names of the branches."""
+    names = [
+        f"{base.name}/{branch.name}" if len(base.branches) > 1 else base.name
+        for base in layers.bases
+        for branch in base.branches
+    ]
+    joined_ns = {
+        (event.site, task.number): event.t_ns
+        for task in history.tasks
+        for event in task.contributed
+    }
+    ends_ns: dict[tuple[str, int, int | None], int] = {}
+    rows: list[Mapping[str, Any]] = []
+    for done in list_computed(history):
+        step = done.site, done.iteration, done.task
+        begun_ns = done.start_ns
+        if done.task is not None:
+            begun_ns = joined_ns.get((done.site, done.task), done.start_ns)
+        stall_ns = max(0, done.start_ns - ends_ns.get(step, begun_ns))
+        ends_ns[step] = done.end_ns
+        rows.append(
+            {
+                "site": done.site,
+                "iteration": done.iteration,
+                "branch": done.branch,
+                "name": names[done.branch] if done.branch < len(names) else "",
+                "task": done.task,
+                "arrived_s": None if done.arrived_ns is None else done.arrived_ns / 1e9,
+                "start_s": done.start_ns / 1e9,
+                "end_s": done.end_ns / 1e9,
+                "stall_s": stall_ns / 1e9,
+            }
+        )
+    return columns.BRANCHES.frame(rows)
+
+
+def summarize(branches: pd.DataFrame | None, history: History) -> dict[str, float | None]:
+    """The columns of the table `run` that are about stalls; empty without branches that arrived.
+
+    They count the iterations that were finished with parameters that a task had brought.
+    """
+    empty: dict[str, float | None] = {"stall_s": None, "stall_percent": None}
+    if branches is None:
+        return empty
+    finished_s = {
+        (event.site, event.iteration): event.t_ns / 1e9 for event in history.all(ComputeFinished)
+    }
+    stalls, steps = [], []
+    brought = branches[branches["task"].notna()]
+    # A task that was given up leaves rows of an iteration that another one has brought again.
+    last = brought.groupby(["site", "iteration"])["task"].transform("max")
+    for key, step in brought[brought["task"] == last].groupby(["site", "iteration"]):
+        if key not in finished_s:
+            continue
+        first = step.iloc[0]
+        stalls.append(float(step["stall_s"].sum()))
+        steps.append(finished_s[key] - float(first["start_s"] - first["stall_s"]))
+    if not steps:
+        return empty
+    return {
+        "stall_s": sum(stalls) / len(stalls),
+        "stall_percent": 100 * sum(stalls) / sum(steps),
+    }

@@ -1,0 +1,116 @@
+"""Workers compute branches while a model is handed out to them, also when something breaks."""
+
+import asyncio
+
+import pytest
+from wan import Wan, mesh
+
+from trunkline.agents.policies import bsp, ps
+from trunkline.harness.record.branches import list_computed
+from trunkline.workloads.layered.model import Base, Branch, LayeredModel
+
+
+def branch(name, elements, forward_s):
+    return Branch(name, 4 * elements, forward_s, 2 * forward_s)
+
+
+MODEL = LayeredModel(
+    (
+        Base("stem", (branch("only", 2000, 0.05),)),
+        Base("mixed", (branch("left", 1000, 0.03), branch("right", 3000, 0.08))),
+        Base("head", (branch("only", 4000, 0.1),)),
+    )
+)
+SITES = ("n1", "n2", "n3", "n4", "n5")
+
+
+def play(scenario=None, plan="ps", rounds=3):
+    policy = ps.create(SITES[1:], servers=SITES[:1])
+    wan = Wan(mesh(SITES), plan, policy, servers=SITES[:1], layers=MODEL, rounds=rounds)
+    wan.run(scenario)
+    verdict = wan.verdict()
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    return wan
+
+
+def computed(wan):
+    return list(list_computed(wan.history(wan.events)))
+
+
+def test_branches_are_computed_before_the_whole_model_is_here():
+    wan = play()
+    pulled = [each for each in computed(wan) if each.task is not None]
+    had_ns = {(e["site"], e["task"]): e["t_ns"] for e in wan.of("task_finished")}
+    assert len(pulled) == 4 * 2 * 4  # workers, hand-outs with an iteration after them, branches
+    for each in pulled:
+        assert each.arrived_ns <= each.start_ns + 1000
+        assert (each.end_ns < had_ns[each.site, each.task]) == (each.branch != 3)
+
+
+def test_the_first_iteration_computes_what_was_here_and_the_last_hand_out_begins_none():
+    wan = play()
+    first = [each for each in computed(wan) if each.task is None]
+    assert {(each.site, each.iteration) for each in first} == {(site, 0) for site in SITES[1:]}
+    assert {each.iteration for each in computed(wan)} == {0, 1, 2}
+    assert max(e["task"] for e in wan.of("branch_arrived")) < max(
+        e["task"] for e in wan.of("task_finished")
+    )
+
+
+@pytest.mark.parametrize("plan", ["ring", "bkt", "fapt", "crew"])
+def test_any_plan_that_hands_out_a_model_can_overlap(plan):
+    wan = play(plan=plan, rounds=2)
+    assert [each for each in computed(wan) if each.task is not None]
+
+
+def test_results_of_an_all_reduce_overlap_too():
+    wan = Wan(mesh(SITES), "bkt", bsp.create(SITES), layers=MODEL, rounds=3)
+    wan.run()
+    assert (wan.verdict().outcome, wan.verdict().problems) == ("pass", ())
+    assert {each.iteration for each in computed(wan) if each.task is not None} == {1, 2}
+
+
+async def until(wan, kind, count=1):
+    while len(wan.of(kind)) < count:
+        await asyncio.sleep(0.001)
+
+
+def test_a_broken_link_halts_the_hand_out_and_what_has_arrived_stays():
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 6)
+        wan.reset("n1", "n2")
+
+    wan = play(scenario, plan="bkt")
+    (halted,) = wan.of("task_halted")
+    (replanned,) = wan.of("task_replanned")
+    before = [e for e in wan.of("branch_arrived") if e["t_ns"] < halted["t_ns"]]
+    assert len(before) >= 6 and {e["task"] for e in before} == {replanned["task"]}
+    arrivals = [(e["site"], e["task"], e["branch"]) for e in wan.of("branch_arrived")]
+    assert len(arrivals) == len(set(arrivals)) == 4 * 2 * 4
+    assert len(computed(wan)) == 4 * 3 * 4
+
+
+def test_a_worker_that_is_killed_computes_its_branches_anew():
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 6)
+        wan.kill("n3")
+        await asyncio.sleep(2.0)
+        wan.restart("n3")
+
+    wan = play(scenario)
+    assert wan.of("task_abandoned") or wan.of("task_replanned")
+    assert {e["site"] for e in wan.of("round_finished")} == set(SITES[1:])
+
+
+def test_a_hand_out_that_is_given_up_takes_its_branches_with_it():
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 6)
+        wan.kill("n1")
+        await asyncio.sleep(0.5)
+        wan.restart("n1")
+
+    wan = play(scenario)
+    (given_up,) = {e["task"] for e in wan.of("task_abandoned")}
+    again = [each for each in computed(wan) if each.iteration == 1 and each.task != given_up]
+    assert [each for each in computed(wan) if each.task == given_up]
+    assert len(again) == 4 * 4

@@ -1,0 +1,58 @@
+"""A verdict on branches: a run in memory passes, and every falsification of it is noticed."""
+
+import json
+
+import pytest
+from falsifications import FALSIFICATIONS, apply
+from wan import Wan, mesh
+
+from trunkline.agents.policies import ps
+from trunkline.harness.checks.branch_checks import branches_follow
+from trunkline.workloads.layered.model import Base, Branch, LayeredModel
+
+SITES = ("n1", "n2", "n3")
+MODEL = LayeredModel(
+    (
+        Base("stem", (Branch("only", 8000, 0.05, 0.1),)),
+        Base("mixed", (Branch("left", 4000, 0.03, 0.06), Branch("right", 12000, 0.08, 0.16))),
+    )
+)
+OF_BRANCHES = [
+    name
+    for name in FALSIFICATIONS
+    if "branch" in name or name == "parameters_were_here_that_a_task_brought"
+]
+
+
+@pytest.fixture(scope="module")
+def wan():
+    found = Wan(
+        mesh(SITES),
+        "ps",
+        ps.create(SITES[1:], servers=SITES[:1]),
+        servers=SITES[:1],
+        layers=MODEL,
+        rounds=4,
+    )
+    found.run()
+    return found
+
+
+def judge(wan, events):
+    return list(branches_follow(wan.history(events), wan.rules()))
+
+
+def test_every_branch_of_a_good_run_is_judged(wan):
+    found = judge(wan, wan.events)
+    assert "fail" not in {each.outcome for each in found}
+    assert sum(each.objects for each in found) == 2 * 4 * 3
+
+
+@pytest.mark.parametrize("name", OF_BRANCHES)
+def test_a_falsified_branch_is_noticed(wan, name):
+    falsified = apply(name, json.loads(json.dumps(wan.events)))
+    assert [each for each in judge(wan, falsified) if each.outcome == "fail"], name
+
+
+def test_there_are_falsifications():
+    assert len(OF_BRANCHES) >= 17
