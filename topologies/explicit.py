@@ -17,6 +17,7 @@ def build(
     links: list[Link],
     routers: list[str] | None = None,
     pairs: list[list[str]] | None = None,
+    racks: dict[str, str] | None = None,
     name: str = "explicit",
 ) -> Topology:
     """The topology of exactly these sites and links; `rng` is not used.
@@ -27,6 +28,7 @@ def build(
         routers: nodes without agents, which forward packets. The links are then an underlay.
         pairs: with routers, which sites have a connection, such as `[[a, b], [a, c]]`; by default
             each site with each other one.
+        racks: the rack of each site that is in one: site -> rack; plans such as `owl` use them.
         name: the name of the topology.
     """
     ends = []
@@ -34,7 +36,13 @@ def build(
         if len(pair) != 2:
             raise TopologyError(f"pairs: {pair}: allowed are two sites", key="pairs")
         ends.append((pair[0], pair[1]))
-    return Topology(name, parse_sites(sites), tuple(links), tuple(routers or ()), tuple(ends))
+    placed = tuple(
+        replace(site, rack=(racks or {}).get(site.name, "")) for site in parse_sites(sites)
+    )
+    names = [site.name for site in placed]
+    for site in (racks or {}).keys() - set(names):
+        raise TopologyError(f"racks: {site!r}: allowed are {', '.join(names)}", key="racks")
+    return Topology(name, placed, tuple(links), tuple(routers or ()), tuple(ends))
 
 
 def options(topology: Topology) -> dict[str, Any]:
@@ -44,6 +52,9 @@ def options(topology: Topology) -> dict[str, Any]:
         "sites": {site.name: site.region for site in topology.sites},
         "links": [replace(link, queue_bytes=topology.queue_bytes(link)) for link in topology.links],
     }
+    racks = {site.name: site.rack for site in topology.sites if site.rack}
+    if racks:
+        found["racks"] = racks
     if topology.routers:
         found["routers"] = list(topology.routers)
     if topology.pairs:

@@ -69,10 +69,14 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A data centre. `region` is its measured cloud region (`aws:us-east-1`), empty if none."""
+    """A data centre, or a machine of a `rack`; empty if it is in none.
+
+    `region` is its measured cloud region (`aws:us-east-1`), empty if none.
+    """
 
     name: str
     region: str = ""
+    rack: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,15 @@
-"""Racks of sites with fast links within a rack and slower ones between racks (OWL)."""
+"""Racks of sites with fast links within a rack and slower ones between racks (OWL).
+
+Either each pair of sites has a link of its own, or all traffic into and out of a rack shares the
+link of its switch.
+"""
 
 from __future__ import annotations
 
 import itertools
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
@@ -37,12 +42,17 @@ def build(
     intra_delay_ms: float = 0.1,
     inter_delay_ms: float = 1.0,
     server: bool = False,
+    switches: bool = False,
+    server_rate_mbps: float | None = None,
     jitter_ms: float = 0.0,
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
     rate_factor: float = 1.0,
 ) -> Topology:
-    """A link for each ordered pair of sites; site n of rack m is `rMnN`. `rng` is not used.
+    """A link for each ordered pair of sites, or switches; site n of rack m is `rMnN`.
+
+    With `switches`, each site has a link to the switch of its rack, and switches and server have
+    one to the router `core`. `rng` is not used.
 
     OWL: `alpha = B_inter / B_intra`, 0.5 by default. `B_inter` is the rate between racks and to the
     server, `B_intra` the rate within a rack. The paper gives no delays.
@@ -57,6 +67,12 @@ def build(
         inter_delay_ms: the one-way delay of links between racks.
         server: whether there is a site `server` outside the racks, the first one; its links are as
             those between racks.
+        switches: whether the sites of a rack share one link to other racks and to the server, of
+            `inter_rate` and half of `inter_delay`; the site's link to the switch then has
+            `intra_rate` and half of `intra_delay`. Only the server is connected with sites of all
+            racks, if there is one.
+        server_rate_mbps: with switches, the rate of the server's link, which all racks share; by
+            default it is no limit: that of all racks together.
         jitter_ms, loss_percent, queue_bytes: of every link.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
             alike.
@@ -84,12 +100,41 @@ def build(
     racks_of = {"server": 0} if server else {}
     for rack, number in itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1)):
         racks_of[f"r{rack}n{number}"] = rack
+    if server_rate_mbps is not None and not (switches and server):
+        text = "server_rate: allowed only with server and switches"
+        raise TopologyError(text, key="server_rate_mbps")
+    sites = tuple(Site(name, rack=f"r{rack}" if rack else "") for name, rack in racks_of.items())
+    if switches:
+        uplink_mbps = (
+            rate_factor * server_rate_mbps if server_rate_mbps else racks * inter.rate_mbps
+        )
+        uplink = replace(inter, rate_mbps=uplink_mbps)
+        _check_link("inter", uplink)
+        return _add_switches(sites, intra, inter, uplink)
     links = tuple(
         Link(src, dst, like.rate_mbps, like.delay_ms, *every)
         for src, dst in itertools.permutations(racks_of, 2)
         for like in [intra if racks_of[src] == racks_of[dst] else inter]
     )
-    return Topology("racks", tuple(map(Site, racks_of)), links)
+    return Topology("racks", sites, links)
+
+
+def _add_switches(sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Link) -> Topology:
+    """Switches of racks around a core, and a server at the core."""
+    switches = tuple(dict.fromkeys(f"{site.rack}-switch" for site in sites if site.rack))
+    cables = [(site.name, f"{site.rack}-switch", intra) for site in sites if site.rack]
+    cables += [(switch, "core", inter) for switch in switches]
+    cables += [(site.name, "core", uplink) for site in sites if not site.rack]
+    links = tuple(
+        replace(like, src=src, dst=dst, delay_ms=like.delay_ms / 2, jitter_ms=like.jitter_ms / 2)
+        for a, b, like in cables
+        for src, dst in ((a, b), (b, a))
+    )
+    pairs: tuple[tuple[str, str], ...] = ()
+    if any(not site.rack for site in sites):
+        every = itertools.combinations(sites, 2)
+        pairs = tuple((a.name, b.name) for a, b in every if not a.rack or a.rack == b.rack)
+    return Topology("racks", sites, links, (*switches, "core"), pairs)
 
 
 def _check_link(kind: str, link: Link) -> None:

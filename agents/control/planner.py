@@ -120,4 +120,6 @@ def make_request(
         {server: chunks for server, chunks in settings.shards.items() if server in group},
         settings.paths,
         settings.link_mbps,
+        settings.racks,
+        settings.layers,
     )

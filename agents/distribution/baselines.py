@@ -15,12 +15,12 @@ from trunkline.workloads.layered.model import Branch, LayeredModel
 
 def naive(model: LayeredModel, cluster: Cluster) -> Handout:
     """Each worker pulls the model in one message, and computes when it has all of it."""
-    return _pull(cluster, [range(len(model.branches))])
+    return pull(cluster.workers, [range(len(model.branches))])
 
 
 def overlap(model: LayeredModel, cluster: Cluster) -> Handout:
     """Each worker pulls layer after layer, and computes meanwhile."""
-    return _pull(cluster, [[number] for number in range(len(model.branches))])
+    return pull(cluster.workers, [[number] for number in range(len(model.branches))])
 
 
 def ipart(model: LayeredModel, cluster: Cluster) -> Handout:
@@ -47,7 +47,7 @@ def ipart(model: LayeredModel, cluster: Cluster) -> Handout:
             )
         if ends_s[count] < best_s:
             best_s, best = ends_s[count], messages
-    return _pull(cluster, _unpack(packs, best, count))
+    return pull(cluster.workers, _unpack(packs, best, count))
 
 
 def compute_bound(model: LayeredModel, cluster: Cluster) -> float:
@@ -79,15 +79,11 @@ def _order_best(branches: Sequence[Branch], cluster: Cluster) -> list[Branch]:
     return sorted(branches, key=key)
 
 
-def _pull(cluster: Cluster, packs: Sequence[Sequence[int]]) -> Handout:
+def pull(workers: int, packs: Sequence[Sequence[int]]) -> Handout:
     """Every worker pulls every pack; all workers get a pack before the next one begins."""
     return Handout(
-        cluster.workers,
-        tuple(
-            Transfer(SERVER, worker, tuple(pack))
-            for pack in packs
-            for worker in range(cluster.workers)
-        ),
+        workers,
+        tuple(Transfer(SERVER, worker, tuple(pack)) for pack in packs for worker in range(workers)),
     )
 
 

@@ -16,7 +16,10 @@ from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, Tran
 from trunkline.agents.distribution.step import compute_forward_end
 from trunkline.workloads.layered.model import LayeredModel
 
-Grouping: TypeAlias = Callable[[Sequence[int], int], Groups]
+Sizes: TypeAlias = Sequence[int]
+"""The sizes of the branches of a base."""
+
+Grouping: TypeAlias = Callable[[Sizes, int], Groups]
 """Makes groups of branches from their sizes, and a number of groups."""
 
 Deployment: TypeAlias = Callable[[int, Groups], Iterator[Transfer]]
@@ -38,8 +41,8 @@ def centralize(workers: int, groups: Groups) -> Iterator[Transfer]:
 def decentralize(workers: int, groups: Groups) -> Iterator[Transfer]:
     """Every worker pulls its group from the server; then all groups all-gather."""
     members = _part(workers, len(groups))
-    for worker in range(workers):
-        yield Transfer(SERVER, worker, groups[worker % len(groups)])
+    for number in range(max(workers, len(groups))):
+        yield Transfer(SERVER, number % workers, groups[number % len(groups)])
     yield from _all_gather(members, groups)
 
 
@@ -94,6 +97,16 @@ def deploy(
     )
 
 
+def choose_count(model: LayeredModel, cluster: Cluster, deployment: Deployment) -> int:
+    """The number of communication groups with which the forward computation ends first."""
+    return min(
+        count_groups(model, cluster),
+        key=lambda count: compute_forward_end(
+            model, build(model, cluster.workers, count, group_evenly, deployment), cluster
+        ),
+    )
+
+
 def deploy_by_prediction(model: LayeredModel, cluster: Cluster) -> Handout:
     """The hand-out that equations (13) and (14) prefer, without any iteration."""
     candidates = [
@@ -138,15 +151,22 @@ def _count_megabits(model: LayeredModel, base: int) -> float:
 
 
 def _part(workers: int, count: int) -> list[range]:
-    """Equal communication groups; their first members are the central workers."""
-    return [range(group, workers, count) for group in range(count)]
+    """Equal communication groups; their first members are the central workers.
+
+    With more groups than workers, a worker is the only member of several.
+    """
+    return [range(group % workers, workers, count) for group in range(count)]
 
 
 def _all_gather(members: list[range], groups: Groups) -> Iterator[Transfer]:
     """Every communication group gets the branches of all others, each time from another one."""
     count = len(groups)
+    held = [set(sources) for sources in members]
     for shift in range(1, count):
         for group, branches in enumerate(groups):
             sources = members[group]
             for index, target in enumerate(members[(group + shift) % count]):
+                if target in held[group]:
+                    continue
+                held[group].add(target)
                 yield Transfer(sources[index % len(sources)], target, branches)

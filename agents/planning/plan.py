@@ -24,6 +24,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trunkline.workloads.layered.model import LayeredModel
+
 Directed = tuple[str, str]
 """A directed link of the overlay: (source site, destination site)."""
 
@@ -46,13 +48,15 @@ class Block:
     """A set of chunks that share a route.
 
     `in_edges` point from child to parent, towards the aggregator; `out_edges` from parent to
-    child, away from it.
+    child, away from it. A block that is `whole` is one message: a receiver that computes while the
+    model arrives can use its chunks only when all of them have arrived.
     """
 
     chunks: Chunks
     aggregator: str
     in_edges: tuple[Edge, ...]
     out_edges: tuple[Edge, ...]
+    whole: bool = False
 
     @property
     def size(self) -> int:
@@ -121,6 +125,7 @@ class Plan:
                     "in": [list(edge) for edge in block.in_edges],
                     "out": [list(edge) for edge in block.out_edges],
                 }
+                | ({"whole": True} if block.whole else {})
                 for block in self.blocks
             ],
         } | ({"shards": held} if held else {})
@@ -138,6 +143,7 @@ class Plan:
                     aggregator=block["aggregator"],
                     in_edges=tuple(tuple(edge) for edge in block["in"]),
                     out_edges=tuple(tuple(edge) for edge in block["out"]),
+                    whole=bool(block.get("whole", False)),
                 )
                 for block in data["blocks"]
             ),
@@ -166,6 +172,9 @@ class PlanRequest:
         paths: with routers, the links of the underlay below each link of the overlay, which
             overlay links share.
         link_mbps: the rate of each link of the underlay.
+        racks: the rack of each site that is in one.
+        layers: the model as bases with branches, for a workload that computes them as they arrive;
+            each branch is a tensor, in this order.
     """
 
     group: tuple[str, ...]
@@ -179,6 +188,8 @@ class PlanRequest:
     shards: Mapping[str, Chunks] = field(default_factory=dict)
     paths: Mapping[Directed, Sequence[Directed]] = field(default_factory=dict)
     link_mbps: Mapping[Directed, float] = field(default_factory=dict)
+    racks: Mapping[str, str] = field(default_factory=dict)
+    layers: LayeredModel | None = None
 
     def split(self, shares: Mapping[str, float]) -> dict[str, Chunks]:
         """Share the request's chunks among sites; see the function `split`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from trunkline.agents.planning.plan import Block, Chunks, Edge, Plan, indexes_of
 
@@ -24,6 +26,7 @@ class BlockPart:
         parent: the edge that the sum takes; None at the aggregator, which scales the sum.
         outs: the edges that the result takes from here.
         receives: whether the site keeps the result.
+        whole: whether the block is one message (`Block`).
     """
 
     block: int
@@ -33,6 +36,7 @@ class BlockPart:
     parent: Edge | None
     outs: tuple[Edge, ...]
     receives: bool
+    whole: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
 
     def indexes(self) -> Iterable[int]:
         """Every chunk index, ascending."""
@@ -84,4 +88,5 @@ def _block_part(plan: Plan, number: int, block: Block, site: str) -> BlockPart |
         parent=parents[0] if parents else None,
         outs=outs,
         receives=reached and site in plan.receivers_of(block),
+        whole=block.whole,
     )

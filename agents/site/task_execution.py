@@ -318,7 +318,7 @@ class Share:
             kept = self.result[self.local.cut.span(chunk)]
             np.multiply(data, np.float32(scale), out=kept)
             self.missing.remove(chunk)
-            self.arrived(chunk)
+            self._note_arrival(part, chunk)
             free(data)
             data, free = kept, _keep
         else:
@@ -329,6 +329,16 @@ class Share:
         if not part.outs:
             free(data)
         self.finish_if_done()
+
+    def _note_arrival(self, part: BlockPart, chunk: int) -> None:
+        """Tell that a chunk can be used; of a whole block, when all of it is here."""
+        if not part.whole:
+            self.arrived(chunk)
+        elif self.missing.isdisjoint(
+            index for a, b in part.chunks[::-1] for index in range(b - 1, a - 1, -1)
+        ):
+            for index in part.indexes():
+                self.arrived(index)
 
     def _send(
         self,

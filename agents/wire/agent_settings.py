@@ -13,6 +13,7 @@ from trunkline.agents.policies.policy import Gives
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.workloads.base import ELEMENT_BYTES
+from trunkline.workloads.layered.model import LayeredModel
 
 TASKS_PER_CONTROLLER = 1_000_000
 """The size of each controller's own range of task numbers."""
@@ -119,8 +120,10 @@ class ControllerSettings:
     auxiliary: whether the controller gives workers auxiliary paths.
     tensor_bytes: the sizes of the model's tensors, as in `WorkerSettings`.
     servers: the sites that hold the model and compute nothing.
-        paths: with routers, the links of the underlay below each link of the overlay.
-        link_mbps: the rate of each link of the underlay.
+    paths: with routers, the links of the underlay below each link of the overlay.
+    link_mbps: the rate of each link of the underlay.
+    racks: the rack of each site that is in one.
+    layers: the model as bases with branches, if the workload has them.
     """
 
     sites: tuple[str, ...]
@@ -148,6 +151,8 @@ class ControllerSettings:
     servers: tuple[str, ...] = ()
     paths: Mapping[Directed, Sequence[Directed]] = field(default_factory=dict)
     link_mbps: Mapping[Directed, float] = field(default_factory=dict)
+    racks: Mapping[str, str] = field(default_factory=dict)
+    layers: LayeredModel | None = None
 
     @property
     def cut(self) -> Chunking:

@@ -56,8 +56,8 @@ def summarize(branches: pd.DataFrame | None, history: History) -> dict[str, floa
 
     They count the iterations that were finished with parameters that a task had brought.
     """
-    empty: dict[str, float | None] = {"stall_s": None, "stall_percent": None}
-    if branches is None:
+    empty: dict[str, float | None] = dict.fromkeys(("stall_s", "step_s", "stall_percent"))
+    if branches is None or branches["task"].isna().all():
         return empty
     finished_s = {
         (event.site, event.iteration): event.t_ns / 1e9 for event in history.all(ComputeFinished)
@@ -76,5 +76,6 @@ def summarize(branches: pd.DataFrame | None, history: History) -> dict[str, floa
         return empty
     return {
         "stall_s": sum(stalls) / len(stalls),
+        "step_s": sum(steps) / len(steps),
         "stall_percent": 100 * sum(stalls) / sum(steps),
     }

@@ -184,12 +184,16 @@ RUN = Table(
         "stall_s": (
             NUMBER,
             "mean time in which a worker waited for branches of its next iteration; this column "
-            "and the next one are empty without a workload in layers",
+            "and the next two are empty without a workload in layers",
+        ),
+        "step_s": (
+            NUMBER,
+            "mean time from the start of a hand-out at a worker to the end of the iteration that "
+            "it computes with it, forward and backward",
         ),
         "stall_percent": (
             NUMBER,
-            "share of these stalls in the time from the start of a hand-out at a worker to the end "
-            "of the iteration that it computes with it: communication that is not hidden",
+            "share of the stalls in these steps: communication that is not hidden",
         ),
         "bytes_sent": (INTEGER, "payload of all tasks on all links"),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),

@@ -337,7 +337,7 @@ def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
 
 def _make_layers(scenario: Scenario) -> Callable[..., LayeredModel] | None:
     """A function that gives the branches of a site's iteration; None if it has none."""
-    if not hasattr(scenario.workload.module, "layers"):
+    if scenario.layers is None:
         return None
     times = _make_times(scenario)
     return functools.cache(lambda site, iteration, *batch: times(site).layers(iteration, *batch))
@@ -417,10 +417,8 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             "updates": tabulate_updates(history, servers),
             "servers": tabulate_servers(history, scenario.topology, servers),
         }
-    kind, branches = scenario.workload.module, {}
-    if hasattr(kind, "layers"):
-        layers = kind.layers(**scenario.workload.options)
-        branches = {"branches": tabulate_branches(history, layers)}
+    layers = scenario.layers
+    branches = {"branches": tabulate_branches(history, layers)} if layers else {}
     return {
         "tasks": tasks,
         "workers": tables.tabulate_workers(history, sites),

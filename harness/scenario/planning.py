@@ -48,6 +48,8 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         servers=scheme.servers,
         paths=topology.overlay_paths() or {},
         link_mbps=topology.rates_mbps() if topology.routers else {},
+        racks={site.name: site.rack for site in topology.sites if site.rack},
+        layers=scenario.layers,
     )
 
 

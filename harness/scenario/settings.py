@@ -17,6 +17,7 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import Directed, NetworkOptions
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
+from trunkline.workloads.layered.model import LayeredModel
 
 MAX_NAME = 64
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
@@ -303,6 +304,13 @@ class Scenario:
     def tensor_bytes(self) -> tuple[int, ...]:
         """The sizes in bytes of the model's tensors; empty for a model that is one array."""
         return tensor_bytes_of(self.workload.module, self.workload.options)
+
+    @property
+    def layers(self) -> LayeredModel | None:
+        """The model as bases with branches; None if the workload does not have them."""
+        layers = getattr(self.workload.module, "layers", None)
+        found: LayeredModel | None = layers and layers(**self.workload.options)
+        return found
 
     @property
     def cut(self) -> Chunking:

@@ -31,6 +31,8 @@ METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
     "rounds": "rounds per worker",
     "update_s": "time per update (s)",
+    "step_s": "time of a step (s)",
+    "stall_percent": "waiting for parameters (% of the step)",
     "waiting_percent": "waiting for parameters (% of the step)",
     "window_s": "time until the stop (s)",
     "wait_s": "time waited per round (s)",

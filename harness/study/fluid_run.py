@@ -60,7 +60,7 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
     unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
-    if faults or unknown or hasattr(scenario.workload.module, "layers"):
+    if faults or unknown or scenario.layers is not None:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None

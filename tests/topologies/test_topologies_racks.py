@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from trunkline.topologies import TopologyError, racks
+from trunkline.topologies import TopologyError, explicit, racks
 
 
 def build(**options):
@@ -90,3 +90,49 @@ def test_options_out_of_range_are_refused(options, message, key):
     with pytest.raises(TopologyError) as refused:
         build(**options)
     assert (str(refused.value), refused.value.key) == (message, key)
+
+
+def test_with_switches_the_sites_of_a_rack_share_its_link_and_racks_share_the_servers():
+    topology = racks.build(
+        random.Random(0),
+        racks=2,
+        sites_per_rack=2,
+        server=True,
+        switches=True,
+        intra_rate_mbps=100.0,
+        server_rate_mbps=60.0,
+    )
+    assert topology.routers == ("r1-switch", "r2-switch", "core")
+    assert topology.path("server", "r2n1") == ("server", "core", "r2-switch", "r2n1")
+    rates = topology.rates_mbps()
+    assert rates["r1n2", "r1-switch"] == 100.0
+    assert rates["core", "r1-switch"] == 50.0
+    assert rates["server", "core"] == 60.0
+    assert topology.overlay.link("r1n1", "r1n2").delay_ms == pytest.approx(0.1)
+    assert topology.overlay.link("server", "r1n1").delay_ms == pytest.approx(1.05)
+    assert set(topology.overlay.neighbours("r1n1")) == {"server", "r1n2"}
+    assert [site.rack for site in topology.sites] == ["", "r1", "r1", "r2", "r2"]
+
+
+def test_without_a_limit_the_servers_link_is_as_fast_as_those_of_all_racks_together():
+    topology = racks.build(random.Random(0), racks=3, server=True, switches=True)
+    assert topology.rates_mbps()["server", "core"] == 150.0
+
+
+def test_without_a_server_switches_connect_all_sites():
+    topology = racks.build(random.Random(0), sites_per_rack=2, switches=True)
+    assert set(topology.overlay.neighbours("r1n1")) == {"r1n2", "r2n1", "r2n2"}
+
+
+def test_a_servers_link_needs_a_server_and_switches():
+    with pytest.raises(TopologyError, match="server_rate: allowed only with"):
+        racks.build(random.Random(0), server=True, server_rate_mbps=10.0)
+
+
+def test_racks_survive_being_written_out():
+    topology = racks.build(random.Random(0), server=True, switches=True)
+    again = explicit.build(random.Random(0), **explicit.options(topology))
+    assert again.sites == topology.sites and again.overlay.links == topology.overlay.links
+    wrong = {**explicit.options(topology), "racks": {"n99": "r1"}}
+    with pytest.raises(TopologyError, match="racks: 'n99': allowed are"):
+        explicit.build(random.Random(0), **wrong)

@@ -114,3 +114,20 @@ def test_a_hand_out_that_is_given_up_takes_its_branches_with_it():
     again = [each for each in computed(wan) if each.iteration == 1 and each.task != given_up]
     assert [each for each in computed(wan) if each.task == given_up]
     assert len(again) == 4 * 4
+
+
+def test_a_whole_message_can_be_used_when_all_of_it_is_here():
+    arrivals = {plan: play(plan=plan, rounds=2).of("branch_arrived") for plan in ("naive", "ps")}
+    times = {
+        plan: len({event["t_ns"] for event in found if event["site"] == "n2"})
+        for plan, found in arrivals.items()
+    }
+    assert times == {"naive": 1, "ps": 4}
+
+
+@pytest.mark.parametrize("plan", ["owl", "naive", "overlap", "ipart"])
+def test_plans_for_layers_hand_out_the_model(plan):
+    wan = play(plan=plan, rounds=2)
+    (pulled,) = {each.task for each in computed(wan) if each.task is not None}
+    (start,) = [event for event in wan.of("task_started") if event["task"] == pulled]
+    assert start["forest"]["blocks"]

@@ -16,7 +16,8 @@ MS = 1_000_000
 
 NO_SERVERS = (
     "zero_gaps_percent", "staleness", "staleness_most", "push_s", "pull_s", "server_in_mbps",
-    "server_in_peak_mbps", "server_out_mbps", "server_out_peak_mbps", "stall_s", "stall_percent",
+    "server_in_peak_mbps", "server_out_mbps", "server_out_peak_mbps", "stall_s", "step_s",
+    "stall_percent",
 )  # fmt: skip
 
 

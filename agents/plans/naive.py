@@ -1,0 +1,20 @@
+"""NAIVE: every worker pulls the whole model in one message, and computes then (OWL, baseline)."""
+
+from __future__ import annotations
+
+from trunkline.agents.distribution import baselines
+from trunkline.agents.distribution.handout import Cluster
+from trunkline.agents.distribution.handout_plan import make_plan
+from trunkline.agents.planning.plan import Plan, PlanRequest
+from trunkline.agents.plans.ps import choose_server
+
+
+def build(request: PlanRequest) -> Plan:
+    """One block that is a whole message: two stars around the server."""
+    held = request.shards or {choose_server(request): ((0, request.chunk_count),)}
+    return make_plan(
+        request,
+        held,
+        lambda model, workers: baselines.naive(model, Cluster(1, workers, 1.0, 1.0)),
+        whole=True,
+    )

@@ -1,0 +1,130 @@
+"""Hand-outs become plans: the same trees in every rack, one block for each message."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from trunkline.agents.distribution.handout import Cluster
+from trunkline.agents.distribution.handout_plan import measure_cluster
+from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest, check
+from trunkline.agents.planning.two_sided import restrict
+from trunkline.agents.plans import ipart, naive, overlap, owl
+from trunkline.topologies import racks
+from trunkline.workloads.layered.model import Base, Branch, LayeredModel
+
+MODEL = LayeredModel(
+    (
+        Base("stem", (Branch("only", 8, 0.1, 0.2),)),
+        Base("mixed", (Branch("left", 4, 0.1, 0.2), Branch("right", 12, 0.1, 0.2))),
+    )
+)
+CHUNKS = (4, 4, 4, 4, 4, 4)
+"""Two chunks of the stem, one of the left branch, three of the right one."""
+
+
+def make_request(layers=MODEL, shards=True, **options):
+    topology = racks.build(random.Random(0), racks=2, server=True, switches=True, **options)
+    overlay = topology.overlay
+    return PlanRequest(
+        topology.site_names,
+        topology.site_names,
+        overlay.rates_mbps(),
+        overlay.delays_ms(),
+        sum(CHUNKS) // 4,
+        random.Random(1),
+        chunk_sizes=CHUNKS,
+        shards={"server": ((0, 6),)} if shards else {},
+        paths=topology.overlay_paths(),
+        link_mbps=topology.rates_mbps(),
+        racks={site.name: site.rack for site in topology.sites if site.rack},
+        layers=layers,
+    )
+
+
+def hand_out(request, plan):
+    workers = tuple(site for site in request.group if site != "server")
+    found = restrict(plan, ("server",), workers, request.shards)
+    check(found, request.rates_mbps.keys())
+    return found
+
+
+def test_two_groups_take_two_ways_through_each_rack():
+    request = make_request(sites_per_rack=2)
+    stem, left, right = sorted(
+        hand_out(request, owl.build(request, groups=2)).blocks, key=lambda block: block.chunks
+    )
+    assert (stem.chunks, left.chunks, right.chunks) == (((0, 2),), ((2, 3),), ((3, 6),))
+    of_rack = {edge for edge in left.out_edges if "r1" in edge[-1]}
+    assert of_rack == {("server", "r1n2"), ("r1n2", "r1n1")}
+    assert {edge for edge in right.out_edges if "r2" in edge[-1]} == {
+        ("server", "r2n1"),
+        ("r2n1", "r2n2"),
+    }
+    assert not stem.in_edges and not stem.whole
+
+
+def test_pushes_go_directly_to_the_server():
+    request = make_request(sites_per_rack=2)
+    workers = ("r1n1", "r1n2", "r2n1", "r2n2")
+    for build in (owl.build, naive.build, overlap.build, ipart.build):
+        plan = restrict(build(request), workers, ("server",), request.shards)
+        check(plan, request.rates_mbps.keys())
+        for block in plan.blocks:
+            assert set(block.in_edges) == {(site, "server") for site in workers}
+
+
+@pytest.mark.parametrize("deploy", ["centralized", "decentralized", "unbalanced"])
+@pytest.mark.parametrize("groups", [None, 1, 2, 3, 8])
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_every_deployment_with_any_number_of_groups_is_right(deploy, groups, workers):
+    for grouping in ("even", "random"):
+        request = make_request(sites_per_rack=workers)
+        plan = owl.build(request, groups=groups, deploy=deploy, grouping=grouping)
+        hand_out(request, plan)
+        assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_racks_of_different_sizes_share_the_groups():
+    request = make_request(sites_per_rack=3)
+    group = tuple(site for site in request.group if site not in ("r2n1", "r2n2"))
+    request = replace(request, group=group)
+    for groups in (1, 2, 3):
+        hand_out(request, owl.build(request, groups=groups))
+
+
+def test_baselines_are_stars_of_whole_messages():
+    request = make_request(sites_per_rack=2)
+    (one,) = hand_out(request, naive.build(request)).blocks
+    assert one.whole and one.chunks == ((0, 6),) and len(one.out_edges) == 4
+    each = hand_out(request, overlap.build(request)).blocks
+    assert [block.chunks for block in each] == [((0, 2),), ((2, 3),), ((3, 6),)]
+    assert all(block.whole for block in each)
+    packed = hand_out(request, ipart.build(request, startup_s=1000.0)).blocks
+    assert [block.chunks for block in packed] == [((0, 6),)]
+    packed = hand_out(request, ipart.build(request, startup_s=0.0)).blocks
+    assert len(packed) > 1
+
+
+def test_a_model_without_layers_is_one_branch():
+    request = make_request(layers=None, sites_per_rack=2)
+    for build in (owl.build, naive.build, overlap.build, ipart.build):
+        (block,) = hand_out(request, build(request)).blocks
+        assert block.chunks == ((0, 6),)
+
+
+def test_rates_of_racks_are_those_of_the_links_that_they_share():
+    options = {"intra_rate_mbps": 100.0, "alpha": 0.4, "server_rate_mbps": 60.0}
+    request = make_request(sites_per_rack=3, **options)
+    held = {"server": ((0, 6),)}
+    assert measure_cluster(request, held) == Cluster(2, 3, 100.0, 40.0, 60.0)
+    bare = replace(request, paths={}, link_mbps={})
+    assert measure_cluster(bare, held) == Cluster(2, 3, 100.0, 120.0)
+
+
+def test_wrong_options_are_refused():
+    request = make_request(sites_per_rack=2)
+    with pytest.raises(PlanError, match="groups: 0: allowed is 1 or more"):
+        owl.build(request, groups=0)
+    with pytest.raises(PlanError, match="startup_s: -1: allowed is"):
+        ipart.build(request, startup_s=-1.0)
