@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from trunkline.agents.events.task_events import Received, Sent
+from trunkline.harness.record.branches import list_computed
 from trunkline.harness.record.history import History, Interval, Task, phases, union
 
 Bar = tuple[float, float, float, float]
@@ -18,6 +19,8 @@ KINDS = (
     "scatter and reduce",
     "multicast",
     "help with other tasks",
+    "compute a branch",
+    "wait for a branch",
 )
 """The kinds of bars in drawing order: later ones lie on top."""
 
@@ -29,7 +32,8 @@ def list_bars(
 
     `rows` maps a site to its row. The upper half of a synchronization shows when contributions
     moved and were added, the lower half when results moved; both at once means that chunks were
-    pipelined. The line under a row shows work for tasks of which the site is not a member.
+    pipelined. The line above a row shows branches that were computed while they arrived, and waits
+    for them. The line under a row shows work for tasks of which the site is not a member.
     """
     found: dict[str, list[Bar]] = {kind: [] for kind in KINDS}
 
@@ -52,9 +56,23 @@ def list_bars(
                 add("scatter and reduce", site, [span], -0.32, 0.29)
             elif flow == "out":
                 add("multicast", site, [span], -0.03, 0.29)
+    for name, spans_of in _find_branch_spans(history).items():
+        for site, intervals in spans_of.items():
+            add(name, site, union(intervals), -0.43, 0.09)
     for site, intervals in helped.items():
         add("help with other tasks", site, union(intervals), 0.31, 0.09)
     return found
+
+
+def _find_branch_spans(history: History) -> dict[str, dict[str, list[Interval]]]:
+    """When each site computed branches as they arrived, and when it waited for one."""
+    computed: defaultdict[str, list[Interval]] = defaultdict(list)
+    stalled: defaultdict[str, list[Interval]] = defaultdict(list)
+    for done in list_computed(history):
+        if done.task is not None:
+            computed[done.site].append((done.start_ns, done.end_ns))
+            stalled[done.site].append((done.start_ns - done.stall_ns, done.start_ns))
+    return {"compute a branch": computed, "wait for a branch": stalled}
 
 
 def _find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:

@@ -21,20 +21,8 @@ def tabulate_branches(history: History, layers: LayeredModel) -> pd.DataFrame:
         for base in layers.bases
         for branch in base.branches
     ]
-    joined_ns = {
-        (event.site, task.number): event.t_ns
-        for task in history.tasks
-        for event in task.contributed
-    }
-    ends_ns: dict[tuple[str, int, int | None], int] = {}
     rows: list[Mapping[str, Any]] = []
     for done in list_computed(history):
-        step = done.site, done.iteration, done.task
-        begun_ns = done.start_ns
-        if done.task is not None:
-            begun_ns = joined_ns.get((done.site, done.task), done.start_ns)
-        stall_ns = max(0, done.start_ns - ends_ns.get(step, begun_ns))
-        ends_ns[step] = done.end_ns
         rows.append(
             {
                 "site": done.site,
@@ -45,7 +33,7 @@ def tabulate_branches(history: History, layers: LayeredModel) -> pd.DataFrame:
                 "arrived_s": None if done.arrived_ns is None else done.arrived_ns / 1e9,
                 "start_s": done.start_ns / 1e9,
                 "end_s": done.end_ns / 1e9,
-                "stall_s": stall_ns / 1e9,
+                "stall_s": done.stall_ns / 1e9,
             }
         )
     return columns.BRANCHES.frame(rows)

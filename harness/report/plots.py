@@ -230,7 +230,7 @@ def write(folder: RunFolder, name: str, figure: Figure) -> None:
 
 
 _GANTT: Mapping[str, str] = dict(
-    zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK), strict=True)
+    zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK, BLUE, RED), strict=True)
 )
 """The colour of each kind of bar, in drawing order."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from trunkline.agents.events.round_events import BranchArrived
 from trunkline.harness.record.history import Disturbance, History, phases
 from trunkline.harness.report import activity
 from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
@@ -15,7 +16,16 @@ from trunkline.harness.report.pages.markup import Html, tag
 CLASSES: Mapping[str, str] = dict(
     zip(
         activity.KINDS,
-        ("fill-compute", "fill-wait", "fill-task", "fill-reduce", "fill-multicast", "fill-ink"),
+        (
+            "fill-compute",
+            "fill-wait",
+            "fill-task",
+            "fill-reduce",
+            "fill-multicast",
+            "fill-ink",
+            "fill-blue",
+            "fill-fault",
+        ),
         strict=True,
     )
 )
@@ -208,6 +218,10 @@ def _write_caption(
         "The upper half of a synchronization shows when contributions moved and were added, the "
         "lower half when results moved. The thin line below a row is help with tasks of others."
     ]
+    if history.all(BranchArrived):
+        words.append(
+            " The thin line above a row: branches that were computed while the model arrived."
+        )
     if history.syncs and not history.tasks:
         words = ["Synchronizations as the programs reported them."]
     if shown:

@@ -21,6 +21,7 @@ from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
+    branches_section,
     charts,
     frame,
     overlay_section,
@@ -89,6 +90,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("background", "Background traffic", _write_background(data)),
         Section("updates", "Updates", _write_updates(data)),
         Section("servers", "Servers", _write_servers(data)),
+        Section("branches", "Branches", _write_branches(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("sites", "Sites", _write_sites(data)),
@@ -278,6 +280,11 @@ def _write_servers(data: RunData) -> list[Child]:
     if found is None:
         return [None]
     return servers_section.write_section(found, data.scenario.clock)
+
+
+def _write_branches(data: RunData) -> list[Child]:
+    found = data.tables.get("branches")
+    return [None] if found is None else branches_section.write_section(found, data.tables["run"])
 
 
 def _draw_accuracy(data: RunData) -> list[Child]:

@@ -1,0 +1,79 @@
+"""The table, the section and the bars of branches, of a run in memory."""
+
+import pandas as pd
+import pytest
+from wan import Wan, mesh
+
+from trunkline.agents.policies import ps
+from trunkline.harness.report import activity
+from trunkline.harness.report.branch_tables import summarize, tabulate_branches
+from trunkline.harness.report.pages import branches_section, gantt_section
+from trunkline.workloads.layered.model import Base, Branch, LayeredModel
+
+SITES = ("n1", "n2", "n3")
+MODEL = LayeredModel(
+    (
+        Base("stem", (Branch("only", 8000, 0.05, 0.1),)),
+        Base("mixed", (Branch("left", 4000, 0.03, 0.06), Branch("right", 12000, 0.08, 0.16))),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def history():
+    policy = ps.create(SITES[1:], servers=SITES[:1])
+    wan = Wan(mesh(SITES), "ps", policy, servers=SITES[:1], layers=MODEL, rounds=3)
+    wan.run()
+    return wan.history(wan.events)
+
+
+def test_every_computation_has_a_row_with_the_wait_before_it(history):
+    table = tabulate_branches(history, MODEL)
+    assert len(table) == 2 * 3 * 3
+    assert list(table["name"][:3].unique()) == ["stem", "mixed/left"]
+    first = table[table["iteration"] == 0]
+    assert first["task"].isna().all() and first["arrived_s"].isna().all()
+    assert (first["stall_s"] == 0).all()
+    step = table[(table["iteration"] == 1) & (table["site"] == "n2")]
+    assert (step["arrived_s"] <= step["start_s"] + 1e-6).all()
+    assert list((step["end_s"] - step["start_s"]).round(6)) == [0.05, 0.03, 0.08]
+    joined_s = next(
+        event.t_ns / 1e9
+        for task in history.tasks
+        for event in task.contributed
+        if (event.site, task.number) == ("n2", step["task"].iloc[0])
+    )
+    waits = [step["start_s"].iloc[0] - joined_s, *(step["start_s"] - step["end_s"].shift())[1:]]
+    assert list(step["stall_s"]) == pytest.approx(waits, abs=1e-6)
+
+
+def test_the_run_has_the_mean_of_its_steps(history):
+    table = tabulate_branches(history, MODEL)
+    found = summarize(table, history)
+    brought = table[table["task"].notna()]
+    assert found["stall_s"] == pytest.approx(brought["stall_s"].sum() / 4)
+    assert found["step_s"] == pytest.approx(found["stall_s"] + 0.16 + 0.32, abs=1e-6)
+    assert found["stall_percent"] == pytest.approx(100 * found["stall_s"] / found["step_s"])
+    nothing = summarize(table[table["task"].isna()], history)
+    assert nothing == summarize(None, history) == dict.fromkeys(found)
+
+
+def test_the_section_draws_the_last_whole_step_in_words_and_bars(history):
+    table = tabulate_branches(history, MODEL)
+    words, figure = branches_section.write_section(table, pd.DataFrame([summarize(table, history)]))
+    assert "communication that is not hidden" in str(words)
+    assert "Iteration 2. Dots" in str(figure) and ">n3<" in str(figure)
+    empty = table[table["task"].isna()]
+    assert branches_section.write_section(empty, pd.DataFrame([summarize(empty, history)])) == [
+        None
+    ]
+
+
+def test_the_gantt_chart_shows_what_was_computed_during_a_hand_out(history):
+    bars = activity.list_bars(history, {site: row for row, site in enumerate(SITES)}, (0, 10))
+    computed = sum(end - start for start, end, _, _ in bars["compute a branch"])
+    assert computed == pytest.approx(4 * 0.16, abs=1e-6)
+    assert bars["wait for a branch"]
+    assert "computed while the model arrived" in str(
+        gantt_section.draw_gantt(history, SITES, "virtual")
+    )
