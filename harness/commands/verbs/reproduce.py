@@ -29,11 +29,12 @@ examples:
   trunkline reproduce crew/6 --fluid --set topology.sites=12 --vary scheme.p=4,6
   trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
   trunkline reproduce owl/7 --fluid --vary workload.batch=32,64,128
+  trunkline reproduce owl/7 --trials 5
 
 It is a comparison like those of `trunkline compare`, in reproductions/. Repeat the same command to
 continue an interrupted one. The fluid model predicts the same trials: the same rates, groups and
-compute times, on links without propagation and TCP. Figures of OWL have a model of one step, and
-are not measured yet: they need --fluid.
+compute times, on links without propagation and TCP. Figures of OWL have a model of one step with
+keys of its own: --fluid shows it at the paper's size, and without it a smaller one is measured.
 """
 
 
@@ -88,9 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not panels:
         allowed = f"allowed is one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")
-    if not arguments.fluid and any(isinstance(known[name], ModelFigure) for name in panels):
-        raise terminal.UsageError(f"figure {wanted}: it is predicted only: allowed is --fluid")
-    planned = {name: _plan(known[name], arguments) for name in panels}
+    planned = {}
+    for name in panels:
+        figure = known[name]
+        if isinstance(figure, ModelFigure) and not arguments.fluid:
+            figure = figure.measured
+        planned[name] = _plan(figure, arguments)
     codes = []
     for name, carry_out in planned.items():
         folder = Path("reproductions") / name

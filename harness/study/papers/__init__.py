@@ -28,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ModelFigure:
-    """One figure that has a model of its own, and no scenario yet: it is predicted only.
+    """One figure that has a model of its own, which predicts it (`--fluid`).
 
     Attributes:
         claim: the paper's result.
@@ -36,6 +36,7 @@ class ModelFigure:
         metric: the value that the figure shows.
         setting: a dataclass whose fields are the keys of `--set` and `--vary`.
         predict: the values of one trial, by name, from its setting and its seed.
+        measured: the figure as a comparison of runs, smaller than the paper's.
     """
 
     claim: str
@@ -43,6 +44,7 @@ class ModelFigure:
     metric: str
     setting: type[Any]
     predict: Callable[[Any, int], Mapping[str, float]]
+    measured: Figure
 
 
 def find_figures() -> dict[str, Figure | ModelFigure]:
