@@ -34,7 +34,18 @@ PUBLIC = {
         *("check", "estimate", "routes", "split", "star"),
     },
     "policy": {
-        *("Decision", "Ended", "Event", "Joined", "Left", "Lost", "PartialReduce", "Policy"),
+        *(
+            "Compared",
+            "Decision",
+            "Ended",
+            "Event",
+            "Exclude",
+            "Joined",
+            "Left",
+            "Lost",
+            "PartialReduce",
+            "Policy",
+        ),
         *("Ready", "Proceed", "Sides", "Start", "Tick", "Traits", "Wake", "average", "weighted"),
     },
     "workload": {

@@ -26,14 +26,13 @@ from trunkline.harness.report.pages import (
     frame,
     overlay_section,
     rates_section,
-    servers_section,
     tasks_section,
-    updates_section,
 )
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt_section import draw_gantt
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
+from trunkline.harness.report.updates import servers_section, updates_section
 from trunkline.harness.scenario.settings import Scenario
 
 MAX_FAULTS = MAX_FLOWS = 100

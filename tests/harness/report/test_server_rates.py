@@ -8,8 +8,7 @@ import pytest
 from two_servers import SERVERS, TOPOLOGY, history, make_log
 
 from trunkline.harness.record.history import History
-from trunkline.harness.report.pages import servers_section
-from trunkline.harness.report.updates import update_plots
+from trunkline.harness.report.updates import servers_section, update_plots
 from trunkline.harness.report.updates.server_rates import summarize_rates, tabulate_servers
 from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.model import Topology

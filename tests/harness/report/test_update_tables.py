@@ -7,8 +7,7 @@ from two_servers import SERVERS, Line, history, make_log
 from two_servers import _Run as Run
 
 from trunkline.harness.report import columns
-from trunkline.harness.report.pages import updates_section
-from trunkline.harness.report.updates import update_plots
+from trunkline.harness.report.updates import update_plots, updates_section
 from trunkline.harness.report.updates.update_tables import (
     distribute,
     summarize,
