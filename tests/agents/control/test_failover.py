@@ -343,6 +343,17 @@ def test_what_is_sent_early_over_relays_is_all_counted():
     assert {event["phase"] for event in wan.of("sent")} >= {"early", "relay"}
 
 
+def test_a_worker_that_is_started_again_sends_its_contribution_early_as_before():
+    """Its offers have new numbers: others would discard those of an offer that they had before."""
+    todo = [(0.6, lambda wan: wan.kill("b")), (0.9, lambda wan: wan.restart("b"))]
+    four = ("a", "b", "c", "d")
+    wan = run(Wan(mesh(four), "crew", preduce(four, 3), rounds=25, early=True), *todo)
+    assert wan.of("task_halted") == wan.of("task_abandoned") == []
+    back_ns = next(e["t_ns"] for e in wan.of("agent_changed") if e["do"] == "restart")
+    early = [e for e in wan.of("sent") if e["site"] == "b" and e["phase"] == "early"]
+    assert sum(each["t_ns"] > back_ns for each in early) > 20
+
+
 @pytest.mark.parametrize("lost", [("s0", "s1"), ("s1", "controller")])
 def test_what_was_sent_early_on_a_way_that_is_lost_is_sent_again(lost):
     """Some of it has arrived, by relays: it is not counted as well as what comes another way."""
