@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
@@ -150,11 +151,10 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         expected_s = float(run["estimate_s"] + run["latency_s"])
         done = found[found["outcome"] == "completed"]
         ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).median()
-        yield (
-            "measured / expected",
-            f"{ratio:.3f}",
-            f"expected {short(expected_s, TIME_S)} on average",
-        )
+        note = f"median; {short(expected_s, TIME_S)} expected on average"
+        if _changes_rates(data):
+            note += ", by the rates before any change"
+        yield "measured / expected", f"{ratio:.3f}", note
     if pd.notna(run["bound_s"]) and run["task_s"] > 0:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
@@ -182,6 +182,13 @@ def _explain_slow_tasks(data: RunData) -> list[Child]:
     return explanations_section.explain_slow_tasks(found, data.history)
 
 
+def _changes_rates(data: RunData) -> bool:
+    """Whether a link had another rate than in the scenario during the run."""
+    first_mbps = data.scenario.topology.rates_mbps()
+    changes = data.history.all(LinkChanged)
+    return any(event.rate_mbps != first_mbps[event.src, event.dst] for event in changes)
+
+
 def _write_tasks(data: RunData) -> list[Child]:
     found = data.tables.get("tasks")
     if found is None or not len(found):
@@ -191,6 +198,10 @@ def _write_tasks(data: RunData) -> list[Child]:
         words = (
             "The estimate is the fluid time of a task's plan on the configured links. The latency "
             "is the propagation to add to it. The bound is the least time of any plan."
+        )
+    if _changes_rates(data):
+        words += (
+            " Links had other rates during the run. Estimate, latency and bound do not know that."
         )
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"

@@ -178,6 +178,11 @@ def test_the_page_explains_tasks_that_were_slow_and_no_others(runs):
     assert "Slow tasks" not in write_page(runs["rate"])
 
 
+def test_the_page_says_that_estimates_do_not_know_changed_rates(runs):
+    assert "by the rates before any change" in write_page(runs["slowdown"])
+    assert "by the rates before any change" not in write_page(runs["rate"])
+
+
 def test_a_group_waits_for_the_site_that_computes_longest(runs):
     data = runs["waits"]
     found = explain_tasks(data.scenario, data.history, data.tables["tasks"], [1])[0]
