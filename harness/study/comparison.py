@@ -179,6 +179,17 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
         yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
 
 
+def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
+    """A line for every cell whose trials passed and have the same numbers, if it has several."""
+    numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
+    for values, group in _group_cells(trials, keys):
+        same = len(group) > 1 and (group["verdict"] == "pass").all()
+        if same and (group[numbers].nunique(dropna=False) == 1).all():
+            cell = " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            what = f"{cell}: its" if cell else "all"
+            yield f"{what} {len(group)} trials came out alike: nothing depends on the seed"
+
+
 def _group_cells(
     trials: pd.DataFrame, keys: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:

@@ -333,10 +333,9 @@ def _write_page(
     folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
     folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
     if folders:
-        problems = list(comparison.list_problems(trials, spec.keys))
-        outputs.compare(
-            folders, page_file, (*comparison.format_cells(summary, spec.keys), problems)
-        )
+        listed = comparison.list_problems, comparison.list_identical
+        remarks = [line for lines in listed for line in lines(trials, spec.keys)]
+        outputs.compare(folders, page_file, (*comparison.format_cells(summary, spec.keys), remarks))
 
 
 def _write_figures(

@@ -114,6 +114,8 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
             console.print(f"{name} has another network than the first scenario", markup=False)
         for text in comparison.list_problems(trials, spec.keys):
             console.print(text, markup=False)
+        for text in comparison.list_identical(trials, spec.keys):
+            console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
             console.print(f"report   {folder / comparison_runs.PAGE}", markup=False)

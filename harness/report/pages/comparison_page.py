@@ -26,7 +26,7 @@ POINTS = 400
 """The approximate number of points that are drawn of a longer line."""
 
 Cells = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
-"""A comparison with trials: column titles, a row per cell, and problems of trials."""
+"""A comparison with trials: column titles, a row per cell, and remarks."""
 
 
 def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | None = None) -> str:
@@ -61,7 +61,7 @@ def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | 
 
 
 def _write_cells(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], problems: Sequence[str]
+    heads: Sequence[str], rows: Sequence[Sequence[str]], remarks: Sequence[str]
 ) -> list[Child]:
     words = (
         "Means over the trials that passed, with half of their 95 % interval; ratios are to the "
@@ -71,8 +71,8 @@ def _write_cells(
         make_table(heads, rows, "cells", range(heads.index("trials"), len(heads)))
     ]
     shown.append(tag("p", words))
-    if problems:
-        shown.append(tag("ul", [tag("li", text) for text in problems]))
+    if remarks:
+        shown.append(tag("ul", [tag("li", text) for text in remarks]))
     return shown
 
 
