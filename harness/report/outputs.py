@@ -415,7 +415,9 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
     if servers := scenario.scheme.servers:
         at_servers = {
             "updates": tabulate_updates(history, servers),
-            "servers": tabulate_servers(history, scenario.topology, servers),
+            "servers": tabulate_servers(
+                history, scenario.topology, servers, payload_share(scenario.network.mtu)
+            ),
         }
     layers = scenario.layers
     branches = {"branches": tabulate_branches(history, layers)} if layers else {}

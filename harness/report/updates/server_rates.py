@@ -2,6 +2,10 @@
 
 R2SP's figures 1 and 17 show this. A server's links are those that begin or end at it: its access
 link, or, without one, its links to all other sites together.
+
+The log has the times of a payload's first and last byte. Between them the payload is assumed to
+move evenly. If several transfers share a link unevenly, that gives more than the link can carry:
+what exceeds a step's rate is then counted in the next step, as if it waited in a queue.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from trunkline.harness.record.history import History
 from trunkline.harness.report import columns
@@ -28,8 +33,10 @@ DIRECTIONS: Mapping[str, str] = {"in": "from workers", "out": "to workers"}
 """The start of a column's name -> what moves in this direction."""
 
 
-def tabulate_servers(history: History, topology: Topology, servers: Sequence[str]) -> pd.DataFrame:
-    """One row per step and server, in order of time."""
+def tabulate_servers(
+    history: History, topology: Topology, servers: Sequence[str], share: float = 1.0
+) -> pd.DataFrame:
+    """One row per step and server, in order of time; payload gets `share` of a link's rate."""
     end_s = max(history.end_ns, 1) / 1e9
     step_s = max(STEP_S, end_s / MAX_STEPS)
     edges_ns = np.arange(math.ceil(end_s / step_s) + 1, dtype=np.float64) * step_s * 1e9
@@ -41,10 +48,11 @@ def tabulate_servers(history: History, topology: Topology, servers: Sequence[str
     for direction, side in (("in", 1), ("out", 0)):
         links = [pair for pair in ends if pair[side] in servers]
         of_server = np.array([[pair[side] == server for server in servers] for pair in links])
-        moved, room = (each @ of_server for each in count_bytes(history, topology, links, edges_ns))
-        share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
+        moved, room = count_bytes(history, topology, links, edges_ns)
+        moved, room = _delay_excess(moved, share * room) @ of_server, room @ of_server
+        used = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
         found[f"{direction}_mbps"] = (moved * 8e-6 / step_s).ravel()
-        found[f"{direction}_percent"] = 100 * share.ravel()
+        found[f"{direction}_percent"] = 100 * used.ravel()
     rows = zip(*found.values(), strict=True)
     return columns.SERVERS.frame(dict(zip(found, row, strict=True)) for row in rows)
 
@@ -62,4 +70,15 @@ def summarize_rates(
         rates = None if known is None or not len(known) else known[f"{direction}_mbps"]
         found[f"server_{direction}_mbps"] = None if rates is None else float(rates.mean())
         found[f"server_{direction}_peak_mbps"] = None if rates is None else float(rates.max())
+    return found
+
+
+def _delay_excess(moved: NDArray[np.float64], most: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move what exceeds `most` in a step (row) to the next one; the last step has the rest."""
+    found, waiting = np.empty_like(moved), np.zeros(moved.shape[1])
+    for step in range(len(moved)):
+        waiting = waiting + moved[step]
+        found[step] = np.minimum(waiting, most[step])
+        waiting = waiting - found[step]
+    found[-1] += waiting
     return found

@@ -78,6 +78,20 @@ def test_a_share_is_of_the_rate_at_the_time() -> None:
     assert found["in_percent"][2] == pytest.approx(100 * found["in_mbps"][2] / 20)
 
 
+def test_no_step_has_more_than_the_rate_lets_pass() -> None:
+    """Two transfers begin at once on a link of 8 Mbit/s, and the first one ends early."""
+    moved = [
+        *move("kyiv", "oslo", 0, 80_000, 90, 190),
+        *move("kyiv", "oslo", 1, 120_000, 90, 290),
+    ]
+    lines = sorted([*make_log(), *moved], key=lambda line: line["t_ns"])
+    found = tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",))["in_mbps"]
+    assert found.max() == pytest.approx(8.0)
+    assert (found * 0.1 / 8e-6).sum() == pytest.approx(200_000)
+    less = tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",), share=0.9)["in_mbps"]
+    assert less.max() == pytest.approx(7.2)
+
+
 def test_means_are_over_servers_and_steps_and_peaks_of_any() -> None:
     table = tabulate_servers(make_history(), TOPOLOGY, SERVERS)
     found = summarize_rates(table, 0.5)
