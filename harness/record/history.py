@@ -117,10 +117,9 @@ class Task:
     def updates(self) -> bool:
         """Whether the task changes a shared model.
 
-        A task with roles that keeps nothing of the receivers' models only hands on a model, unless
-        it mixes models.
+        A pull does not: all of its contributors are passive, and receivers keep nothing.
         """
-        return self.mixes or self.merges
+        return self.merges or not set(self.started.weights) <= set(self.started.passive)
 
     @property
     def shards(self) -> Mapping[str, Chunks]:

@@ -251,7 +251,7 @@ class _Run:
         self._tasks_s.append(task_s)
         if self._servers and self._servers.issuperset(new.start.takers) and self._until_s is None:
             self._push_s += [task_s] * len(new.start.weights)
-        changes = new.start.merges or new.start.is_symmetric
+        changes = new.start.merges or not new.start.weights.keys() <= new.start.passive
         self._updates += self._until_s is None and changes
         ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})
         self._decide(ended, *new.plan.receivers)

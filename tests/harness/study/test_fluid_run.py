@@ -284,7 +284,13 @@ def test_pushes_and_pulls_take_the_time_of_the_slower_side():
     )
     # Two updates of 1 MB enter at 4 Mbit/s, two models leave at 8 Mbit/s.
     assert (found.push_s, found.pull_s) == pytest.approx((4.0, 2.0), rel=0.06)
+    assert found.update_s == pytest.approx(found.window_s / 3)
     assert math.isnan(expected().push_s) and math.isnan(expected().pull_s)
+
+
+def test_a_round_of_one_group_is_an_update_although_servers_keep_nothing():
+    found = expected("topology.sites=3", "scheme={name: fl-bsp, servers: [n1], chunk: 100 kB}")
+    assert found.update_s == pytest.approx(found.window_s / 3)
 
 
 def test_a_site_that_is_excluded_does_no_more_rounds(tmp_path):
