@@ -333,17 +333,26 @@ def _write_sites(data: RunData) -> list[Child]:
     heads = ["site", "rounds", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
              "received (MB)"]  # fmt: skip
     has_regions = any(regions.values())
+    # Tables of earlier versions lack these columns.
+    compares = "similarity" in found and found[["similarity", "excluded_s"]].notna().any(axis=None)
+    if compares:
+        heads += ["similarity", "excluded (s)"]
     rows = [
         (
             str(row["site"]),
             str(row["rounds"]),
             *(f"{row[column]:.2f}" for column in ("compute_s", "wait_s", "sync_s")),
             *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
+            *(
+                "" if pd.isna(row[column]) else f"{row[column]:.2f}"
+                for column in (("similarity", "excluded_s") if compares else ())
+            ),
             *([regions.get(str(row["site"]), "")] if has_regions else ()),
         )
         for row in found.to_dict("records")
     ]
-    return [make_table([*heads, *(["region"] if has_regions else ())], rows, "sites", range(1, 7))]
+    numbers = range(1, len(heads))
+    return [make_table([*heads, *(["region"] if has_regions else ())], rows, "sites", numbers)]
 
 
 def _write_checks(verdict: Verdict) -> list[Child]:

@@ -78,6 +78,20 @@ def plain(tmp_path: Path) -> Page:
     return page(tmp_path, LOG.read_text(), SCENARIO.read_text())
 
 
+def test_a_page_says_how_similar_updates_were_and_who_was_excluded(
+    plain: Page, tmp_path: Path
+) -> None:
+    lines = history(
+        added(500, "kyiv", "compared", task=0, similarity=0.25),
+        added(700, "controller", "site_excluded", worker="kyiv"),
+    ).events
+    log = b"".join(map(to_line, lines)).decode()
+    found = page(tmp_path, log, SCENARIO.read_text())
+    assert {"similarity", "excluded (s)"} <= set(found.texts["th"])
+    assert {"0.25", "0.70"} <= set(found.texts["td"])
+    assert "similarity" not in plain.texts["th"]
+
+
 def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
     assert plain.text("h1") == "three"
     assert "✓ pass" in plain.text("span")
