@@ -129,7 +129,7 @@ def _write_entries(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _write_code(text: str) -> Iterator[str]:
-    yield from ("```python", text, "```")
+    yield from ("```text", text, "```")
 
 
 _HEAD = """\
