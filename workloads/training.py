@@ -160,7 +160,7 @@ class Training:
         from torch.nn.functional import cross_entropy
 
         data = self._data
-        images, labels = _tensors(data.train_images[samples], data.train_labels[samples])
+        images, labels = to_tensors(data.train_images[samples], data.train_labels[samples])
         loss = cross_entropy(self._stepped_module(images), labels)
         gradients = torch.autograd.grad(loss, self._parameters)
         with torch.no_grad():
@@ -275,14 +275,15 @@ def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluatio
     with torch.inference_mode():
         for start in range(0, len(labels), EVALUATION_BATCH):
             part = slice(start, start + EVALUATION_BATCH)
-            pixels, classes = _tensors(images[part], labels[part])
+            pixels, classes = to_tensors(images[part], labels[part])
             scores = module(pixels)
             correct += int((scores.argmax(dim=1) == classes).sum())
             loss += float(cross_entropy(scores, classes, reduction="sum"))
     return Evaluation(100 * correct / len(labels), loss / len(labels), len(labels))
 
 
-def _tensors(images: Bytes, labels: Bytes) -> tuple[torch.Tensor, torch.Tensor]:
+def to_tensors(images: Bytes, labels: Bytes) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return normalized images of shape (samples, 1, 28, 28), and labels as whole numbers."""
     import torch
 
     pixels = (images[:, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION

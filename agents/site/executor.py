@@ -18,7 +18,7 @@ from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.dispatch import Dispatch
 from trunkline.agents.site.early_contributions import Key, Offers, OwnOffer, key_of
-from trunkline.agents.site.task_execution import Local, Share
+from trunkline.agents.site.task_execution import Arrived, Local, Share
 from trunkline.agents.site.traffic import Account, Book, Page, Phase
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
@@ -67,14 +67,14 @@ class Executor:
         contribution: Vector | None,
         finished: Callable[[Vector], None],
         left: Callable[[], None] = lambda: None,
-        arrived: Callable[[int], None] = lambda chunk: None,
+        arrived: Arrived = lambda chunk, place, data: None,
     ) -> None:
         """Take part in a task; `finished(result)` is called once if this site is a receiver.
 
         `contribution` is the whole model and must not change before `finished` is called, which
         happens only when the links have sent all of it. If this site is no receiver, `left()` is
         called then, perhaps several times; the contribution must not change before the task ends.
-        `arrived(chunk)` is called for each chunk of the result that this site keeps.
+        `arrived` is called for each chunk of the result that this site keeps and can use.
         """
         self.halt(message.task)  # the site may have had another part of the same task before
         self._settle(self._offers.of(message.task))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from trunkline.agents.distribution.stage_tracker import Stage, StageTracker
 from trunkline.agents.events.event import Log
 from trunkline.agents.events.round_events import BranchArrived, BranchComputed
 from trunkline.agents.wire.clock import Clock
-from trunkline.workloads.layered.model import WorkloadInLayers
+from trunkline.workloads.base import Vector
+from trunkline.workloads.layered.model import WorkloadInLayers, WorkloadWithHooks
 
 
 @dataclass(slots=True)
@@ -23,6 +25,7 @@ class _Step:
     """One iteration. Its parameters come from a `task`, or were here already (None)."""
 
     iteration: int
+    batch: int | None
     task: int | None
     tracker: StageTracker
     running: asyncio.Task[None] = field(init=False)
@@ -40,6 +43,11 @@ class Forward:
     log: Log
     on_error: Callable[[asyncio.Task[None]], None]
     _step: _Step | None = None
+    _hooks: WorkloadWithHooks | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        workload = self.workload
+        self._hooks = workload if isinstance(workload, WorkloadWithHooks) else None
 
     def begin(self, iteration: int, batch: int | None, task: int | None) -> None:
         """Begin an iteration whose parameters a task brings; with None, they are here.
@@ -50,17 +58,24 @@ class Forward:
             return
         self.cancel()
         tracker = StageTracker(self.workload.layers(iteration, batch), self.chunks)
-        self._step = step = _Step(iteration, task, tracker, end_s=self._now_s())
+        self._step = step = _Step(iteration, batch, task, tracker, end_s=self._now_s())
+        hooks = self._hooks
+        if hooks is not None:
+            hooks.begin(iteration, batch)
         if task is None:
             tracker.arrive_all(step.end_s)
+            if hooks is not None:
+                hooks.receive(slice(None), hooks.contribution())
         step.running = asyncio.create_task(self._run(step))
         step.running.add_done_callback(self.on_error)
 
-    def arrive(self, task: int, chunk: int) -> None:
-        """Note a chunk that a task has brought."""
+    def arrive(self, task: int, chunk: int, place: slice, data: Vector) -> None:
+        """Note a chunk that a task has brought, and its place in the model."""
         step = self._step
         if step is None or step.task != task:
             return
+        if self._hooks is not None:
+            self._hooks.receive(place, data)
         branch = step.tracker.arrive(chunk, self._now_s())
         if branch is not None:
             self.log(BranchArrived, task, branch)
@@ -77,14 +92,16 @@ class Forward:
             self._step.running.cancel()
             self._step = None
 
-    async def finish(self, iteration: int, batch: int | None) -> None:
+    async def finish(
+        self, iteration: int, batch: int | None, backward: Callable[[], object]
+    ) -> None:
         """Compute the rest of an iteration, whose parameters are all here: forward, backward."""
         if self._step is None or self._step.iteration != iteration:
             self.begin(iteration, batch, None)
         assert self._step is not None
         step = self._step
         await step.running
-        await self._compute(step, step.end_s, step.tracker.model.backward_s)
+        await self._compute(step, step.end_s, step.tracker.model.backward_s, backward)
         self._step = None
 
     async def _run(self, step: _Step) -> None:
@@ -101,13 +118,26 @@ class Forward:
                 continue
             start_s = max(step.end_s, stage.arrived_s)
             took_s = step.tracker.model.branches[stage.branch].forward_s
-            await self._compute(step, start_s, took_s)
+            await self._compute(step, start_s, took_s, partial(self._compute_branch, stage.branch))
             span_ns = round(1e9 * start_s), round(1e9 * (start_s + took_s))
             self.log(BranchComputed, step.iteration, stage.branch, *span_ns, step.task)
 
-    async def _compute(self, step: _Step, start_s: float, took_s: float) -> None:
+    async def _compute(
+        self, step: _Step, start_s: float, took_s: float, work: Callable[[], object]
+    ) -> None:
+        """Do some work in the time from `start_s` on."""
         step.end_s = start_s + took_s
-        await self.clock.compute(lambda: max(0.0, step.end_s - self._now_s()))
+
+        def compute() -> float:
+            left_s = max(0.0, step.end_s - self._now_s())
+            work()
+            return left_s
+
+        await self.clock.compute(compute)
+
+    def _compute_branch(self, branch: int) -> None:
+        if self._hooks is not None:
+            self._hooks.compute_branch(branch)
 
     def _now_s(self) -> float:
         return self.clock.now_ns() / 1e9

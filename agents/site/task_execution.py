@@ -28,6 +28,10 @@ Put = Callable[[str, ChunkHeader, Vector, Phase, Callable[[], None]], None]
 """Queue a chunk for a neighbour; the last argument is called when its memory is free."""
 
 
+Arrived = Callable[[int, slice, Vector], None]
+"""A chunk of the result can be used: its index, its place in the model, and its values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Local:
     """What all tasks of a site share: its name, the chunks of its model, memory, the links.
@@ -81,7 +85,7 @@ class Share:
     result: Vector | None
     finished: Callable[[Vector], None]
     left: Callable[[], None]
-    arrived: Callable[[int], None]
+    arrived: Arrived
     blocks: int = field(init=False)
     parts: dict[int, BlockPart] = field(init=False)
     missing: set[int] = field(init=False)
@@ -332,13 +336,14 @@ class Share:
 
     def _note_arrival(self, part: BlockPart, chunk: int) -> None:
         """Tell that a chunk can be used; of a whole block, when all of it is here."""
-        if not part.whole:
-            self.arrived(chunk)
-        elif self.missing.isdisjoint(
-            index for a, b in part.chunks[::-1] for index in range(b - 1, a - 1, -1)
-        ):
-            for index in part.indexes():
-                self.arrived(index)
+        assert self.result is not None
+        here: Iterable[int] = (chunk,)
+        if part.whole:
+            backwards = (index for a, b in part.chunks[::-1] for index in range(b - 1, a - 1, -1))
+            here = part.indexes() if self.missing.isdisjoint(backwards) else ()
+        for index in here:
+            place = self.local.cut.span(index)
+            self.arrived(index, place, self.result[place])
 
     def _send(
         self,

@@ -264,8 +264,7 @@ class Worker:
         if self._forward is None:
             await self._clock.compute(work)
         else:
-            work()
-            await self._forward.finish(iteration, self._batch)
+            await self._forward.finish(iteration, self._batch, work)
 
     async def _commit(self, iteration: int) -> None:
         """Take over the step of an iteration, once no task reads and replaces the model."""
@@ -454,9 +453,9 @@ class Worker:
         if hands_out and not self._stopping and following != self._settings.rounds:
             self._forward.begin(following, message.batch or self._batch, message.task)
 
-    def _on_arrived(self, task: int, chunk: int) -> None:
+    def _on_arrived(self, task: int, chunk: int, place: slice, data: Vector) -> None:
         if self._forward is not None:
-            self._forward.arrive(task, chunk)
+            self._forward.arrive(task, chunk, place, data)
 
     def _describe(self, vector: Vector) -> tuple[str, tuple[float, ...]]:
         return digest(vector), fingerprint(vector, self._settings.chunk_bytes)

@@ -88,12 +88,13 @@ def test_a_harmed_chunk_changes_digest_and_fingerprint(chunks, places, harm):
 
 def test_kinds_are_the_files_that_define_build():
     kinds = workloads.find_kinds()
-    assert list(kinds) == ["layered", "program", "synthetic", "training"]
+    assert list(kinds) == ["layered", "program", "synthetic", "training", "training_in_layers"]
     assert {name: kind.EVALUATES for name, kind in kinds.items()} == {
         "layered": False,
         "program": False,
         "synthetic": False,
         "training": True,
+        "training_in_layers": True,
     }
 
 
@@ -104,6 +105,7 @@ def test_a_kind_says_before_a_run_whether_its_workloads_give_changes():
         "program": False,
         "synthetic": True,
         "training": True,
+        "training_in_layers": True,
     }
 
 

@@ -16,6 +16,9 @@ from functools import cached_property
 from importlib import resources
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 COLUMNS = ("base", "branch", "parameter_bytes", "forward_us", "backward_us")
 """The columns of a table; times are those of one sample."""
 
@@ -120,6 +123,26 @@ class WorkloadInLayers(Protocol):
 
         Their bytes are those of the kind's `tensor_bytes`, in the same order.
         """
+
+
+@runtime_checkable
+class WorkloadWithHooks(WorkloadInLayers, Protocol):
+    """A workload in layers that really computes them one by one, each when its turn comes.
+
+    `compute` then only computes backward; it is called when all branches are computed.
+    """
+
+    def begin(self, iteration: int, batch: int | None) -> None:
+        """Begin the forward computation of an iteration, and forget an earlier one."""
+
+    def contribution(self) -> NDArray[np.float32]:
+        """Return the model of this site."""
+
+    def receive(self, place: slice, parameters: NDArray[np.float32]) -> None:
+        """Take in parameters of the iteration that has begun, and their place in the model."""
+
+    def compute_branch(self, branch: int) -> None:
+        """Compute the forward pass of a branch, all of whose parameters are here."""
 
 
 def find_names() -> tuple[str, ...]:
