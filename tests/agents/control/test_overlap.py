@@ -131,3 +131,33 @@ def test_plans_for_layers_hand_out_the_model(plan):
     (pulled,) = {each.task for each in computed(wan) if each.task is not None}
     (start,) = [event for event in wan.of("task_started") if event["task"] == pulled]
     assert start["forest"]["blocks"]
+
+
+@pytest.mark.parametrize("victim", ["n2", "n3", "n5"])
+def test_a_worker_that_passes_the_model_on_may_die_during_the_hand_out(victim):
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 3)
+        wan.kill(victim)
+        await asyncio.sleep(1.5)
+        wan.restart(victim)
+
+    wan = play(scenario, plan="owl", rounds=4)
+    assert {e["site"] for e in wan.of("round_finished")} == set(SITES[1:])
+
+
+def test_a_rack_that_is_cut_off_during_the_hand_out_comes_back():
+    rack = "n4", "n5"
+
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 3)
+        pairs = [(a, b) for a in rack for b in ("n1", "n2", "n3", "controller")]
+        for pair in pairs:
+            wan.cut(*pair)
+        await asyncio.sleep(4.0)
+        for pair in pairs:
+            wan.mend(*pair)
+
+    wan = play(scenario, plan="owl", rounds=5)
+    assert wan.of("worker_lost")
+    rounds = [event["rounds"] for event in wan.of("worker_finished") if event["site"] in rack]
+    assert len(rounds) == 2 and min(rounds) >= 1
