@@ -684,4 +684,46 @@ MUTANTS = (
             "        if self.link is not None:\n            self.link.tell(message)\n",
         ),
     ),
+    *_in(
+        "distribution/stage_tracker.py",
+        (
+            "a base does not wait for the base before",
+            "                if not here:\n                    return None\n",
+            "                if not here:\n                    continue\n",
+        ),
+    ),
+    *_in(
+        "site/forward.py",
+        (
+            "what was computed with a model that was given up stays",
+            "        if self._step is not None and self._step.task == task:\n            self.cancel()\n",
+            "        return\n",
+        ),
+        (
+            "a branch begins before it has arrived",
+            "            start_s = max(step.end_s, stage.arrived_s)\n",
+            "            start_s = step.end_s\n",
+        ),
+        (
+            "backward takes no time",
+            "        await self._compute(step, step.end_s, step.tracker.model.backward_s, backward)\n",
+            "        backward()\n",
+        ),
+    ),
+    *_in(
+        "site/task_execution.py",
+        (
+            "a part of a message can be used",
+            "        if part.whole:\n",
+            "        if False:\n",
+        ),
+    ),
+    *_in(
+        "site/worker.py",
+        (
+            "a worker computes an iteration after its last one",
+            "following != self._settings.rounds",
+            "True",
+        ),
+    ),
 )
