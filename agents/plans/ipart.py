@@ -13,7 +13,7 @@ from trunkline.agents.distribution import baselines
 from trunkline.agents.distribution.handout import Cluster, Handout
 from trunkline.agents.distribution.handout_plan import find_racks, make_plan, measure_cluster
 from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
-from trunkline.agents.plans.ps import choose_server
+from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
 
@@ -25,7 +25,7 @@ def build(request: PlanRequest, *, startup_s: float = 2e-4) -> Plan:
     """
     if not 0 <= startup_s < 3600:
         raise PlanError(f"startup_s: {startup_s:g}: allowed is from 0 to less than 3600")
-    held = request.shards or {choose_server(request): ((0, request.chunk_count),)}
+    held = find_shards(request)
     if not find_racks(request, held):
         return make_plan(request, held, lambda model, workers: Handout(workers, ()), whole=True)
     cluster = replace(measure_cluster(request, held), startup_s=startup_s)

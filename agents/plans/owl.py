@@ -17,7 +17,7 @@ from trunkline.agents.distribution.grouping import Groups, group_evenly, group_r
 from trunkline.agents.distribution.handout import Cluster, Handout
 from trunkline.agents.distribution.handout_plan import find_racks, make_plan, measure_cluster
 from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
-from trunkline.agents.plans.ps import choose_server
+from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
 Deploy = Literal["centralized", "decentralized", "unbalanced"]
@@ -47,7 +47,7 @@ def build(
     """
     if groups is not None and groups < 1:
         raise PlanError(f"groups: {groups}: allowed is 1 or more")
-    held = request.shards or {choose_server(request): ((0, request.chunk_count),)}
+    held = find_shards(request)
     racks = find_racks(request, held)
     count = groups or 1
     if groups is None and racks and request.layers is not None:

@@ -7,21 +7,26 @@ over its direct links to all other workers. Ties go to the smallest average late
 
 from __future__ import annotations
 
-from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
+from collections.abc import Mapping
+
+from trunkline.agents.planning.plan import Block, Chunks, Plan, PlanRequest, star
 from trunkline.agents.planning.routes import routes
 
 
 def build(request: PlanRequest) -> Plan:
     """One block for each server: two stars around it."""
-    whole = ((0, request.chunk_count),)
-    held = request.shards or {choose_server(request): whole}
     blocks = []
-    for hub, chunks in held.items():
+    for hub, chunks in find_shards(request).items():
         others = [site for site in request.group if site != hub]
         pairs = [pair for site in others for pair in ((site, hub), (hub, site))]
         spokes = star(hub, request.group, routes(pairs, request.rates_mbps))
         blocks.append(Block(chunks, hub, *spokes))
     return Plan(request.group, request.group, request.chunk_count, tuple(blocks))
+
+
+def find_shards(request: PlanRequest) -> Mapping[str, Chunks]:
+    """The chunks of each server; one worker is the server if the group has none."""
+    return request.shards or {choose_server(request): ((0, request.chunk_count),)}
 
 
 def choose_server(request: PlanRequest) -> str:
