@@ -39,7 +39,7 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
-from trunkline.harness.report.branch_tables import tabulate_branches
+from trunkline.harness.report.branches.branch_tables import tabulate_branches
 from trunkline.harness.report.pages import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.tables import Forecast

@@ -28,7 +28,8 @@ from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report import branch_tables, columns, manual_actions, mixing
+from trunkline.harness.report import columns, manual_actions, mixing
+from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.updates.server_rates import summarize_rates
 from trunkline.harness.report.updates.update_tables import summarize
 from trunkline.topologies.model import Topology

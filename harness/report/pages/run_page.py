@@ -16,13 +16,13 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.background_tables import compute_flow_loads
+from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
 from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
-    branches_section,
     charts,
     frame,
     overlay_section,

@@ -6,8 +6,9 @@ from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
 from trunkline.harness.report import activity
-from trunkline.harness.report.branch_tables import summarize, tabulate_branches
-from trunkline.harness.report.pages import branches_section, gantt_section
+from trunkline.harness.report.branches import branches_section
+from trunkline.harness.report.branches.branch_tables import summarize, tabulate_branches
+from trunkline.harness.report.pages import gantt_section
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 
 SITES = ("n1", "n2", "n3")

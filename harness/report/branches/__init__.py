@@ -1,0 +1,1 @@
+"""Branches that workers computed as they arrived: their table and their section of the page."""
