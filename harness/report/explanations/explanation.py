@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.task_events import Contributed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
@@ -112,6 +113,8 @@ def _find_wait(history: History, task: Task) -> Wait | None:
             ready[event.site] = event.t_ns
             if event.site in began:
                 computed[event.site] = event.t_ns - began.pop(event.site)
+        elif isinstance(event, Contributed):  # it waits no more, such as before a pull
+            ready.pop(event.site, None)
     known = {site: t_ns for site, t_ns in ready.items() if site in active}
     if not known:
         return None
