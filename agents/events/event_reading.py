@@ -140,6 +140,8 @@ def _problem(values: Any, error: ErrorDetails) -> str:
         return f"{key}: missing: {name} needs {', '.join(get_type_hints(_KINDS[name]))}"
     record, *_ = *get_args(get_type_hints(_KINDS[name])[str(key)]), None
     allowed = _WORDS.get(error["type"], error["msg"])
+    if error["type"] == "literal_error":
+        allowed = error["ctx"]["expected"]
     if record in _RECORDS and place:
         allowed = _record_problem(record, place[1:])
     return f"{key}: {_short(values[key])}: allowed is {allowed}"

@@ -8,6 +8,11 @@ from typing import Any, Literal
 
 from trunkline.agents.events.event import Count, Event
 
+Phase = Literal["in", "out", "relay", "aux", "early"]
+"""Payload on its way: `in` towards the aggregator, `out` from it, `relay` for chunks that are only
+forwarded, `aux` for the first hop of an auxiliary path; `early` for contributions that set out
+before their task was known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contributed(Event):
@@ -37,7 +42,7 @@ class Sent(Event):
 
     task: Count
     dst: str
-    phase: str
+    phase: Phase
     bytes: Count
     chunks: Count
     start_ns: Count
@@ -50,7 +55,7 @@ class Received(Event):
 
     task: Count
     src: str
-    phase: str
+    phase: Phase
     bytes: Count
     chunks: Count
     start_ns: Count

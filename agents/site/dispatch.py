@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from trunkline.agents.events.task_events import Phase
 from trunkline.agents.planning.auxiliary_paths import Bounds, PathQueues
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Directed, Edge
-from trunkline.agents.site.traffic import Account, Book, Phase
+from trunkline.agents.site.traffic import Account, Book
 from trunkline.agents.wire.framing import ChunkHeader, encode_chunk
 from trunkline.agents.wire.link import Connection, Outgoing
 from trunkline.agents.wire.messages import Delivered, ProtocolError
@@ -157,7 +158,8 @@ class Dispatch:
     # -- one chunk ----------------------------------------------------------------------------
 
     def _send_on_path(self, path: Edge, parcel: _Parcel) -> None:
-        header, phase = parcel.header, "in" if parcel.header.inward else "out"
+        header = parcel.header
+        phase: Phase = "in" if header.inward else "out"
         if path != parcel.primary:
             ranks = tuple(self.sites.index(site) for site in path)
             header, phase = replace(header, route=ranks, auxiliary=True), "aux"

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from trunkline.agents.events.task_events import Phase
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.disciplines import Flow
@@ -19,7 +20,7 @@ from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.dispatch import Dispatch
 from trunkline.agents.site.early_contributions import Key, Offers, OwnOffer, key_of
 from trunkline.agents.site.task_execution import Arrived, Local, Share
-from trunkline.agents.site.traffic import Account, Book, Page, Phase
+from trunkline.agents.site.traffic import Account, Book, Page
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
@@ -225,7 +226,7 @@ class Executor:
         if account is None:
             self._chunks.give(data)
             return
-        phase = "early" if header.early else "in" if header.inward else "out"
+        phase: Phase = "early" if header.early else "in" if header.inward else "out"
         if self._local.sites[header.source] != peer:
             phase = "relay"  # the site that forwarded the chunk counts it as relayed, too
         elif header.auxiliary:
@@ -289,8 +290,8 @@ class Executor:
     def _discard(self, share: Share, source: int, data: Vector) -> None:
         """Discard a chunk of an offer that was sent in vain, or of which this is the second one."""
         now_ns = self._now_ns()
-        peer = (self._local.sites[source], "early")
-        self._discarded.count(share.message.task, peer, data.nbytes, now_ns, now_ns)
+        peer = self._local.sites[source]
+        self._discarded.count(share.message.task, (peer, "early"), data.nbytes, now_ns, now_ns)
         self._chunks.give(data)
 
     def _own_key(self, own: OwnOffer) -> Key:

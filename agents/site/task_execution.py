@@ -12,12 +12,12 @@ from functools import partial
 
 import numpy as np
 
+from trunkline.agents.events.task_events import Phase
 from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Edge
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.early_contributions import OwnOffer
-from trunkline.agents.site.traffic import Phase
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.link import Outgoing

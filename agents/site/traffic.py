@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from trunkline.agents.events.task_events import Phase
 from trunkline.agents.site.early_contributions import Key
-
-Phase = str
-"""`in` towards the aggregator, `out` from it, `relay` for chunks that are only forwarded;
-`early` for contributions that set out before their task was known."""
 
 Account = int | Key
 """A task, or an offer that has no task yet."""

@@ -2,7 +2,8 @@
 
 A task without losses moves exactly the bytes that its plans say. A task that was halted, or lost an
 agent or a link, is judged within bounds: nothing arrives that was not sent, no link carries more
-than the plans say, and no member has a result without enough bytes for it.
+than the plans say, no member has a result without enough bytes for it, and nothing vanishes on a
+link without a fault.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from itertools import pairwise
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.harness.checks.losses import Losses, Span
+from trunkline.harness.checks.lost_bytes import judge_lost_bytes
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.link_history import Conditions
 
 
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
@@ -26,12 +29,13 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     task, may arrive beyond the plan; they are discarded.
     """
     losses = Losses.of(history, rules)
+    conditions = Conditions.of(history, rules.topology)
     early = any(event.phase == "early" for event in history.all(Sent))
     total = 0
     for task in history.tasks:
         if task.routed and not rules.has_paths:
             yield fail(f"task {task.number} took auxiliary paths, which the scenario does not have")
-        silent = _find_silent_sites(task, losses, rules.topology.site_names)
+        silent = find_silent_sites(task, losses, rules.topology.site_names)
         why = find_disturbance(task, losses)
         links = count_planned(task).keys() | count_sent(task).keys() | count_received(task).keys()
         if why is None and task.routed and silent:
@@ -39,6 +43,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
             why = "a site was lost before it reported its paths", losses.explain(lost)
         if why is not None:
             yield from _judge_within_bounds(task, set(silent))
+            yield from judge_lost_bytes(task, losses, rules, conditions, silent)
             rule, case = f"{why[0]}, so only bounds are known", why[1]
             for src, dst in sorted(links):
                 yield excused(rule, f"{_name(task, src, dst)}: {case}")
@@ -195,7 +200,7 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
             yield fail(f"{link}: {carried} bytes, at most {most[ends]} planned")
     if not task.finished:
         return
-    own = _count_own(task)
+    own = count_own(task)
     size = task.started.bytes
     held = {site: task.cut.size_of(chunks) for site, chunks in task.shards.items()}
     asked = Counter(dict.fromkeys(task.started.weights, size))
@@ -221,7 +226,7 @@ def _count_most(task: Task) -> Counter[Directed]:
     return most
 
 
-def _count_own(task: Task) -> Counter[str]:
+def count_own(task: Task) -> Counter[str]:
     """The bytes that each site aggregates itself in any plan, which it need not send or receive."""
     own: defaultdict[str, set[int]] = defaultdict(set)
     for block in _list_blocks(task):
@@ -272,7 +277,7 @@ def _check_paths(task: Task) -> Iterator[Finding]:
             yield fail(f"task {task.number} from {src} to {dst}: {text}")
 
 
-def _find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dict[str, Span]:
+def find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dict[str, Span]:
     """Sites whose reports of sent and received bytes may be missing, each with the reason.
 
     These are sites that were killed before their report, sites that sent early and were lost before

@@ -107,8 +107,6 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
             event.site: ready.before(event.site, event.t_ns) if event.site in early else event.t_ns
             for event in task.inputs
         }
-        if not (task.halted or task.rearranged):
-            yield from _check_order(task)
         held = task.shards
         for done in task.finished:
             for site, t_ns in offered_ns.items():
@@ -257,28 +255,6 @@ def _sum_ahead_s(layers: LayeredModel, begun_ns: Mapping[int, int], start_ns: in
         if branch < len(layers.branches)
     )
     return sum(max(0, min(span)) for span in spans) / 1e9
-
-
-def _check_order(task: Task) -> Iterator[Finding]:
-    """Without repairs, results arrive before members finish, and are sent after inputs arrived."""
-    # A server may also pass on what is not in its shard.
-    relays = {out.site for out in task.sent if out.phase == "relay"} | task.shards.keys()
-    finished_ns = {e.site: e.t_ns for e in task.finished if e.site not in relays}
-    first_ns: dict[str, int] = {}
-    for into in task.received:
-        first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
-        late_ns = into.end_ns - finished_ns.get(into.site, into.end_ns)
-        if into.phase == "out" and late_ns > CLOCK_NS:
-            yield fail(f"task {task.number}: {into.site} had the result before all of it arrived")
-    alone = set()
-    if task.started.roles is not None:
-        blocks = Plan.from_json(task.started.forest).blocks
-        alone = {block.aggregator for block in blocks if not block.in_edges}
-    for out in task.sent:
-        if out.site in alone:  # of some blocks it is the only contributor
-            continue
-        if out.phase == "out" and out.start_ns < first_ns.get(out.site, 0) - CLOCK_NS:
-            yield fail(f"task {task.number}: {out.site} sent a result before an input arrived")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
+    arrival_checks,
     background_checks,
     branch_checks,
     byte_checks,
@@ -47,6 +48,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
     "results came after contributions": ("results", causality_checks.results_follow),
+    "results came after their bytes": ("results", arrival_checks.results_follow_bytes),
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
     "computing took its time": ("iterations", causality_checks.computing_takes_time),
     "branches were computed in order": ("branches", branch_checks.branches_follow),

@@ -5,11 +5,11 @@ A log that lacks one of these is incomplete, and so proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trunkline.agents.control.termination import ASKED
-from trunkline.agents.events.connection_events import WorkerLost
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
@@ -23,15 +23,26 @@ from trunkline.agents.events.run_events import (
     RunStarted,
     Stopping,
 )
-from trunkline.agents.events.task_events import Evaluated, SiteExcluded, TaskStarted
+from trunkline.agents.events.task_events import (
+    Evaluated,
+    SiteExcluded,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskStarted,
+)
+from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
 from trunkline.harness.record.history import History
 
 ENDS_AFTER_S = 1e-3
 """A run may end this much before its `stop.time`, in seconds: timers are rounded."""
 
-REAPED_NS = 10_000_000_000
-"""A run is finished at most this much after its last process."""
+REAPED_NS = {"virtual": 500_000_000, "real": 10_000_000_000}
+"""A run is finished at most this much after its last process, by clock."""
+
+STOP_S, STOP_SHARE = {"virtual": 1.0, "real": 2.0}, 0.002
+"""A run stops at most this much after its condition holds, in seconds by clock, and as a share of
+`stop.time`: the kernel lets a wait last 0.1 % longer."""
 
 EXIT_NS = 100_000
 """An agent's last event may be stamped this much after the moment at which its exit is noticed."""
@@ -63,7 +74,8 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail("the log does not end with run_finished")
     finished = history.all(RunFinished)
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
-    if finished and before and finished[-1].t_ns > before[-1] + REAPED_NS:
+    reaped_ns = REAPED_NS["real" if history.run is None else history.run.clock]
+    if finished and before and finished[-1].t_ns > before[-1] + reaped_ns:
         yield fail("run_finished is long after the last event before it")
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
@@ -118,6 +130,7 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     for stop in stops:
         yield from _check_stop(history, rules, stop)
         yield judged()
+    yield from _check_promptness(history, rules, stops)
     yield note("; ".join(dict.fromkeys(stop.reason for stop in stops)))
 
 
@@ -201,6 +214,66 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             yield fail(f"{reason!r} was said, but the best so far was {max(known, default=0):g} %")
     elif reason != ASKED:
         yield fail(f"{reason!r} is no reason to stop")
+
+
+def _check_promptness(
+    history: History, rules: Rules, stops: Sequence[Stopping]
+) -> Iterator[Finding]:
+    """The run stopped as soon as a condition held, if a controller lived to say so.
+
+    After a loss, a controller may not know how many tasks and rounds there were.
+    """
+    wanted, losses = rules.stop, Losses.of(history, rules)
+    if wanted is None or history.run is None:
+        return
+    slack_s = STOP_S.get(history.run.clock, STOP_S["real"])
+    agents = rules.programs is None
+    for term in losses.terms if agents else losses.terms[:1]:
+        said = [stop.t_ns for stop in stops if term.has(stop) or not agents]
+        due_ns = {}
+        if wanted.time_s is not None:
+            due_ns["the stop time"] = round((wanted.time_s * (1 + STOP_SHARE) + slack_s) * 1e9)
+        if (whole_ns := _find_end(history, rules, losses)) is not None:
+            due_ns["the stop condition"] = whole_ns + round(slack_s * 1e9)
+        for name, t_ns in due_ns.items():
+            if not term.first or term.controller != CONTROLLER:
+                t_ns = max(t_ns, term.start_ns + losses.timeout_ns + round(slack_s * 1e9))
+            went_on_ns = min([*said, term.end_ns])
+            near_ns = t_ns - losses.detection_ns - round(slack_s * 1e9)
+            t_ns += round(losses.paused_s(near_ns, went_on_ns, term.controller) * 1e9)
+            if term.start_ns < t_ns < went_on_ns:
+                until = format_time(went_on_ns)
+                yield fail(
+                    f"{name} was over at {format_time(t_ns)}, but the run went on to {until}"
+                )
+
+
+def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
+    """When a condition other than the time held, with messages under way; None if not known."""
+    wanted = rules.stop
+    assert wanted is not None
+    if rules.programs is not None:
+        awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
+        ends_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
+        failed = (e.t_ns for e in history.all(AgentExited) if e.code or e.signal)
+        done_ns = max(ends_ns.get(site, history.end_ns) for site in awaited)
+        return min([done_ns, *failed])
+    kinds: tuple[type[Event], ...] = (WorkerLost, LinkLost, AgentChanged)
+    if not rules.barrier or any(history.all(kind) for kind in kinds):
+        return None
+    started = [event.t_ns for event in history.all(TaskStarted)]
+    reached = [
+        event.t_ns + losses.timeout_ns
+        for event in history.all(Evaluated)
+        if wanted.accuracy_percent is not None and event.accuracy_percent >= wanted.accuracy_percent
+    ]
+    if wanted.tasks is not None and len(started) >= wanted.tasks:
+        reached.append(started[wanted.tasks - 1])
+    left = [event.t_ns for event in history.all(WorkerFinished)]
+    if wanted.rounds is not None and len(left) == len(rules.topology.site_names):
+        ends = (*history.all(TaskCompleted), *history.all(TaskAbandoned))
+        reached.append(max((*left, *(event.t_ns for event in ends))) + losses.timeout_ns)
+    return min(reached, default=None)
 
 
 def _check_rounds(history: History, rounds: int | None, stop: Stopping) -> Iterator[Finding]:

@@ -1470,3 +1470,104 @@ def a_server_computes_a_branch(log: Log) -> Log:
 def parameters_were_here_that_a_task_brought(log: Log) -> Log:
     del overlapping(log)[-1]["task"]
     return log
+
+
+# -- results and their bytes ---------------------------------------------------------------------
+
+
+@falsification
+def results_exist_before_their_bytes(log: Log) -> Log:
+    task = finished_task(log)
+    for line in of_task(log, task, "task_finished"):
+        ends = [e["end_ns"] for e in log if _arrives_at(e, task, line["site"])]
+        if ends:
+            line["t_ns"] = min(line["t_ns"], max(ends) - 15 * MS)
+    return log
+
+
+def _arrives_at(line: Line, task: int, site: str) -> bool:
+    return line["event"] == "received" and (line["task"], line["site"]) == (task, site)
+
+
+@falsification
+def one_result_exists_100_ms_early(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_finished")[-1]["t_ns"] -= 100 * MS
+    return log
+
+
+@falsification
+def payload_arrives_after_the_results(log: Log) -> Log:
+    task = finished_task(log)
+    finished = {e["site"]: e["t_ns"] for e in of_task(log, task, "task_finished")}
+    for line in of_task(log, task, "received"):
+        if line["site"] in finished:
+            line["end_ns"] = finished[line["site"]] + 200 * MS
+            line["t_ns"] = max(line["t_ns"], line["end_ns"] + 1)
+    return log
+
+
+@falsification
+def forwarded_payload_arrives_when_it_is_reported(log: Log) -> Log:
+    for line in every(log, "received", phase="relay"):
+        line["end_ns"] = line["t_ns"]
+    return log
+
+
+def _halted(log: Log, *events: str) -> Log:
+    """Lines of tasks that were halted."""
+    halted = {line["task"] for line in every(log, "task_halted")}
+    lines = [line for line in every(log, *events) if line["task"] in halted]
+    if not lines:
+        raise NotHereError("task_halted")
+    return lines
+
+
+@falsification
+def halted_tasks_finish_as_soon_as_all_have_contributed(log: Log) -> Log:
+    given_ns: dict[int, int] = {}
+    for line in every(log, "contributed"):
+        given_ns[line["task"]] = max(line["t_ns"], given_ns.get(line["task"], 0))
+    for line in _halted(log, "task_finished"):
+        line["t_ns"] = min(line["t_ns"], given_ns[line["task"]] + 11 * MS)
+    return log
+
+
+@falsification
+def payload_of_halted_tasks_has_an_unknown_phase(log: Log) -> Log:
+    for line in _halted(log, "sent", "received"):
+        line["phase"] = "other"
+    return log
+
+
+@falsification
+def nothing_arrives_in_halted_tasks(log: Log) -> Log:
+    return without(log, _halted(log, "received"))
+
+
+@falsification
+def half_arrives_in_halted_tasks(log: Log) -> Log:
+    for line in _halted(log, "received"):
+        line["bytes"] = line["bytes"] // 8 * 4
+    return log
+
+
+# -- the end of the run ---------------------------------------------------------------------------
+
+
+@falsification
+def the_run_stops_10_s_late(log: Log) -> Log:
+    """The time is over 10 s late, and all that follows is later, too."""
+    if "are over" not in first(log, "stopping")["reason"]:
+        raise NotHereError("are over")
+    stop_ns = first(log, "stopping")["t_ns"]
+    for line in log:
+        for key in ("t_ns", "start_ns", "end_ns", "since_ns"):
+            if line.get(key, 0) >= stop_ns:
+                line[key] += 10_000 * MS
+    return log
+
+
+@falsification
+def the_run_finishes_long_after_its_last_process(log: Log) -> Log:
+    first(log, "run_finished")["t_ns"] += 9_900 * MS
+    return log

@@ -41,7 +41,7 @@ RULES = Rules(
     task_s=2.0,
     accuracy_percent=80.0,
     controllers={"controller": "oslo"},
-    stop=Stop(time_s=4.4, accuracy_percent=80.0),
+    stop=Stop(time_s=4.4),
 )
 MS = 1_000_000
 NAN = float("nan")
@@ -74,6 +74,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "every repair has a cause": "1 repairs judged",
         "messages came after their causes": "29 messages judged",
         "results came after contributions": "4 results judged",
+        "results came after their bytes": "4 results judged",
         "payload arrived after it was sent": "9 payloads judged",
         "computing took its time": "no iterations",
         "every task ended once": "3 tasks judged",
@@ -677,9 +678,19 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
     ),
     (
         "every byte arrived",
-        [altered("received", {"bytes": 400_000}, task=1, site="oslo", src="kyiv"), HALTED],
+        [
+            altered("received", {"bytes": 400_000}, task=1, site="oslo", src="kyiv"),
+            added(2000, "oslo", "link_lost", peer="kyiv", reason=""),
+            HALTED,
+        ],
         "pass",
         "2000000 bytes planned, sent and received",
+    ),
+    (
+        "every byte arrived",
+        [altered("received", {"bytes": 400_000}, task=1, site="oslo", src="kyiv"), HALTED],
+        "fail",
+        "task 1 on kyiv -> oslo: 500000 bytes sent, 400000 received, and the link had no fault",
     ),
     (
         "every byte arrived",
@@ -731,6 +742,7 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "every loss has a cause",
         "messages came after their causes",
         "results came after contributions",
+        "results came after their bytes",
         "payload arrived after it was sent",
         "computing took its time",
         "background traffic kept its times",

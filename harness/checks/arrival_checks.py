@@ -1,0 +1,249 @@
+"""Results exist no sooner than their bytes, link by link of the plan (pure).
+
+A member has a result when all of its chunks have arrived and have been added. So every chunk of the
+in-trees of its blocks arrived before, and every chunk on its way down the out-trees. Sites report
+their traffic by link and phase, with the times of the first and the last chunk. If a member needs
+all chunks of a report, its result came after the last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from trunkline.agents.events.task_events import TaskReplanned
+from trunkline.agents.planning.plan import Block, Edge, Plan
+from trunkline.harness.checks.byte_checks import count_own, find_silent_sites
+from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, fail, judged
+from trunkline.harness.record.history import History, Task
+
+Key = tuple[str, str, str]
+"""Chunks of one phase over one directed link, as one site reports them: source, destination,
+phase. Chunks that a site only forwards count as `relay` from there on."""
+
+
+def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
+    """No member has a result before its chunks arrived, at it and on their ways to it.
+
+    A task that was halted is judged by its last plan, one whose blocks moved by those that did not,
+    and both by how many bytes can have arrived.
+    """
+    losses, paths = Losses.of(history, rules), Paths(history, rules)
+    known: dict[str, Needs] = {}
+    for task in history.tasks:
+        finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
+        if not finished_ns:
+            continue
+        yield judged(len(finished_ns))
+        needs, certain = _find_needs(task, known), _list_certain(task)
+        arrived_ns: dict[Key, int] = {}
+        for into in task.received:
+            key = into.src, into.site, into.phase
+            arrived_ns[key] = max(into.end_ns, arrived_ns.get(key, 0))
+        ends_ns = {key: t_ns for key, t_ns in arrived_ns.items() if key[2] in certain}
+        if not (task.halted or task.rearranged or task.replanned):
+            yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
+            yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
+            yield from _judge_sums(task)
+            continue
+        later = dict(_find_unfinished(task, losses))
+        for site, event in later.items():
+            least_ns = event.t_ns + paths.control_ns(event.site, site) - CLOCK_NS
+            if site in finished_ns and finished_ns[site] < least_ns:
+                yield fail(f"{_name(task, site)} before it was planned anew, after it had not")
+        if task.replanned and not task.rearranged:
+            last = task.replanned[-1]
+            by_last = {
+                site: finished_ns[site]
+                for site, event in later.items()
+                if event is last and site in finished_ns
+            }
+            yield from _judge_members(task, needs, ends_ns, by_last, paths)
+        elif not task.halted and not task.replanned:
+            yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
+        silent = find_silent_sites(task, losses, rules.topology.site_names)
+        yield from _judge_amounts(task, finished_ns, silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """How many chunks each report of a plan counts, and how many of them members need.
+
+    `sums` has those of the in-trees, by the blocks that members receive; `ways` has those of the
+    out-trees, by member.
+    """
+
+    total: Mapping[Key, int]
+    sums: tuple[tuple[tuple[str, ...], Mapping[Key, int]], ...]
+    ways: Mapping[str, Mapping[Key, int]]
+
+    @classmethod
+    def of(cls, plan: Plan, moved: Iterable[Block] = ()) -> Needs:
+        """Count the chunks of a plan; those of `moved` blocks may come in vain."""
+        total = Counter[Key]()
+        for block in moved:
+            total += _count_hops(block, block.in_edges, "in")
+            total += _count_hops(block, block.out_edges, "out")
+        ways: defaultdict[str, Counter[Key]] = defaultdict(Counter)
+        received: defaultdict[str, list[int]] = defaultdict(list)
+        for number, block in enumerate(plan.blocks):
+            total += _count_hops(block, block.in_edges, "in")
+            total += _count_hops(block, block.out_edges, "out")
+            above = {edge[-1]: edge for edge in block.out_edges}
+            for site in {block.aggregator, *above}.intersection(plan.receivers_of(block)):
+                received[site].append(number)
+                edges, at = list[Edge](), site
+                while at != block.aggregator:
+                    edges.append(above[at])
+                    at = above[at][0]
+                ways[site] += _count_hops(block, edges, "out")
+        groups: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
+        for site, numbers in received.items():
+            groups[tuple(numbers)].append(site)
+        sums = []
+        for chosen, sites in groups.items():
+            count = Counter[Key]()
+            for number in chosen:
+                count += _count_hops(plan.blocks[number], plan.blocks[number].in_edges, "in")
+            sums.append((tuple(sites), dict(count)))
+        return cls(dict(total), tuple(sums), {site: dict(count) for site, count in ways.items()})
+
+
+def _count_hops(block: Block, edges: Collection[Edge], phase: str) -> Counter[Key]:
+    """The chunks of a block on all hops of these edges; only the first hop has the edge's phase."""
+    count = Counter[Key]()
+    for edge in edges:
+        for place, (src, dst) in enumerate(pairwise(edge)):
+            count[src, dst, "relay" if place else phase] += block.size
+    return count
+
+
+def _find_needs(task: Task, known: dict[str, Needs]) -> Needs:
+    """The needs of a task's last whole plan, without blocks that moved later."""
+    if task.rearranged and not task.replanned:
+        plan = Plan.from_json(task.started.forest)
+        gone = {number for event in task.rearranged for number in event.withdrawn}
+        moved = [block for number, block in enumerate(plan.blocks) if number in gone]
+        for event in task.rearranged:
+            moved += Plan.from_json(event.forest).blocks
+        kept = tuple(block for number, block in enumerate(plan.blocks) if number not in gone)
+        return Needs.of(replace(plan, blocks=kept), moved)
+    text = json.dumps((task.replanned[-1] if task.replanned else task.started).forest)
+    if text not in known:
+        known[text] = Needs.of(Plan.from_json(json.loads(text)))
+    return known[text]
+
+
+def _list_certain(task: Task) -> set[str]:
+    """The phases whose reports count only chunks that are needed, and that the plan knows.
+
+    After offers, a chunk may come a second time, in vain. Chunks on auxiliary paths are not in the
+    plan. After a halt, chunks of earlier plans may be forwarded.
+    """
+    phases = {*(event.phase for event in task.sent), *(event.phase for event in task.received)}
+    if "early" in phases:
+        return {"out"}
+    if task.routed or "aux" in phases or task.replanned or task.rearranged:
+        return {"in", "out"}
+    return {"in", "out", "relay"}
+
+
+def _judge_members(
+    task: Task,
+    needs: Needs,
+    ends_ns: Mapping[Key, int],
+    finished_ns: Mapping[str, int],
+    paths: Paths,
+) -> Iterator[Finding]:
+    """Each member's result came after the last chunk of the reports of which it needs all."""
+    for sites, sums in needs.sums:
+        latest_ns: dict[str, int] = {}
+        for key, end_ns in ends_ns.items():
+            if sums.get(key) == needs.total.get(key, 0):
+                latest_ns[key[1]] = max(end_ns, latest_ns.get(key[1], 0))
+        for site in sites:
+            if site not in finished_ns:
+                continue
+            found = [(t_ns + paths.payload_ns(at, site), at) for at, t_ns in latest_ns.items()]
+            for key, count in needs.ways.get(site, {}).items():
+                if key in ends_ns and count + sums.get(key, 0) == needs.total[key]:
+                    found.append((ends_ns[key] + paths.payload_ns(key[1], site), key[1]))
+            least_ns, where = max(found, default=(0, site))
+            if finished_ns[site] < least_ns - CLOCK_NS:
+                yield fail(f"{_name(task, site)} before all of it had arrived at {where}")
+
+
+def _judge_last_chunks(
+    task: Task,
+    needs: Needs,
+    ends_ns: Mapping[Key, int],
+    finished_ns: Mapping[str, int],
+    paths: Paths,
+) -> Iterator[Finding]:
+    """The last chunk of every report was still needed by some member."""
+    if not finished_ns.keys() >= set(task.started.receivers) or not task.started.receivers:
+        return
+    for (src, dst, phase), end_ns in ends_ns.items():
+        last_ns = max(t_ns - paths.payload_ns(dst, site) for site, t_ns in finished_ns.items())
+        if (src, dst, phase) in needs.total and end_ns > last_ns + CLOCK_NS:
+            text = f"task {task.number} on {src} -> {dst}: the last chunk arrived after all results"
+            yield fail(text)
+
+
+def _judge_sums(task: Task) -> Iterator[Finding]:
+    """A site sends results only after inputs have arrived, unless it is the only contributor."""
+    first_ns: dict[str, int] = {}
+    for into in task.received:
+        first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
+    alone = set()
+    if task.started.roles is not None:
+        blocks = Plan.from_json(task.started.forest).blocks
+        alone = {block.aggregator for block in blocks if not block.in_edges}
+    for out in task.sent:
+        early_ns = first_ns.get(out.site, 0) - CLOCK_NS
+        if out.phase == "out" and out.site not in alone and out.start_ns < early_ns:
+            yield fail(f"task {task.number}: {out.site} sent a result before an input arrived")
+
+
+def _find_unfinished(task: Task, losses: Losses) -> Iterator[tuple[str, TaskReplanned]]:
+    """Members that answered a halt without a result, and the last new plan after their answer.
+
+    A controller plans anew for members that answered, and that it has not lost meanwhile.
+    """
+    for event in task.replanned:
+        halts = [each for each in task.halted if each.t_ns <= event.t_ns]
+        if not halts or losses.term_of(halts[-1]) != losses.term_of(event):
+            continue
+        receivers = set(Plan.from_json(event.forest).receivers)
+        for site in receivers.intersection(halts[-1].members):
+            away = losses.out_of_reach(event.site, site)
+            if not losses.find(away, halts[-1].t_ns - losses.timeout_ns, event.t_ns):
+                yield site, event
+
+
+def _judge_amounts(
+    task: Task, finished_ns: Mapping[str, int], silent: Collection[str]
+) -> Iterator[Finding]:
+    """Of a repaired task, as many bytes as the result has can have arrived before it."""
+    own = count_own(task)
+    held = {site: task.cut.size_of(chunks) for site, chunks in task.shards.items()}
+    for site, done_ns in finished_ns.items():
+        if site in silent:
+            continue
+        most = 0
+        for into in task.received:
+            if into.site != site or into.start_ns > done_ns + CLOCK_NS:
+                continue
+            is_whole = into.end_ns <= done_ns + CLOCK_NS
+            most += into.bytes if is_whole else max(0, into.bytes - 1)
+        if most < held.get(site, task.started.bytes) - own[site]:
+            yield fail(f"{_name(task, site)}, but only {most} bytes had arrived")
+
+
+def _name(task: Task, site: str) -> str:
+    return f"task {task.number}: {site} had the result"
