@@ -14,12 +14,20 @@ from trunkline.agents.events.background_events import (
     BackgroundReceived,
     BackgroundSent,
 )
-from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
+from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, judged, note
 from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology
+
+CALM_NS = 1_000_000_000
+"""Packets arrive within the delay of their path with full queues, and this much more."""
+
+BURST_BYTES, PACE = 256 * 1024, 1.05
+"""A file passes a shaper at its rate within this share, but for this much at its start."""
 
 LATE_NS = {"virtual": 1_000_000, "real": 100_000_000}
 """How much later than its schedule background traffic may be sent, by the run's clock."""
@@ -34,9 +42,10 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     for number in sorted({event.flow for kind in (*events, *rare) for event in kind} - known):
         yield fail(f"flow {number}: allowed are the {len(known)} flows of the scenario")
     sent = received = 0
+    paths = Paths(history, rules)
     for flow in rules.flows:
         yield judged()
-        observed = _observe(history, rules, flow)
+        observed = _observe(history, rules, flow, _Way.of(history, rules, paths, flow))
         judge = _judge_files if flow.entry.kind == "tcp" else _judge_packets
         problems = [*_check_reports(observed), *judge(observed, LATE_NS[clock])]
         for text in problems:
@@ -45,6 +54,61 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
         sent += sum(event.bytes for event in observed.sent)
         received += sum(event.bytes for event in observed.received)
     yield note(f"{sent} bytes sent, {received} received")
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What the path of a flow allows.
+
+    Attributes:
+        least_ns: the smallest delay from the sender to the receiver.
+        round_ns: the smallest round trip.
+        most_ns: the largest delay of the path with full queues.
+        rate_mbps: the largest rate of its slowest link.
+        troubles: when a link of it, or of the way back, was cut or lossy: (start, end) in ns.
+        drops: the packets that its interfaces dropped.
+    """
+
+    least_ns: int
+    round_ns: int
+    most_ns: int
+    rate_mbps: float
+    troubles: tuple[tuple[int, int], ...]
+    drops: int
+
+    def is_calm(self, start_ns: int, end_ns: int) -> bool:
+        """Whether nothing was cut or lossy then."""
+        return not any(start <= end_ns and start_ns <= end for start, end in self.troubles)
+
+    @classmethod
+    def of(cls, history: History, rules: Rules, paths: Paths, flow: Flow) -> _Way:
+        topology = rules.topology
+        spells = Conditions.of(history, topology).spells
+        hops = tuple(pairwise(topology.path(flow.src, flow.dst)))
+        back = tuple(pairwise(topology.path(flow.dst, flow.src)))
+        troubles = []
+        for hop in (*hops, *back):
+            for number, spell in enumerate(spells[hop]):
+                later = spells[hop][number + 1 :]
+                end_ns = later[0].start_ns if later else history.end_ns
+                if spell.is_cut or spell.link.loss_percent:
+                    troubles.append((spell.start_ns, end_ns))
+        most_ms = sum(
+            max(spell.link.delay_ms + spell.link.jitter_ms for spell in spells[hop])
+            + topology.queue_bytes(topology.link(*hop))
+            * 8e-3
+            / min(spell.link.rate_mbps for spell in spells[hop])
+            for hop in hops
+        )
+        totals = [totals for run in history.all(RunFinished) for totals in run.links]
+        return cls(
+            paths.control_ns(flow.src, flow.dst),
+            paths.control_ns(flow.src, flow.dst) + paths.control_ns(flow.dst, flow.src),
+            round(most_ms * 1e6) + CALM_NS,
+            min(max(spell.link.rate_mbps for spell in spells[hop]) for hop in hops),
+            tuple(troubles),
+            sum(each.drops for each in totals if (each.src, each.dst) in hops),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +121,7 @@ class _Observed:
     files: Sequence[BackgroundFile]
     failed: Sequence[BackgroundFailed]
     stopped_ns: int
+    way: _Way
 
     @property
     def reports(self) -> tuple[BackgroundSent | BackgroundReceived, ...]:
@@ -64,7 +129,7 @@ class _Observed:
         return (*self.sent, *self.received)
 
 
-def _observe(history: History, rules: Rules, flow: Flow) -> _Observed:
+def _observe(history: History, rules: Rules, flow: Flow, way: _Way) -> _Observed:
     number = flow.number
     sent = [event for event in history.all(BackgroundSent) if event.flow == number]
     received = [event for event in history.all(BackgroundReceived) if event.flow == number]
@@ -75,7 +140,7 @@ def _observe(history: History, rules: Rules, flow: Flow) -> _Observed:
     end_ns = max(said_ns, default=0)
     until_ns = max(end_ns, stopped_ns)
     planned = list(takewhile(lambda entry: entry[0] <= until_ns, rules.schedule(flow)))
-    return _Observed(planned, sent, received, files, failed, stopped_ns)
+    return _Observed(planned, sent, received, files, failed, stopped_ns, way)
 
 
 def _check_reports(flow: _Observed) -> Iterator[str]:
@@ -102,9 +167,15 @@ def _judge_packets(flow: _Observed, late_ns: int) -> Iterator[str]:
         yield f"{count} packets sent in all, {least} are scheduled"
     for into in flow.received:
         got += into.packets
-        if got > (most := bisect_right(times, into.t_ns)):
-            yield f"{got} packets received until {into.t_ns / 1e9:.3f} s, {most} are scheduled"
+        if got > (most := bisect_right(times, into.t_ns - flow.way.least_ns + CLOCK_NS)):
+            yield f"{got} packets received until {into.t_ns / 1e9:.3f} s, {most} could arrive"
             break
+    most_ns = flow.way.most_ns
+    calm = [t for t in times[:least] if t + most_ns <= flow.stopped_ns]
+    calm = [t for t in calm if flow.way.is_calm(t, t + most_ns)]
+    if got < len(calm) - flow.way.drops:
+        text = f"{len(calm)} were sent while nothing was cut or lossy, {flow.way.drops} dropped"
+        yield f"{got} packets received in all, {text}"
     for report in flow.reports:
         if report.bytes != report.packets * size:
             yield f"{report.bytes} bytes in {report.packets} packets of {size} bytes"
@@ -119,7 +190,14 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
         starts[size].append(t_ns)
     for event in sorted(flow.files, key=lambda each: (each.start_ns, each.t_ns)):
         fitting = [t for t in starts[event.bytes] if t <= event.start_ns <= t + late_ns]
-        if not fitting or event.t_ns < event.start_ns:
+        way = flow.way
+        # A connection is made first; a shaper lets BURST_BYTES pass at once.
+        paced_ns = max(0, event.bytes - BURST_BYTES) * 8e3 / (way.rate_mbps * PACE)
+        if event.t_ns < event.start_ns + way.round_ns + way.least_ns + paced_ns - CLOCK_NS:
+            took = f"{(event.t_ns - event.start_ns) / 1e9:.3f} s"
+            yield f"a file of {event.bytes} bytes took {took}, less than its path allows"
+            break
+        if not fitting:
             began = f"{event.start_ns / 1e9:.3f} s"
             yield f"a file of {event.bytes} bytes from {began} is not in the schedule"
             break
@@ -135,6 +213,18 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
         )
     if any(report.packets for report in flow.reports):
         yield "packets are counted, but the flow transfers files"
+    left = sum(t_ns <= flow.stopped_ns for times in starts.values() for t_ns in times)
+    due_bytes = sum(size * sum(t <= flow.stopped_ns for t in ts) for size, ts in starts.items())
+    if left and not flow.failed and into - whole >= due_bytes:
+        yield f"{left} files are not whole, but {into - whole} bytes of them arrived"
+    early_ns = flow.stopped_ns - flow.way.round_ns - flow.way.most_ns
+    if not into and any(
+        t <= early_ns and flow.way.is_calm(t, flow.stopped_ns) for t, _ in flow.planned
+    ):
+        yield "nothing arrived, and nothing was cut or lossy"
+    for failure in flow.failed:
+        if flow.way.is_calm(0, failure.t_ns) and failure.t_ns < flow.stopped_ns:
+            yield f"a connection failed at {failure.t_ns / 1e9:.3f} s without a fault"
     due = sum(t_ns <= flow.stopped_ns - late_ns for t_ns, _ in flow.planned)
     if due and not (flow.sent or flow.failed):
         yield f"nothing was sent, {due} files are scheduled"

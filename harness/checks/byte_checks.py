@@ -33,6 +33,11 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     early = any(event.phase == "early" for event in history.all(Sent))
     total = 0
     for task in history.tasks:
+        for event in task.discarded:
+            arrived = sum(into.bytes for into in task.received if into.site == event.site)
+            if not early or event.bytes > arrived:
+                text = f"{event.site} discarded {event.bytes} of {arrived} bytes"
+                yield fail(f"task {task.number}: {text}")
         if task.routed and not rules.has_paths:
             yield fail(f"task {task.number} took auxiliary paths, which the scenario does not have")
         silent = find_silent_sites(task, losses, rules.topology.site_names)
@@ -139,7 +144,7 @@ def _judge_exactly(
         return
     if task.routed:
         yield from _check_paths(task)
-    elif not early and not _has_relays(task):
+    elif not early:
         yield from _check_phases(task)
     extra = received.total() - planned.total()
     discarded = sum(event.bytes for event in task.discarded)
@@ -161,10 +166,9 @@ def _check_phases(task: Task) -> Iterator[Finding]:
     """Each link carries the plan's chunks towards aggregators, and those away from them."""
     planned, sent = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
     for block in Plan.from_json(task.started.forest).blocks:
-        chunks = len(list(block.indexes()))
         for phase, edges in (("in", block.in_edges), ("out", block.out_edges)):
-            for edge in edges:
-                planned[edge[0], edge[1], phase] += chunks
+            for place, (src, dst) in (hop for edge in edges for hop in enumerate(pairwise(edge))):
+                planned[src, dst, "relay" if place else phase] += block.size
     for out in task.sent:
         sent[out.site, out.dst, out.phase] += out.chunks
     if planned != sent:

@@ -128,9 +128,10 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
         given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
         forwarding = _list_forwarding(task)
         sent: defaultdict[tuple[str, str, str], list[Sent]] = defaultdict(list)
+        sizes = _list_sizes(task)
         for out in task.sent:
             sent[out.site, out.dst, out.phase].append(out)
-            yield from _judge_span(task, out)
+            yield from _judge_span(task, out, sizes)
             known_ns = joined_ns.get(out.site, history.end_ns)
             if out.phase in ("in", "out") and out.start_ns < known_ns - CLOCK_NS:
                 yield fail(f"task {task.number}: {out.site} sent before it joined the task")
@@ -138,7 +139,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             if out.phase == "in" and out.start_ns < own_ns - CLOCK_NS:
                 yield fail(f"task {task.number}: {out.site} sent before it contributed")
         for into in task.received:
-            yield from _judge_span(task, into)
+            yield from _judge_span(task, into, sizes)
             outs = sent.get((into.src, into.site, into.phase), [])
             if not outs or losses.before_report(task, into.src):
                 yield from _excuse_sender(task, into, losses)
@@ -474,10 +475,20 @@ def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[
                 yield from _after(event.t_ns, min(told_ns), f"{event.site} finished")
 
 
-def _judge_span(task: Task, event: Sent | Received) -> Iterator[Finding]:
+def _list_sizes(task: Task) -> tuple[int, ...]:
+    """The sizes of a model's chunks, ascending."""
+    cut = task.cut
+    return tuple(sorted({cut.size(index) for index in range(cut.count)}))
+
+
+def _judge_span(task: Task, event: Sent | Received, sizes: tuple[int, ...]) -> Iterator[Finding]:
     if not event.start_ns <= event.end_ns <= event.t_ns + CLOCK_NS:
         yield fail(f"task {task.number}: payload at {event.site} ended before it began or later")
-    if (event.bytes > 0) != (event.chunks > 0):
+    least, most = sizes[0], sizes[-1]
+    fits = event.chunks * least <= event.bytes <= event.chunks * most
+    if len(sizes) == 2:  # all chunks are equal but the last one
+        fits &= (event.bytes - event.chunks * least) % (most - least) == 0
+    if not fits or not event.chunks:
         yield fail(f"task {task.number}: {event.bytes} B in {event.chunks} chunks at {event.site}")
 
 

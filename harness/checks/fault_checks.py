@@ -64,6 +64,9 @@ def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     """Each step of the timeline, and no other, is in the log at its time and in its order."""
     if rules.timeline is None or history.run is None:
         return
+    for began in history.all(FaultStarted):
+        if began.verb != began.text.split()[0]:
+            yield fail(f"fault {began.fault} is {began.verb!r}, but its text is {began.text!r}")
     kinds = (FaultStarted, FaultEnded, LinkChanged, AgentChanged)
     logged = [event for event in history.events if isinstance(event, kinds)]
     found: list[Finding] = []
@@ -191,7 +194,7 @@ def _compare(
             place += 1
             if not 0 <= event.t_ns - each.t_ns <= _late_ns(history):
                 yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
-        elif not _may_be_left_out(each, exited_ns):
+        elif not _may_be_left_out(each, exited_ns, _late_ns(history)):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
             yield fail(f"{each.step} was due at {format_time(each.t_ns)}, but {found}")
             return
@@ -279,10 +282,10 @@ def _agrees(step: Step, event: Logged) -> bool:
     return False
 
 
-def _may_be_left_out(due: Due, exited_ns: Mapping[str, int]) -> bool:
-    """Whether the step had no effect: its agent had exited by itself before."""
-    step = due.step
-    return isinstance(step, AgentStep) and exited_ns.get(step.who, due.t_ns + 1) <= due.t_ns
+def _may_be_left_out(due: Due, exited_ns: Mapping[str, int], late_ns: int) -> bool:
+    """Whether the step had no effect: its agent had exited by itself before it was carried out."""
+    step, last_ns = due.step, due.t_ns + late_ns
+    return isinstance(step, AgentStep) and exited_ns.get(step.who, last_ns + 1) <= last_ns
 
 
 def _describe(event: Logged) -> str:

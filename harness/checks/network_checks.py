@@ -36,6 +36,9 @@ BURST_BYTES, BURST_S = 64 * 1024, 0.004
 DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
 """Allowed errors of a delay, relative and in seconds: timers are accurate to about 0.1 ms."""
 
+PACKET_BYTES = 28
+"""The size of the smallest packet."""
+
 LATE_TOLERANCE = 0.01
 """Allowed lateness as a share of all computing time; above it the host was too busy."""
 
@@ -144,9 +147,13 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
         for (src, dst), times in sorted(rows.items()):
             if times > 1:
                 yield fail(f"{src} -> {dst}: counted {times} times")
+    least, most = PACKET_BYTES, rules.frame_bytes
     for (src, dst), totals in sorted(counted.items()):
         if (totals.bytes > 0) != (totals.packets > 0):
             yield fail(f"{src} -> {dst}: {totals.bytes} bytes in {totals.packets} packets")
+        elif not totals.packets * least <= totals.bytes <= totals.packets * most:
+            text = f"{totals.bytes} bytes in {totals.packets} packets of {least} to {most} bytes"
+            yield fail(f"{src} -> {dst}: {text}")
     yield from _check_reported(history, counted)
     conditions = Conditions.of(history, rules.topology)
     for src, dst in sorted(counted.keys() - conditions.spells.keys()):

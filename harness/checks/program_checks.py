@@ -41,6 +41,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"the program of {event.who} was told to end before the run stopped")
         if event.who not in programs:
             yield fail(f"{event.who} has no program, but exited")
+        if event.code is None:
+            yield fail(f"the program of {event.who} exited without a code")
         if event.signal and not event.asked:
             yield fail(f"the program of {event.who} was ended by signal {event.signal}")
         elif event.code and not event.asked:

@@ -47,6 +47,9 @@ STOP_S, STOP_SHARE = {"virtual": 1.0, "real": 2.0}, 0.002
 EXIT_NS = 100_000
 """An agent's last event may be stamped this much after the moment at which its exit is noticed."""
 
+KILL_NS = {"virtual": 100_000_000, "real": 2_000_000_000}
+"""The exit of a killed agent is noticed at most this much after the kill, by clock."""
+
 HEADER = (
     "scenario",
     "seed",
@@ -152,6 +155,7 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         elif len(exits) != 1 + restarts:
             yield fail(f"{who} exited {len(exits)} times")
         yield judged(len(exits))
+    yield from _check_kills(history)
     last_ns: dict[str, int] = {}
     for said in history.events:
         last_ns[said.site] = said.t_ns
@@ -173,6 +177,23 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         elif event.code != 0:
             yield fail(f"{event.who} exited with code {event.code}")
     yield note(f"{len(agents)} agents, {len(kills)} kills")
+
+
+def _check_kills(history: History) -> Iterator[Finding]:
+    """The exit of an agent that a fault kills is noticed at once, and before its restart."""
+    late_ns = KILL_NS["real" if history.run is None else history.run.clock]
+    changes = history.all(AgentChanged)
+    exits = [event for event in history.all(AgentExited) if event.fault is not None]
+    for kill in (event for event in changes if event.do == "kill"):
+        until_ns = kill.t_ns + late_ns
+        for event in changes:
+            if (event.who, event.do) == (kill.who, "restart") and event.t_ns >= kill.t_ns:
+                until_ns = min(until_ns, event.t_ns + EXIT_NS)
+                break
+        found = [e.t_ns for e in exits if (e.who, e.fault) == (kill.who, kill.fault)]
+        if not any(kill.t_ns - EXIT_NS <= t_ns <= until_ns for t_ns in found):
+            when = format_time(kill.t_ns)
+            yield fail(f"{kill.who} was killed at {when}, but did not exit then")
 
 
 def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:

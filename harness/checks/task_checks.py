@@ -353,6 +353,14 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     """An evaluation reached the accuracy at which the scenario stops, or another condition held."""
     target = rules.accuracy_percent
+    for task in history.tasks:
+        sites = [event.site for event in task.evaluated]
+        if len(sites) > 1:
+            yield fail(f"{_name(task)} was evaluated {len(sites)} times")
+        for site in sorted({*sites} - {event.site for event in task.finished}):
+            yield fail(f"{_name(task)}: {site} evaluated a result that it does not have")
+    if history.all(Evaluated) and not rules.evaluates:
+        yield fail("results were evaluated, but models of this workload have no accuracy")
     for event in history.all(Evaluated):
         if not 0 <= event.accuracy_percent <= 100 or event.samples < 1:
             said = f"{event.accuracy_percent:g} % of {event.samples} samples"

@@ -52,6 +52,8 @@ class Rules:
         controllers: the sites of the controller and, if there is one, of the backup, by name.
         started: the header that the run's log must have; None if it is not known.
         timeline: the faults that must happen; None if they are not known.
+        evaluates: whether the workload's models have an accuracy.
+        frame_bytes: the largest frame that an interface counts, in bytes.
         compute_s: the modelled seconds of an iteration of a site, whose third argument is the batch
             if there is one; None if they are not known.
         layers: the branches of an iteration of a site, as with `compute_s`; None if the workload
@@ -83,6 +85,8 @@ class Rules:
     controllers: Mapping[str, str] = field(default_factory=dict)
     started: RunStarted | None = None
     timeline: tuple[Entry, ...] | None = None
+    evaluates: bool = True
+    frame_bytes: int = 65_550
     compute_s: Callable[..., float] | None = None
     layers: Callable[..., LayeredModel] | None = None
     stop: Stop | None = None

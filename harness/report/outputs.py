@@ -32,7 +32,7 @@ from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
-from trunkline.harness.network.interface import payload_share
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, payload_share
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
@@ -139,6 +139,8 @@ def make_rules(scenario: Scenario) -> Rules:
         controllers=_place_controllers(scenario),
         started=make_header(scenario),
         timeline=scenario.timeline,
+        evaluates=scenario.workload.module.EVALUATES,
+        frame_bytes=_count_frame_bytes(scenario),
         compute_s=_make_compute_s(scenario),
         layers=_make_layers(scenario),
         stop=scenario.stop,
@@ -154,6 +156,11 @@ def make_rules(scenario: Scenario) -> Rules:
         flows=list_flows(scenario.background),
         schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
     )
+
+
+def _count_frame_bytes(scenario: Scenario) -> int:
+    """The bytes of the largest frame that an interface counts, with offloads of several at once."""
+    return (65_536 if scenario.network.offloads else scenario.network.mtu) + ETHERNET_HEADER_BYTES
 
 
 def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:

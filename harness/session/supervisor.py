@@ -213,7 +213,12 @@ class Supervisor:
             # A killed child's port must be free before the child is started again.
             os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
         else:
-            child.process.send(self._children.signals[do])
+            number = self._children.signals[do]
+            child.process.send(number)
+            if number == signal.SIGSTOP:
+                # With several cores it would go on for a moment, and log after its pause.
+                flags = os.WSTOPPED | os.WEXITED | os.WNOWAIT
+                os.waitid(os.P_PIDFD, child.process.pidfd, flags)
 
     def end(self) -> None:
         """End every running child, wait for it and close its descriptors; drop its events."""

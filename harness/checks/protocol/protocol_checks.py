@@ -62,6 +62,9 @@ from trunkline.harness.record.history import History, Task
 PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
 """A worker that has computed takes its next step within this time, by clock."""
 
+IDLE = 10
+"""A worker begins its next round within this many times that time."""
+
 FIRST_VERSION = 1
 """The version of the rates that plans follow before the first update."""
 
@@ -84,6 +87,7 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
             rules.started is not None,
             tasks,
             site in rules.servers,
+            beat_ns=losses.timeout_ns,
         )
         for site in rules.topology.site_names
     }
@@ -175,6 +179,8 @@ class _Worker:
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
+        beat_ns: the longest pause of a worker that has no controller between two rounds.
+        idle_ns: when it has to go on after a round; None if it is not known.
         found_anew: whether it found a controller during its task, so that it is ready again if it
             waits afterwards.
     """
@@ -204,11 +210,15 @@ class _Worker:
     found_anew: bool = False
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
+    beat_ns: int = 0
+    idle_ns: int | None = None
 
     def change(self, event: AgentChanged) -> Iterator[Finding]:
         """Take in that a fault killed or restarted the worker."""
+        if event.do == "resume" and self.idle_ns is not None:
+            self.idle_ns = max(self.idle_ns, event.t_ns)
         if event.do == "kill":
-            self.state = "dead"
+            self.state, self.idle_ns = "dead", None
         elif event.do == "restart":
             if self.state != "dead":
                 yield fail(f"{self.site} was restarted at {format_time(event.t_ns)}, but ran")
@@ -394,6 +404,11 @@ class _Worker:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
             case _:
                 return
+        if isinstance(event, ComputeStarted | WorkerFinished):
+            yield from self._check_idleness(event)
+        if isinstance(event, RoundFinished | RoundAlone):
+            pause_ns = self.beat_ns if isinstance(event, RoundAlone) else 0
+            self.idle_ns = event.t_ns + pause_ns
         if after == "computed":
             self.computed_ns = event.t_ns
         if self.is_server and wanted:
@@ -434,6 +449,12 @@ class _Worker:
         """A worker that does not get ready says so as soon as it has computed."""
         if self.state == "computed" and event.t_ns > self.computed_ns + self.prompt_ns:
             yield self._wrong(event, "it was not ready before")
+
+    def _check_idleness(self, event: Event) -> Iterator[Finding]:
+        """A worker goes on at once after a round."""
+        if self.idle_ns is not None and event.t_ns > self.idle_ns + IDLE * self.prompt_ns:
+            yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
+        self.idle_ns = None
 
     def _check_task(self, event: Event, task: int) -> Iterator[Finding]:
         if task != self.task:

@@ -1571,3 +1571,127 @@ def the_run_stops_10_s_late(log: Log) -> Log:
 def the_run_finishes_long_after_its_last_process(log: Log) -> Log:
     first(log, "run_finished")["t_ns"] += 9_900 * MS
     return log
+
+
+# -- background traffic ---------------------------------------------------------------------------
+
+
+@falsification
+def no_background_packet_arrives(log: Log) -> Log:
+    for line in every(log, "background_received"):
+        line["packets"] = line["bytes"] = 0
+    return log
+
+
+@falsification
+def no_background_traffic_arrives(log: Log) -> Log:
+    return without(log, every(log, "background_received", "background_file"))
+
+
+@falsification
+def background_traffic_arrives_early(log: Log) -> Log:
+    for line in every(log, "background_received"):
+        line["t_ns"] -= 200 * MS
+        line["since_ns"] = max(0, line["since_ns"] - 200 * MS)
+    return log
+
+
+@falsification
+def background_files_arrive_at_once(log: Log) -> Log:
+    for line in every(log, "background_file"):
+        line["t_ns"] = line["start_ns"] + 1
+    return log
+
+
+@falsification
+def a_background_connection_fails_without_a_fault(log: Log) -> Log:
+    flow = first(log, "background_file")["flow"]
+    new = {"event": "background_failed", "flow": flow, "reason": "broken"}
+    t_ns = every(log, "background_file")[0]["t_ns"]
+    return [*log, {"t_ns": t_ns, "site": "runner", **new}]
+
+
+# -- smaller ones ---------------------------------------------------------------------------------
+
+
+@falsification
+def a_fault_has_another_verb(log: Log) -> Log:
+    line = first(log, "fault_started")
+    line["verb"] = "pause" if line["verb"] == "kill" else "kill"
+    return log
+
+
+def _evaluated(line: Line, **values: Any) -> Line:
+    new = {"event": "evaluated", "task": line["task"], "loss": 0.0, "samples": 1}
+    return {"t_ns": line["t_ns"] + 1, "site": line["site"], "accuracy_percent": 9.0, **new} | values
+
+
+@falsification
+def a_result_without_accuracy_is_evaluated(log: Log) -> Log:
+    return [*log, _evaluated(of_task(log, finished_task(log), "task_finished")[0])]
+
+
+@falsification
+def a_killed_agent_exits_before_its_kill(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        if line.get("fault") is not None:
+            line["t_ns"] -= 200 * MS
+    return log
+
+
+@falsification
+def a_killed_agent_exits_after_its_restart(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        if line.get("fault") is not None:
+            line["t_ns"] = log[-1]["t_ns"] - 1
+    return log
+
+
+@falsification
+def agents_exit_without_a_code(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        line["code"] = None
+    return log
+
+
+@falsification
+def interfaces_counted_one_packet(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["packets"] = min(link["packets"], 1)
+    return log
+
+
+@falsification
+def interfaces_counted_a_packet_per_byte(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["packets"] = link["bytes"]
+    return log
+
+
+@falsification
+def more_is_discarded_than_arrived(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[0]
+    new = {"event": "discarded", "src": line["src"], "bytes": 10**9, "chunks": 1}
+    return [*log, {key: line[key] for key in ("t_ns", "site", "task")} | new]
+
+
+@falsification
+def a_chunk_more_is_sent_and_arrives(log: Log) -> Log:
+    out = of_task(log, finished_task(log), "sent")[0]
+    ends = {"site": out["dst"], "src": out["site"], "phase": out["phase"]}
+    first(log, "received", task=out["task"], **ends)["chunks"] += 1
+    out["chunks"] += 1
+    return log
+
+
+def _unused(log: Log) -> Log:
+    """Iterations that are in no task: the last ones, and those that were computed alone."""
+    used = {(line["site"], line["iteration"]) for line in every(log, "contributed")}
+    lines = every(log, "compute_started", "compute_finished", "ready")
+    return [line for line in lines if (line["site"], line["iteration"]) not in used]
+
+
+@falsification
+def the_last_iterations_are_missing(log: Log) -> Log:
+    ready = {line["site"] for line in _unused(log) if line["event"] == "ready"}
+    return without(log, [line for line in _unused(log) if line["site"] in ready])

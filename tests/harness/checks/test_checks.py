@@ -672,7 +672,10 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
     ),
     (
         "every agent exited cleanly",
-        [KILLED, altered("agent_exited", {"signal": 9, "fault": 1}, who="kyiv")],
+        [
+            added(4499, "runner", "agent_changed", who="kyiv", do="kill", fault=1),
+            altered("agent_exited", {"signal": 9, "fault": 1}, who="kyiv"),
+        ],
         "pass",
         "4 agents, 1 kills",
     ),
@@ -765,7 +768,7 @@ def test_a_check_that_cannot_judge_a_log_fails_and_says_why() -> None:
 def test_interfaces_that_counted_too_little_fail_and_too_much_prove_nothing() -> None:
     def links(size: int) -> Change:
         rows = [
-            {"src": link.src, "dst": link.dst, "bytes": 2_000_000, "packets": 1, "drops": 0}
+            {"src": link.src, "dst": link.dst, "bytes": 2_000_000, "packets": 2000, "drops": 0}
             for link in TOPOLOGY.links
         ]
         rows[0]["bytes"] = size
@@ -851,7 +854,7 @@ def test_jitter_may_shorten_a_delay() -> None:
 
 
 def test_a_site_without_a_controller_forgets_the_offers_that_it_forwarded() -> None:
-    passed = {"src": "kyiv", "phase": "relay", "bytes": 8, "chunks": 1}
+    passed = {"src": "kyiv", "phase": "relay", "bytes": 250_000, "chunks": 1}
     arrived = (
         altered("sent", {"phase": "early"}, task=0),
         altered("received", {"phase": "early"}, task=0),
@@ -870,7 +873,7 @@ def test_a_site_without_a_controller_forgets_the_offers_that_it_forwarded() -> N
     outcome, detail = one(name, *arrived)
     assert (outcome, detail.split(": ", 1)[1]) == (
         "fail",
-        "8 bytes arrived, and kyiv does not report them",
+        "250000 bytes arrived, and kyiv does not report them",
     )
     for lost in (alone, soon):
         outcome, detail = one(name, *arrived, *lost, rules=rules)
@@ -1000,7 +1003,7 @@ def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None
 def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_killed_then() -> None:
     """oslo reports its part of task 1 at 2.3 s; rome gets another chunk from it until 2.5 s."""
     name = "payload arrived after it was sent"
-    more = {"task": 1, "src": "oslo", "phase": "aux", "bytes": 1000, "chunks": 1}
+    more = {"task": 1, "src": "oslo", "phase": "aux", "bytes": 250_000, "chunks": 1}
     got = added(2600, "rome", "received", **more, start_ns=2400 * MS, end_ns=2500 * MS)
     assert one(name, got)[0] == "fail"
     for t_ms, outcome in ((2450, "pass"), (2550, "fail")):
