@@ -58,12 +58,14 @@ class Group:
     """What is known of a group, besides its clients.
 
     Attributes:
-        since_s: when its round began: its latest push started, or its first client came back.
+        since_s: when its round began: the run began, its latest push started, or its first client
+            came back. A new controller does not know it: None.
         version: the version of the model that has its latest push; 0 before it.
-        is_counted: whether the time of its round is in the moving average.
+        is_counted: whether it has been collected in this round, and so the time of the round, if it
+            is known, is in the moving average.
     """
 
-    since_s: float = 0.0
+    since_s: float | None = None
     version: int = 0
     is_counted: bool = False
 
@@ -133,6 +135,9 @@ class GroupedRoundRobin:
         match event:
             case Ready(site) if site in state.excluded:
                 decisions.append(Exclude(site))  # it was started again, and does not know
+            case Ready(site, iteration=0) if state.groups[self.numbers[site]].since_s is None:
+                number = self.numbers[site]
+                state = _with(state, number, replace(state.groups[number], since_s=0.0))
             case Compared(site, similarity):
                 state, more = self._judge(state, site, similarity)
                 decisions += more
@@ -228,7 +233,8 @@ class GroupedRoundRobin:
                 return replace(state, known=known, first=first, turn_s=at_s), number, (start,)
             if number in pushing:
                 break
-            late_s = state.groups[number].since_s + self.patience * state.round_s.value
+            since_s = state.groups[number].since_s
+            late_s = (since_s or 0.0) + self.patience * state.round_s.value
             if at_s < late_s:
                 return _wake(state, late_s)
         return state, None, ()
@@ -260,7 +266,8 @@ def _count_rounds(state: State, collected: Iterable[int], at_s: float) -> State:
     for number in collected:
         group = state.groups[number]
         if not group.is_counted:
-            state = replace(state, round_s=state.round_s.add(at_s - group.since_s))
+            if group.since_s is not None:
+                state = replace(state, round_s=state.round_s.add(at_s - group.since_s))
             state = _with(state, number, replace(group, is_counted=True))
     return state
 

@@ -410,6 +410,12 @@ class Reader:
             able = ", ".join(name for name, kind in known.items() if gives_changes(kind))
             allowed = f"allowed with policy {scheme.policy.kind} are {able}, which give updates"
             self._source.refuse(("workload", "kind"), allowed)
+        wanted, batch = options.get("batch"), workload.options.get("batch")
+        if wanted is not None and wanted != batch:
+            allowed = f"allowed is the workload's batch, {batch}"
+            if batch is None:
+                allowed = f"allowed with a workload that has a batch; {workload.kind} has none"
+            self._source.refuse(("scheme", "batch"), allowed)
         for problem in workload.module.problems(workers, **workload.options):
             path: KeyPath = ("workload", *problem.key.split("."))
             self._source.refuse(path, f"allowed is {problem.allowed}")

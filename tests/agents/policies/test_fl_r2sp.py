@@ -84,6 +84,16 @@ def test_one_group_replaces_the_model_by_the_mean_and_waits_for_no_gap():
     assert run.ready("abd", 1, at_s=2.2) == ["push abd * 0.333333 + 0"]
 
 
+def test_a_new_controller_does_not_take_the_age_of_the_run_for_a_round():
+    run = History(fraction=1.0)
+    assert run.ready("ac", 7, at_s=60.0) == ["push ac * 0.25 + 0.5"]
+    assert run.ready("bd", 5, at_s=60.1) == ["push bd * 0.25 + 0.5"]
+    assert run.end("ac", at_s=60.2, took_s=0.2) == ["pull ac"]
+    assert run.end("bd", at_s=60.3, took_s=0.2) == ["pull bd"]
+    assert run.ready("ac", 8, at_s=61.0) == ["push ac * 0.25 + 0.5"]
+    assert run.ready("bd", 6, at_s=61.1) == ["wake 61.5"]  # T = 1 s, M = 2
+
+
 def test_clients_are_in_the_group_of_their_number_modulo_m():
     run = History("abcdefg", groups=3)
     assert [run.policy.numbers[site] for site in "abcdefg"] == [0, 1, 2, 0, 1, 2, 0]

@@ -198,3 +198,23 @@ def test_at_least_one_site_is_no_server(name):
         parse(text.replace("servers: all", f"servers: {servers}"), "x.yaml")
     allowed = "allowed is fewer than all sites; the others are workers"
     assert f"scheme.servers: {servers}: {allowed}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("workload", "batch", "said"),
+    [
+        ("kind: synthetic, model: 1 MB, batch: 64", 64, None),
+        ("kind: synthetic, model: 1 MB, batch: 64", 32, "allowed is the workload's batch, 64"),
+        ("kind: synthetic, model: 1 MB", 64, "allowed is the workload's batch, 32"),
+    ],
+)
+def test_batches_are_tuned_from_that_of_the_workload(workload, batch, said):
+    text = (
+        f"topology: {{builder: full_mesh, sites: 4, rates: 50 Mbit/s}}\nworkload: {{{workload}}}\n"
+        f"scheme: {{name: r2sp, servers: [n1], batch: {batch}}}\nstop: {{rounds: 3}}\n"
+    )
+    if said is None:
+        assert parse(text, "x.yaml").scheme.policy.options["batch"] == batch
+    else:
+        with pytest.raises(ScenarioErrors, match=f"scheme.batch: {batch}: {said}"):
+            parse(text, "x.yaml")
