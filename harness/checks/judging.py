@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
-    arrival_checks,
     background_checks,
     branch_checks,
-    byte_checks,
     causality_checks,
     fault_checks,
     model_checks,
@@ -19,6 +17,7 @@ from trunkline.harness.checks import (
     run_checks,
     task_checks,
 )
+from trunkline.harness.checks.payload import arrival_checks, byte_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,
     plan_checks,

@@ -21,8 +21,12 @@ from trunkline.agents.events.run_events import (
 )
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.background_checks import count_payload
-from trunkline.harness.checks.byte_checks import count_received, count_sent, find_disturbance
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.payload.byte_checks import (
+    count_received,
+    count_sent,
+    find_disturbance,
+)
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
 from trunkline.harness.record.link_history import Conditions

@@ -16,7 +16,7 @@ from itertools import pairwise
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.harness.checks.losses import Losses, Span
-from trunkline.harness.checks.lost_bytes import judge_lost_bytes
+from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions

@@ -1,0 +1,1 @@
+"""The checks of bytes: how many crossed links, and when they arrived."""
