@@ -99,7 +99,8 @@ class Channel:
         """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
         request: Message = {"line": line, "cwd": str(Path.cwd())}
         if (size := len(encode(request))) > MOST_BYTES:
-            return {"done": False, "text": f"a line of {size} bytes: allowed are {MOST_BYTES}"}
+            text = f"a line of {size} bytes: allowed are {MOST_BYTES}"
+            return {"done": False, "text": text, "unsent": True}
         self.send(request)
         while True:
             try:
@@ -222,8 +223,8 @@ class Shell(cmd.Cmd):
             case "save":
                 self._save(Path(rest.strip()))
             case _:
-                self._ask(line.partition("#")[0].strip())
-                self._wait_for_prompt()
+                if not self._ask(line.partition("#")[0].strip()).get("unsent"):
+                    self._wait_for_prompt()
         return False
 
     def do_help(self, arg: str) -> None:

@@ -100,7 +100,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     )
     assert "watch: 1: a unit is missing" in err
     assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
-    assert ": not done: a line of 200" in err and "bytes: allowed are 65536" in err
+    assert "a line of 200" in err and "bytes: allowed are 65536" in err
     assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")
