@@ -123,8 +123,8 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
         "--vary scheme.p=9: scheme.p: 9: p = 9 is not between 2 and the number of sites, 3 "
         "(with scheme.plan=crew scheme.p=9 and 1 more)",
         "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? allowed is one of a2a, bkt, "
-        "blink, crew, fapt, mst, opr, ps, ring, star, toa (with scheme.plan=bkd scheme.p=2 and 2 "
-        "more)",
+        "blink, crew, fapt, ipart, mst, naive, opr, overlap, owl, ps, ring, star, toa (with "
+        "scheme.plan=bkd scheme.p=2 and 2 more)",
     ]
     assert started() == []
 
