@@ -38,6 +38,9 @@ def write_api() -> str:
 
 def _write_object(module: ModuleType, name: str) -> Iterator[str]:
     found = getattr(module, name)
+    if inspect.ismodule(found):
+        yield from _write_doc(found)
+        return
     if not (inspect.isclass(found) or inspect.isfunction(found)):
         yield from _write_code(f"{name} = {_format_type(found)}")
         return
