@@ -6,8 +6,9 @@ object names the span of time in which the loss lasted; `Losses.explain` adds th
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -181,14 +182,27 @@ class Losses:
 
         Of a task without an end, or that it only relayed for, it knows when the run ends. A message
         is under way for up to `timeout_ns`, and a silent connection counts as lost after that long.
+        A site that joins a later task has been told before.
         """
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
         knows = any(event.site == site for event in task.joined)
         told_ns = max(ends) if ends and knows else self.history.end_ns
-        for span in self.without_controller(site):
+        later_ns = self._joins_next(site, told_ns) if ends and knows else None
+        away = self.without_controller(site)
+        if later_ns is not None and not self.find(away, told_ns, later_ns):
+            return later_ns
+        for span in away:
             if span.start_ns <= told_ns + 2 * self.timeout_ns and told_ns <= span.end_ns:
                 told_ns = span.end_ns
         return told_ns + self.timeout_ns
+
+    def _joins_next(self, site: str, t_ns: int) -> int | None:
+        """When a site joins the first task that starts after a time.
+
+        Messages of a controller arrive in their order: the site knows what it was told before.
+        """
+        starts_ns, joins_ns = self._joins.get(site, ((), ()))
+        return min(joins_ns[bisect_right(starts_ns, t_ns) :], default=None)
 
     def lost_before_joining(self, task: Task, site: str) -> Span | None:
         """When the controller lost a site that it did not reach with a task."""
@@ -226,6 +240,16 @@ class Losses:
         spans = [span for found in named for span in found]
         overlaps = (min(end_ns, s.end_ns) - max(start_ns, s.start_ns) for s in spans)
         return sum(max(0, overlap) for overlap in overlaps) / 1e9
+
+    @cached_property
+    def _joins(self) -> Mapping[str, tuple[Sequence[int], Sequence[int]]]:
+        """By site, when the tasks that it joined started, and when it joined them."""
+        found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for task in self.history.tasks:
+            for event in task.joined:
+                found[event.site].append((task.started.t_ns, event.t_ns))
+        columns = {site: tuple(zip(*sorted(pairs), strict=True)) for site, pairs in found.items()}
+        return {site: (starts_ns, joins_ns) for site, (starts_ns, joins_ns) in columns.items()}
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
