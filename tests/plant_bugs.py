@@ -5,8 +5,9 @@
     python tests/plant_bugs.py --sample 40          # 40 of them, drawn from a seed
     python tests/plant_bugs.py --soak 20           # then a soak of 20 runs against each survivor
 
-The copy comes first in PYTHONPATH, so its package is the one that the tests import. A bug is killed
-if a test fails, or the tests take longer than `LIMIT_S`: many bugs let somebody wait for ever.
+The copy comes first in PYTHONPATH, so its package is the one that the tests import. The tests of
+the changed module and of its folder run first. A bug is killed if a test fails, or if the tests
+take longer than `LIMIT_S`: after many bugs an agent waits without end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from planted_bugs import MUTANTS, Mutant
@@ -28,14 +30,16 @@ from planted_bugs import MUTANTS, Mutant
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("agents", "harness", "scenarios", "src", "tests", "topologies", "workloads")
 TESTS = (
+    "tests/agents/control/test_takeover.py",
+    "tests/agents/control/test_failover.py",
     "tests/agents/control/test_protocol_model.py",
-    "tests/agents/site",
     "tests/agents/control",
     "tests/agents",
 )
-"""What is run until the first failure: the tests that kill most come first."""
+"""What is run until the first failure, after the tests of the changed module."""
 
 LIMIT_S = 900.0
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
 SOAK = ("-m", "trunkline.harness.commands.main", "soak", "scenarios/soak/mesh.yaml")
 
 
@@ -109,19 +113,33 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="plant this many of them, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the draw")
     arguments = parser.parse_args()
-    tests = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.tests)
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
     if arguments.sample is not None:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
-    survivors = play(chosen, tests, arguments.jobs)
+    survivors = play(
+        chosen,
+        lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests),
+        arguments.jobs,
+    )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:
-        survivors = play(survivors, (*SOAK, "--runs", str(arguments.soak)), arguments.jobs)
+        command = (*SOAK, "--runs", str(arguments.soak))
+        survivors = play(survivors, lambda _: command, arguments.jobs)
         print(f"{len(survivors)} survive {arguments.soak} runs of the soak as well")
     return int(bool(survivors))
 
 
-def play(mutants: list[Mutant], command: tuple[str, ...], jobs: int) -> list[Mutant]:
+def find_tests(mutant: Mutant) -> list[str]:
+    """The tests of the changed module, then those of its folder."""
+    module = Path(mutant.file)
+    found = sorted(ROOT.glob(f"tests/agents/**/test_{module.stem}.py"))
+    folder = ROOT / "tests/agents" / module.parent
+    return [str(path.relative_to(ROOT)) for path in (*found, folder) if path.exists()]
+
+
+def play(
+    mutants: list[Mutant], command_for: Callable[[Mutant], tuple[str, ...]], jobs: int
+) -> list[Mutant]:
     """Run a command against each bug; returns those that survive."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
@@ -136,7 +154,7 @@ def play(mutants: list[Mutant], command: tuple[str, ...], jobs: int) -> list[Mut
             except queue.Empty:
                 return
             start_s = time.monotonic()
-            killed, how = copy.is_killed(mutant, *command)
+            killed, how = copy.is_killed(mutant, *command_for(mutant))
             if not killed:
                 survivors.append(mutant)
             verdict = "killed" if killed else "SURVIVES"
