@@ -194,10 +194,22 @@ def parse(value: Any, option: str = "compute") -> Distribution:
             case [int() | float() as low, int() | float() as high]:
                 return Uniform(float(low), float(high))
             case {"lognormal": dict(parameters), **rest} if not rest:
-                return Lognormal(**{f"{key}_s": float(parameters[key]) for key in parameters})
+                return _parse_lognormal(parameters)
     except (TypeError, ValueError) as error:
         raise OptionError(option, value, f"{ALLOWED} ({error})") from error
     raise OptionError(option, value, ALLOWED)
+
+
+def _parse_lognormal(parameters: Mapping[str, Any]) -> Lognormal:
+    for key in ("mean", "deviation"):
+        if key not in parameters:
+            raise ValueError(f"{key} is missing")
+    for key, value in parameters.items():
+        if key not in ("mean", "deviation", "low", "high"):
+            raise ValueError(f"{key} is no parameter of a lognormal")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{key} is not a time")
+    return Lognormal(**{f"{key}_s": float(value) for key, value in parameters.items()})
 
 
 def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:

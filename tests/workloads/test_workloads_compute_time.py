@@ -151,6 +151,20 @@ def test_any_other_value_of_compute_is_refused_with_what_is_allowed(option):
         parse(option)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({"mean": 0.1}, "deviation is missing"),
+        ({"mean": 0.1, "deviation": 0.1, "median": 0.1}, "median is no parameter of a lognormal"),
+        ({"mean": "fast", "deviation": 0.1}, "mean is not a time"),
+        ({"mean": True, "deviation": 0.1}, "mean is not a time"),
+    ],
+)
+def test_a_wrong_lognormal_is_refused_by_what_is_wrong_with_it(parameters, why):
+    with pytest.raises(OptionError, match=rf"{why}\)$"):
+        parse({"lognormal": parameters})
+
+
 def test_a_slowdown_names_sites_or_ranks():
     assert slowdown_factor({"tokyo": 4.0}, 1, ["paris", "tokyo"]) == 4.0
     assert slowdown_factor({"tokyo": 4.0}, 0, ["paris", "tokyo"]) == 1.0
