@@ -69,9 +69,9 @@ def describe_scenario(scenario: Scenario) -> Table:
 def describe_prediction(found: Expectation) -> str:
     """What the fluid model predicts, a value per line, without values that it does not know."""
     known = {name: value for name, value in asdict(found).items() if not math.isnan(value)}
+    times = {name for name in known if name.endswith("_s") and not name.endswith("_per_s")}
     return "".join(
-        f"{name:<8}  {value:.4g}{' s' if name.endswith('_s') else ''}\n"
-        for name, value in known.items()
+        f"{name:<13}  {value:.4g}{' s' if name in times else ''}\n" for name, value in known.items()
     )
 
 

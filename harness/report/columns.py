@@ -150,6 +150,11 @@ RUN = Table(
         "window_s": (NUMBER, "when the run was told to stop"),
         "rounds": (NUMBER, "rounds that a worker finished in the window, on average"),
         "rounds_least": (INTEGER, "rounds of the slowest worker"),
+        "samples_per_s": (
+            NUMBER,
+            "samples of the rounds that workers finished in the window, over the window; empty if "
+            "the workload has no batch",
+        ),
         "updates": (
             INTEGER,
             "completed tasks that changed models in the window: all but those that only hand a "

@@ -433,7 +433,9 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
         "workers": tables.tabulate_workers(history, sites),
         "links": tables.tabulate_links(history, scenario.topology, flows),
         "accuracy": tables.tabulate_accuracy(history),
-        "run": tables.tabulate_run(history, tasks, scenario.workers, **at_servers, **branches),
+        "run": tables.tabulate_run(
+            history, tasks, scenario.workers, **at_servers, **branches, samples=scenario.samples
+        ),
         "faults": tables.tabulate_faults(history),
         **paths,
         **background,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from trunkline.agents.events.round_events import RoundFinished
+from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import (
     Compared,
@@ -233,8 +233,11 @@ def tabulate_run(
     updates: pd.DataFrame | None = None,
     servers: pd.DataFrame | None = None,
     branches: pd.DataFrame | None = None,
+    samples: Callable[[int | None], int] | None = None,
 ) -> pd.DataFrame:
     """The whole run in one row; `tasks`, `updates` and so on are the tables of these names.
+
+    `samples` gives those of an iteration with this batch, or with the workload's own for None.
 
     The `workers` are the sites that compute. The window ends when the run was told to stop: later
     rounds do not count.
@@ -266,6 +269,7 @@ def tabulate_run(
         "window_s": end_ns / 1e9,
         "rounds": sum(each) / len(each),
         "rounds_least": min(each),
+        "samples_per_s": _count_samples(history, end_ns, samples) if samples else None,
         "updates": changes,
         "update_s": end_ns / 1e9 / changes if changes else None,
         "rho": mixing.compute_rho(groups, workers),
@@ -279,6 +283,20 @@ def tabulate_run(
         "by_hand": manual_actions.describe_actions(history),
     }
     return columns.RUN.frame([row])
+
+
+def _count_samples(
+    history: History, end_ns: int, samples: Callable[[int | None], int]
+) -> float | None:
+    """The samples of the rounds that ended up to `end_ns`, per second."""
+    batches: dict[str, int | None] = {}
+    total = 0
+    for event in history.events:
+        if isinstance(event, ComputeStarted):
+            batches[event.site] = event.batch
+        elif isinstance(event, RoundFinished) and event.t_ns <= end_ns:
+            total += samples(batches.get(event.site))
+    return total * 1e9 / end_ns if end_ns else None
 
 
 def _sort_by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:

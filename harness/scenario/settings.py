@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
@@ -311,6 +311,19 @@ class Scenario:
         layers = getattr(self.workload.module, "layers", None)
         found: LayeredModel | None = layers and layers(**self.workload.options)
         return found
+
+    @property
+    def samples(self) -> Callable[[int | None], int] | None:
+        """The samples of an iteration with this batch, or with the workload's own for None.
+
+        None for a workload without a batch.
+        """
+        options = self.workload.options
+        own = options.get("batch")
+        steps = options.get("local_steps", 1)
+        if self.runs_programs or not (isinstance(own, int) and isinstance(steps, int)):
+            return None
+        return lambda batch: steps * (own if batch is None else batch)
 
     @property
     def cut(self) -> Chunking:

@@ -30,6 +30,7 @@ VERDICTS = ("pass", "unknown", "fail", "error", "missing")
 METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
     "rounds": "rounds per worker",
+    "samples_per_s": "samples per second",
     "update_s": "time per update (s)",
     "step_s": "time of a step (s)",
     "stall_percent": "waiting for parameters (% of the step)",

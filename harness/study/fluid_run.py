@@ -35,7 +35,8 @@ class Expectation:
     The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
     over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
     groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
-    until all servers have their update, and until they have the servers' model.
+    until all servers have their update, and until they have the servers' model. `samples_per_s` is
+    NaN for workloads without a batch.
     """
 
     task_s: float
@@ -45,6 +46,7 @@ class Expectation:
     rho: float
     push_s: float
     pull_s: float
+    samples_per_s: float
 
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
@@ -125,6 +127,7 @@ class _Run:
         self._alarm_s: float | None = None
         self._until_s: float | None = None
         self._rounds = 0
+        self._samples_of, self._samples = scenario.samples, 0
 
     def run(self) -> Expectation:
         for site in self._workers:
@@ -139,8 +142,9 @@ class _Run:
         rho = mixing.compute_rho(self._groups, self._workers)
         update_s = window_s / self._updates if self._updates else float("nan")
         rounds = self._rounds / len(self._workers)
-        moving = (fmean(times) if times else math.nan for times in (self._push_s, self._pull_s))
-        return Expectation(task_s, rounds, window_s, update_s, rho, *moving)
+        push_s, pull_s = (fmean(t) if t else math.nan for t in (self._push_s, self._pull_s))
+        samples_per_s = self._samples / window_s if self._samples_of and window_s else math.nan
+        return Expectation(task_s, rounds, window_s, update_s, rho, push_s, pull_s, samples_per_s)
 
     def _compute(self, site: str) -> None:
         iteration = self._iterations[site]
@@ -305,10 +309,12 @@ class _Run:
         return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
     def _finish_round(self, site: str, batch: int | None = None) -> None:
+        if self._until_s is None:
+            self._rounds += 1
+            self._samples += self._samples_of(self._batches.get(site)) if self._samples_of else 0
         if batch is not None:
             self._batches[site] = batch
         self._iterations[site] += 1
-        self._rounds += self._until_s is None
         self._compute(site)
 
     def _end(self) -> None:

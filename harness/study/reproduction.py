@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import comparison, comparison_plots, fluid_run
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 
-METRICS = ("task_s", "rounds", "window_s", "update_s", "rho", "push_s", "pull_s")
+METRICS = tuple(field.name for field in fields(fluid_run.Expectation))
 """The columns of a comparison's trials that the fluid model predicts."""
 
 

@@ -73,7 +73,7 @@ FIGURES: Mapping[str, Figure] = {
         "has the shortest iterations per sample",
         "paper/r2sp/delays.yaml",
         (DELAYED,),
-        "rounds",
+        "samples_per_s",
     ),
     "15": Figure(
         "accuracy of FL-R2SP is that of BSP, that of ASP is worse; without outlier filtering, BSP "

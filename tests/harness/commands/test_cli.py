@@ -260,6 +260,7 @@ def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
         ["window_s", "7", "s"],
         ["update_s", "2.333", "s"],
         ["rho", "0"],
+        ["samples_per_s", "27.43"],
     ]
     override = ["--set", "timeline=[{at: 1 s, do: kill n1}]"]
     assert main.main(["show", str(file), "--fluid", *override]) == 64

@@ -98,6 +98,14 @@ def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
     assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,"
 
 
+def test_samples_per_second_are_those_of_finished_rounds() -> None:
+    batch = altered("compute_started", {"batch": 30}, site="rome", iteration=1)
+    tasks = tables.tabulate_tasks(history(), forecast)
+    run = tables.tabulate_run(history(batch), tasks, SITES, samples=lambda batch: batch or 10)
+    # The second round of rome ends within 4.4 s, and so do three rounds with batches of 10.
+    assert run.iloc[0]["samples_per_s"] == pytest.approx((3 * 10 + 30) / 4.4)
+
+
 def test_a_run_is_summed_up_in_one_row() -> None:
     events = history()
     row = (
@@ -118,6 +126,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "window_s": pytest.approx(4.4),
         "rounds": pytest.approx(4 / 3),
         "rounds_least": 1,
+        "samples_per_s": pytest.approx(math.nan, nan_ok=True),
         "updates": 2,
         "update_s": pytest.approx(2.2),
         "rho": pytest.approx(0.75),  # of a path of three sites

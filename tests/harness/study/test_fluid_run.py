@@ -45,6 +45,12 @@ def test_what_comes_of_two_sites(overrides, task_s, rounds, window_s):
     assert (found.task_s, found.rounds, found.window_s) == pytest.approx((task_s, rounds, window_s))
 
 
+def test_samples_are_those_of_finished_rounds():
+    # Two sites finish their third round, of 5 samples each, after 6 s.
+    assert expected("workload.batch=5").samples_per_s == pytest.approx(2 * 3 * 5 / 6.0)
+    assert expected("workload.batch=5", "stop={time: 5 s}").samples_per_s == pytest.approx(4.0)
+
+
 @pytest.mark.parametrize(
     ("overrides", "task_s", "window_s"),
     [
