@@ -1,7 +1,8 @@
 """The order in which the flows of one directed link send their chunks (pure; CREW's paper, IV-C).
 
 A flow is what one task sends over a link in one phase: contributions towards the aggregators
-(scatter), or results away from them (multicast). Chunks of one flow keep their order. The
+(scatter), or results away from them (multicast). What a repair of the task adds are flows of their
+own, behind everything that is scheduled before. Chunks of one flow keep their order. The
 discipline chooses the flow that sends the next chunk, so a flow is preempted between chunks only.
 """
 
@@ -18,7 +19,7 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """One task and phase; a site uses the same object on all of its links.
+    """One task, phase and repair; a site uses the same object on all of its links.
 
     `task` numbers tasks in the order of their start. It is None for a contribution that is sent
     before its task is known, and is set when the task is known.

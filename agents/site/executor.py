@@ -7,6 +7,7 @@ this site does not know yet, offers, and chunks to forward.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -54,7 +55,8 @@ class Executor:
         )
         self._now_ns = now_ns
         self._tasks: dict[int, Share] = {}
-        self._flows: dict[tuple[int, bool], Flow] = {}
+        self._flows: dict[int, dict[tuple[bool, int], Flow]] = {}
+        self._repairs: dict[int, list[int]] = {}
         self._offers = Offers()
         self._own: OwnOffer | None = None
         self._ended: set[int] = set()
@@ -139,6 +141,7 @@ class Executor:
         share = self._tasks.get(message.task)
         if share is None:
             return
+        self._repairs.setdefault(message.task, []).append(share.blocks)
         share.unsent += 1  # keeps the task from finishing between the old and the new blocks
         share.rearrange(message)
         self._process_early(share)
@@ -195,8 +198,8 @@ class Executor:
             self._spare = self._spare if ended.result is None else ended.result
         for _, data in self._early.pop(task, []):
             self._chunks.give(data)
-        keys = [(task, True), (task, False)]
-        self.dispatch.forget([self._flows.pop(key) for key in keys if key in self._flows])
+        self.dispatch.forget(self._flows.pop(task, {}).values())
+        self._repairs.pop(task, None)
         self._settle(self._offers.of(task))
         return (
             self.dispatch.sent.close(task),
@@ -339,10 +342,15 @@ class Executor:
         self.dispatch.put(hop, header, data, self._flow(header), phase, release)
 
     def _flow(self, header: ChunkHeader) -> Flow:
+        """The flow of a chunk. Every repair of a task has flows of its own.
+
+        So its chunks queue behind everything that is scheduled (CREW, Section IV-B).
+        """
         if header.early:
             return self._offers.flow(key_of(header))
-        key = header.task, header.inward
-        return self._flows.setdefault(key, Flow(*key))
+        repairs = bisect_right(self._repairs.get(header.task, ()), header.block)
+        flows = self._flows.setdefault(header.task, {})
+        return flows.setdefault((header.inward, repairs), Flow(header.task, header.inward))
 
     def _take_result(self) -> Vector:
         result, self._spare = self._spare, None

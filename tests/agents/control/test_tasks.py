@@ -67,6 +67,44 @@ def test_a_server_gives_its_part_of_an_adopted_result_to_no_other_server() -> No
     assert forest["receivers"] == ["c"]
 
 
+def test_blocks_that_are_hit_together_count_for_each_others_choice() -> None:
+    """CREW, (3). Each block has 40 bytes, and a and b aggregate 40 bytes each.
+
+    First block: c: max(80/8, 80/8) = 10, d: max(80/5, 80/20, 40/20) = 16. It moves from a to c, so
+    that a has 0 bytes left. Second block: c: max(40/8, 80/8) = 10, d: max(40/5, 80/20, 80/20) = 8.
+    """
+    group = ("a", "b", "c")
+    rates_mbps = {(x, y): 8.0 for x in "abcd" for y in "abcd" if x != y}
+    for site, rate_mbps in (("a", 5.0), ("b", 20.0), ("c", 20.0)):
+        rates_mbps[site, "d"] = rates_mbps["d", site] = rate_mbps
+
+    def aggregate(chunks: tuple[int, int], hub: str) -> Block:
+        others = [site for site in group if site != hub]
+        inward, outward = ((site, hub) for site in others), ((hub, site) for site in others)
+        return Block((chunks,), hub, tuple(inward), tuple(outward))
+
+    async def lose() -> list[str]:
+        log: list[tuple[str, tuple, dict]] = []
+        rates = PlanRates(rates_mbps)
+        tasks = replace(
+            make_tasks(log),
+            overlay=UsableOverlay(rates, set("abcd")),
+            cut=cut_model(80, 4),
+            servers=(),
+            plan_caches=PlanCaches(rates),
+        )
+        plan = Plan(group, group, 20, (aggregate((0, 10), "a"), aggregate((10, 20), "b")))
+        tasks.start(0, Start(group, dict.fromkeys(group, 1.0), 1 / 3), plan, {}, ())
+        tasks.settle()
+        tasks.overlay.lost["a"] = {"b"}
+        tasks.on_link_lost("a", "b")
+        tasks.close()
+        (forest,) = (values[3] for kind, values, _ in log if kind == "TaskRearranged")
+        return [block["aggregator"] for block in forest["blocks"]]
+
+    assert asyncio.run(lose()) == ["c", "d"]
+
+
 def test_controllers_that_take_over_one_after_the_other_use_other_block_numbers() -> None:
     """The second one hears only from members that do not know the blocks of the first one."""
 

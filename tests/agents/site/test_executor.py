@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from overlays import overlays
 
 from trunkline.agents import registry
+from trunkline.agents.planning.disciplines import DISCIPLINES, Queue
 from trunkline.agents.planning.plan import Block, Plan, PlanError, star
 from trunkline.agents.planning.site_plan import BlockPart, parts_of, summation_order
 from trunkline.agents.plans import crew
@@ -248,6 +249,33 @@ def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before
     assert not finished
     assert sent("e") == whole[0]
     assert len(finished) == 1
+
+
+@pytest.mark.parametrize("floor", [0, 2])
+def test_chunks_of_a_repair_queue_behind_everything_that_is_scheduled(floor):
+    """CREW, Section IV-B. Blocks of task 0 move to b, or its plan is a new one."""
+    fabric = Fabric(MESH, 4 * CHUNK_BYTES // 4)
+    a = fabric.executors["a"]
+
+    def leaf(block, chunk):
+        return BlockPart(block, ((chunk, chunk + 1),), ("a",), ("a",), ("a", "b"), (), True)
+
+    members = {"group": ("a", "b"), "weights": {"a": 1.0, "b": 1.0}, "scale": 0.5}
+    role = {"contributes": True, "receives": True, "evaluate": False, "offers": {}}
+    for task in (0, 1):
+        start = StartTask(
+            task=task, blocks=2, floor=0, left_s=60.0, parts=(leaf(0, 0),), **members, **role
+        )
+        a.start(start, integers("a", fabric.elements, task)["a"], lambda result: None)
+    a.rearrange(RearrangeTask(0, 3, floor, (1,), (leaf(2, 1),)))
+    a.rearrange(RearrangeTask(1, 3, floor, (1,), (leaf(2, 1),)))
+    a.rearrange(RearrangeTask(0, 4, floor, (), (leaf(3, 2),)))
+    queue = Queue(DISCIPLINES["fcfs"])
+    for frame in fabric.links["a", "b"].queue:
+        queue.push(frame.chunk, frame.flow)
+    popped = list(iter(queue.pop, None))
+    kept = [] if floor else [(0, 0), (1, 0)]
+    assert [(each.task, each.block) for each in popped] == [*kept, (0, 2), (1, 2), (0, 3)]
 
 
 def test_a_server_that_has_finished_passes_on_chunks_that_it_does_not_hold():
