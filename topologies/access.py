@@ -87,7 +87,7 @@ def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
     for name in names:
         if name not in topology.site_names:
             allowed = ", ".join(topology.site_names)
-            raise TopologyError(f"sites: {name!r}: allowed are {allowed}", key="sites")
+            raise TopologyError(f"sites: {name!r}: expected one of {allowed}", key="sites")
     gateways = {name: f"{name}{GATEWAY}" for name in names}
     links = _move_links(topology.links, gateways)
     for name in names:
@@ -131,7 +131,9 @@ def _assign(topology: Topology, entries: Sequence[AccessLink]) -> dict[str, Acce
         for site in entry.sites:
             if site not in topology.site_names:
                 allowed = ", ".join(topology.site_names)
-                raise TopologyError(f"access: site {site!r}: allowed are {allowed}", key="access")
+                raise TopologyError(
+                    f"access: site {site!r}: expected one of {allowed}", key="access"
+                )
             if site in found:
                 raise TopologyError(f"access: site {site!r}: named twice", key="access")
             found[site] = entry

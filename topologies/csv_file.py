@@ -70,16 +70,18 @@ def read_matrix(text: str, unit: Unit) -> Table:
     names: dict[str, None] = {}
     for name in (_name(number, cell) for cell in header[1:]):
         if name in names:
-            raise TopologyError(f"line {number}: {name}: allowed is each site once")
+            raise TopologyError(f"line {number}: {name}: expected each site once")
         names[name] = None
     values: dict[Pair, float] = {}
     seen: set[str] = set()
     for number, row in rows[1:]:
         src = _name(number, row[0])
         if src not in names:
-            raise TopologyError(f"line {number}: {src}: allowed are the sites of the header row")
+            raise TopologyError(
+                f"line {number}: {src}: expected one of the sites of the header row"
+            )
         if src in seen:
-            raise TopologyError(f"line {number}: {src}: allowed is each site once")
+            raise TopologyError(f"line {number}: {src}: expected each site once")
         seen.add(src)
         for dst, cell in zip(names, row[1:], strict=True):
             if src != dst and cell.strip() not in ("", "-"):
@@ -100,9 +102,9 @@ def combine(rates: Table | None, delays: Table | None) -> Network:
     """
     first = rates or delays
     if first is None:
-        raise ValueError("allowed is a matrix or two")
+        raise ValueError("expected a matrix or two")
     if rates and delays and (other := set(rates.names) ^ set(delays.names)):
-        text = f"{list_some(sorted(other))}: allowed are the same sites in both matrices"
+        text = f"{list_some(sorted(other))}: expected the same sites in both matrices"
         raise TopologyError(text)
     return Network(
         tuple(Node(name) for name in first.names),
@@ -138,14 +140,14 @@ def read_edges(text: str) -> Network:
     columns = [COLUMNS.get(cell.strip(), "") for cell in header]
     if "" in columns or len({*columns}) < len(columns) or not {"src", "dst"} <= {*columns}:
         shown = ",".join(header)[:60]
-        allowed = "allowed are src, dst, and rate, delay or rtt once each; a matrix is read with"
+        allowed = "expected src, dst, and rate, delay or rtt once each; a matrix is read with"
         raise TopologyError(f"line {number}: {shown}: {allowed} rates:, delays: or rtts:")
     edges: dict[Pair, Edge] = {}
     for number, row in rows[1:]:
         edge = _read_link(number, dict(zip(columns, row, strict=True)))
         if (edge.src, edge.dst) in edges:
             where = f"{edge.src} -> {edge.dst}"
-            raise TopologyError(f"line {number}: {where}: allowed is each link once")
+            raise TopologyError(f"line {number}: {where}: expected each link once")
         edges[edge.src, edge.dst] = edge
         check_link_count(len(edges))
     nodes = tuple(Node(name) for name in dict.fromkeys(name for pair in edges for name in pair))
@@ -157,14 +159,14 @@ def _read_link(number: int, row: Mapping[str, str]) -> Edge:
     src, dst = _name(number, row["src"]), _name(number, row["dst"])
     where = f"{src} -> {dst}"
     if src == dst:
-        raise TopologyError(f"line {number}: {where}: allowed are links between two sites")
+        raise TopologyError(f"line {number}: {where}: expected links between two sites")
     given = {
         column: _read_cell(number, where, row[column], unit)
         for column, unit in (("rate", RATE), ("delay", TIME), ("rtt", TIME))
         if row.get(column, "").strip() not in ("", "-")
     }
     if "delay" in given and "rtt" in given:
-        raise TopologyError(f"line {number}: {where}: allowed is either a delay or an rtt")
+        raise TopologyError(f"line {number}: {where}: expected either a delay or an rtt")
     delay = given["rtt"] / 2 if "rtt" in given else given.get("delay")
     return Edge(src, dst, given.get("rate"), delay)
 
@@ -183,12 +185,12 @@ def _read_rows(text: str) -> list[tuple[int, Sequence[str]]]:
                     f"line {reader.line_num}",
                     f"{len(rows[0][1])} as in the header row",
                 )
-                raise TopologyError(f"{where}: {len(row)} cells: allowed are {allowed}")
+                raise TopologyError(f"{where}: {len(row)} cells: expected {allowed}")
             rows.append((reader.line_num, row))
     except csv.Error as reason:
         raise TopologyError(f"line {reader.line_num}: not CSV: {reason}") from None
     if not rows:
-        raise TopologyError("empty: allowed is CSV with a header row")
+        raise TopologyError("empty: expected CSV with a header row")
     return rows
 
 

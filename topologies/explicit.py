@@ -34,14 +34,14 @@ def build(
     ends = []
     for pair in pairs or ():
         if len(pair) != 2:
-            raise TopologyError(f"pairs: {pair}: allowed are two sites", key="pairs")
+            raise TopologyError(f"pairs: {pair}: expected two sites", key="pairs")
         ends.append((pair[0], pair[1]))
     placed = tuple(
         replace(site, rack=(racks or {}).get(site.name, "")) for site in parse_sites(sites)
     )
     names = [site.name for site in placed]
     for site in (racks or {}).keys() - set(names):
-        raise TopologyError(f"racks: {site!r}: allowed are {', '.join(names)}", key="racks")
+        raise TopologyError(f"racks: {site!r}: expected one of {', '.join(names)}", key="racks")
     return Topology(name, placed, tuple(links), tuple(routers or ()), tuple(ends))
 
 

@@ -91,11 +91,9 @@ def build(
     matrices = {"rates": rates, "delays": delays, "rtts": rtts}
     network = _read_network(file, {key: name for key, name in matrices.items() if name}, read)
     if not 1 <= route_factor < float("inf"):  # nothing is faster than light
-        raise TopologyError(
-            f"route_factor: {route_factor}: allowed is 1 or more", key="route_factor"
-        )
+        raise TopologyError(f"route_factor: {route_factor}: expected 1 or more", key="route_factor")
     if not 0 < rate_factor < float("inf"):
-        raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
+        raise TopologyError(f"rate_factor: {rate_factor}: expected above 0", key="rate_factor")
     source = next(key for key, name in {"file": file, **matrices}.items() if name)
     with _naming(source):
         kept = network if external else network.without_external()
@@ -124,7 +122,7 @@ def build(
 
 def _read_network(file: str, matrices: dict[str, str], read: ReadFile) -> Network:
     if bool(file) == bool(matrices) or {"delays", "rtts"} <= matrices.keys():
-        allowed = "allowed is either file:, or rates: and delays: or rtts:"
+        allowed = "expected either file:, or rates: and delays: or rtts:"
         raise TopologyError(f"{', '.join(matrices) or 'no file'}: {allowed}")
     if file:
         with _naming("file"):
@@ -143,7 +141,7 @@ def _read_file(name: str, read: ReadFile) -> Network:
     suffix = PurePath(name).suffix.lower()
     if suffix not in READERS:
         forms = f"a file that ends in {', '.join(READERS)}"
-        allowed = f"allowed is {forms}, or a network that comes with Trunkline: "
+        allowed = f"expected {forms}, or a network that comes with Trunkline: "
         raise TopologyError(allowed + ", ".join(shipped))
     return READERS[suffix](read(name))
 

@@ -56,7 +56,7 @@ def read_graphml(text: str) -> Network:
 
     def parse(networkx: Any) -> Any:
         if "<!ENTITY" in text:
-            raise TopologyError("allowed is XML without entities")
+            raise TopologyError("expected XML without entities")
         return networkx.parse_graphml(text, force_multigraph=True)
 
     return _read(text, "GraphML", parse)
@@ -112,7 +112,7 @@ def _read_degrees(where: str, what: str, attributes: _Attributes) -> float | Non
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):
-        allowed = "allowed is a number of degrees"
+        allowed = "expected a number of degrees"
         raise TopologyError(f"{where}: {what} {str(value)[:40]!r}: {allowed}") from None
 
 
@@ -142,5 +142,5 @@ def _read_speed_unit(value: object) -> str:
     if value not in SPEED_UNITS:
         given = "" if value is None else f" {str(value)[:40]!r}"
         allowed = ", ".join(SPEED_UNITS)
-        raise TopologyError(f"with LinkSpeedUnits{given}: allowed are {allowed}")
+        raise TopologyError(f"with LinkSpeedUnits{given}: expected one of {allowed}")
     return SPEED_UNITS[str(value)]

@@ -75,7 +75,7 @@ def build(
     """
     places = parse_sites(sites)
     if len(places) not in SIZES:
-        allowed = f"allowed are {SIZES[0]} to {SIZES[-1]}"
+        allowed = f"expected {SIZES[0]} to {SIZES[-1]}"
         raise TopologyError(f"sites: {len(places)}: {allowed}", key="sites")
     names = [place.name for place in places]
     return build_overlay(

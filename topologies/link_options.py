@@ -45,7 +45,7 @@ def parse_sites(sites: Sites) -> tuple[Site, ...]:
     """
     count = sites if isinstance(sites, int) else len(sites)
     if not 2 <= count <= MAX_SITES:
-        raise TopologyError(f"sites: {count}: allowed are 2 to {MAX_SITES}", key="sites")
+        raise TopologyError(f"sites: {count}: expected 2 to {MAX_SITES}", key="sites")
     if isinstance(sites, int):
         return tuple(Site(f"n{number}") for number in range(1, sites + 1))
     if isinstance(sites, dict):
@@ -89,7 +89,7 @@ def build_overlay(
     """
     check_link_count(len(pairs))
     if not 0 < rate_factor < math.inf:
-        raise TopologyError(f"rate_factor: {rate_factor}: allowed is above 0", key="rate_factor")
+        raise TopologyError(f"rate_factor: {rate_factor}: expected above 0", key="rate_factor")
     regions = {site.name: site.region for site in sites}
     rates = _draw_rates(rates_mbps, pairs, regions, rng)
     delays = _draw_delays(_default_delays(delays_ms, rates_mbps), pairs, regions, rng)
@@ -160,7 +160,7 @@ def _draw_numbers(
     if isinstance(option, (tuple, list)):
         if len(option) != 2 or not 0 <= option[0] <= option[1] < math.inf:
             raise TopologyError(
-                f"{key}: {list(option)}: allowed is [low, high], 0 <= low <= high", key=key
+                f"{key}: {list(option)}: expected [low, high], 0 <= low <= high", key=key
             )
         return [rng.uniform(*option) for _ in pairs]
     return [float(option)] * len(pairs)
@@ -181,7 +181,7 @@ def _read_explicit(key: str, option: Explicit, pairs: Sequence[Pair]) -> list[fl
 def _check_matrix(key: str, option: str, allowed: Sequence[str]) -> None:
     if option not in allowed:
         raise TopologyError(
-            f"{key}: {option!r}: allowed are {', '.join(allowed)}, a number, [low, high] or a "
+            f"{key}: {option!r}: expected one of {', '.join(allowed)}, a number, [low, high] or a "
             "value for each link",
             key=key,
         )

@@ -62,7 +62,7 @@ class Matrix:
                 near = ", ".join(difflib.get_close_matches(region, known, n=3, cutoff=0))
                 raise TopologyError(
                     f"region {region!r}: not in {self.name!r}; nearest are {near}; "
-                    f"allowed are {', '.join(known)}",
+                    f"expected one of {', '.join(known)}",
                     key=key,
                 )
         return src, dst
@@ -89,7 +89,7 @@ def load_matrix(name: MatrixName) -> Matrix:
     """Read a matrix that comes with Trunkline. The names of GCP regions lose their zone."""
     if name not in _FILES:
         allowed = ", ".join(get_args(MatrixName))
-        raise TopologyError(f"matrix {name!r}: allowed are {allowed}")
+        raise TopologyError(f"matrix {name!r}: expected one of {allowed}")
     rates: dict[Pair, float] = {}
     trips: dict[Pair, float] = {}
     with (resources.files("trunkline.topologies") / "data" / _FILES[name]).open(

@@ -60,7 +60,7 @@ def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
         for name in options:
             if name not in names or name in given:
                 allowed = ", ".join([*names, "seed"])
-                raise TopologyError(f"parameter {name!r}: allowed are {allowed}, each once")
+                raise TopologyError(f"parameter {name!r}: expected one of {allowed}, each once")
         given |= options
         rng = random.Random(seed)
         return to_topo(build(rng, **{name: _split_list(value) for name, value in given.items()}))

@@ -137,7 +137,7 @@ class LinkOverride:
         match = _LINK_NAME.fullmatch(self.link)
         if match is None:
             allowed = "'a -> b' for one direction, 'a <-> b' for both"
-            raise TopologyError(f"link {self.link!r}: allowed is {allowed}", key="link")
+            raise TopologyError(f"link {self.link!r}: expected {allowed}", key="link")
         src, arrow, dst = match.groups()
         return ((src, dst),) if arrow == "->" else ((src, dst), (dst, src))
 
@@ -221,7 +221,7 @@ class Topology:
     def rank(self, name: str) -> int:
         """The index of a node in `node_names`. Raises TopologyError if there is no such node."""
         if name not in self._ranks:
-            raise TopologyError(f"site {name!r}: allowed are {', '.join(self._ranks)}")
+            raise TopologyError(f"site {name!r}: expected one of {', '.join(self._ranks)}")
         return self._ranks[name]
 
     def link(self, src: str, dst: str) -> Link:
@@ -344,9 +344,9 @@ class Topology:
             for end in pair:
                 if self.rank(end) >= len(self.sites):
                     allowed = ", ".join(self.site_names)
-                    raise TopologyError(f"pair {end!r}: allowed are sites: {allowed}", key="pairs")
+                    raise TopologyError(f"pair {end!r}: expected one of {allowed}", key="pairs")
             if len(set(pair)) < 2:
-                raise TopologyError(f"pair {' - '.join(pair)}: allowed are two sites", key="pairs")
+                raise TopologyError(f"pair {' - '.join(pair)}: expected two sites", key="pairs")
             if frozenset(pair) in seen:
                 raise TopologyError(f"pair {' - '.join(pair)}: given twice", key="pairs")
             seen.add(frozenset(pair))
@@ -393,7 +393,7 @@ class Topology:
 
 def _check_sites(sites: tuple[Site, ...]) -> None:
     if len(sites) < 2:
-        raise TopologyError(f"sites: {len(sites)}: allowed are 2 or more", key="sites")
+        raise TopologyError(f"sites: {len(sites)}: expected 2 or more", key="sites")
     seen: set[str] = set()
     for site in sites:
         check_site_name(site.name)
@@ -413,7 +413,7 @@ def check_site_name(name: str, what: str = "site") -> None:
         *others, last = RESERVED_NAMES
         allowed = f"any but {', '.join(others)} and {last}, which events name"
     if allowed:
-        raise TopologyError(f"{what} {name!r}: allowed is {allowed}", key=f"{what}s")
+        raise TopologyError(f"{what} {name!r}: expected {allowed}", key=f"{what}s")
 
 
 def _check_routers(routers: tuple[str, ...], sites: tuple[Site, ...]) -> None:
@@ -429,7 +429,7 @@ def check_link_count(count: int) -> None:
     """Raises TopologyError if a topology has too many directed links."""
     if count > MAX_LINKS:
         allowed = f"{MAX_LINKS} or fewer, a full mesh of 224 sites"
-        raise TopologyError(f"{count} directed links: allowed are {allowed}", key="sites")
+        raise TopologyError(f"{count} directed links: expected {allowed}", key="sites")
 
 
 def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
@@ -441,7 +441,9 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
         for end in (link.src, link.dst):
             if end not in names:
                 allowed = ", ".join(nodes)
-                raise TopologyError(f"{where}: site {end!r}: allowed are {allowed}", key="links")
+                raise TopologyError(
+                    f"{where}: site {end!r}: expected one of {allowed}", key="links"
+                )
         if link.src == link.dst:
             raise TopologyError(f"{where}: a site has no link to itself", key="links")
         if (link.src, link.dst) in pairs:
@@ -449,7 +451,7 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
         pairs.add((link.src, link.dst))
         check_values(where, link)
         if link.loss_percent == 100:
-            what = "loss_percent 100.0: allowed is below 100; an outage stops a link"
+            what = "loss_percent 100.0: expected below 100; an outage stops a link"
             raise TopologyError(f"{where}: {what}", key="loss_percent")
     for link in links:
         if (link.dst, link.src) not in pairs:
@@ -469,7 +471,7 @@ def check_values(where: str, link: Link) -> None:
     """
 
     def refuse(name: str, value: object, allowed: str) -> None:
-        raise TopologyError(f"{where}: {name} {value}: allowed is {allowed}", key=name)
+        raise TopologyError(f"{where}: {name} {value}: expected {allowed}", key=name)
 
     slowest, fastest = RATES_MBPS
     if not slowest <= link.rate_mbps <= fastest:

@@ -52,7 +52,7 @@ class Node:
             ("longitude", self.longitude, 180),
         ):
             if value is not None and not -most <= value <= most:
-                text = f"node {self.name}: {what} {value}: allowed is -{most} to {most}"
+                text = f"node {self.name}: {what} {value}: expected -{most} to {most}"
                 raise TopologyError(text)
 
 
@@ -174,13 +174,13 @@ def with_reverses(edges: Sequence[Edge]) -> tuple[Edge, ...]:
 def check_characters(text: str) -> None:
     """Raises TopologyError if a file is too long, so that reading it would take long."""
     if len(text) > MAX_CHARACTERS:
-        raise TopologyError(f"{len(text)} characters: allowed are {MAX_CHARACTERS} or fewer")
+        raise TopologyError(f"{len(text)} characters: expected {MAX_CHARACTERS} or fewer")
 
 
 def check_node_count(count: int, where: str = "") -> None:
     """Raises TopologyError if a network has too few or too many nodes."""
     if not 2 <= count <= MAX_SITES:
-        raise TopologyError(f"{where}{count} nodes: allowed are 2 to {MAX_SITES}")
+        raise TopologyError(f"{where}{count} nodes: expected 2 to {MAX_SITES}")
 
 
 def list_some(names: Sequence[str]) -> str:
@@ -272,7 +272,7 @@ def read_quantity(value: object, unit: Unit) -> float:
     size = unit.sizes.get(match[2] or unit.plain) if match else None
     if match is None or size is None:
         units = ", ".join(unit.sizes)
-        allowed = f"allowed is {unit.name} in {unit.plain}, or with a unit ({units})"
+        allowed = f"expected {unit.name} in {unit.plain}, or with a unit ({units})"
         raise TopologyError(f"{str(value)[:40]!r}: {allowed}")
     try:
         return float(Decimal(match[1]) * size)

@@ -80,15 +80,15 @@ def build(
     ratios = {"alpha": alpha, "rate_factor": rate_factor}
     for name, ratio in ratios.items():
         if ratio is not None and not 0 < ratio < float("inf"):
-            raise TopologyError(f"{name}: {ratio}: allowed is above 0", key=name)
+            raise TopologyError(f"{name}: {ratio}: expected above 0", key=name)
     if alpha is not None and inter_rate_mbps is not None:
-        raise TopologyError(f"alpha: {alpha}: allowed is either alpha or inter_rate", key="alpha")
+        raise TopologyError(f"alpha: {alpha}: expected either alpha or inter_rate", key="alpha")
     for name, count in (("racks", racks), ("sites_per_rack", sites_per_rack)):
         if not 1 <= count <= MAX_SITES:
-            raise TopologyError(f"{name}: {count}: allowed are 1 to {MAX_SITES}", key=name)
+            raise TopologyError(f"{name}: {count}: expected 1 to {MAX_SITES}", key=name)
     total = racks * sites_per_rack + server
     if not 2 <= total <= MAX_SITES:
-        raise TopologyError(f"{total} sites: allowed are 2 to {MAX_SITES}", key="racks")
+        raise TopologyError(f"{total} sites: expected 2 to {MAX_SITES}", key="racks")
     check_link_count(total * (total - 1))
     if inter_rate_mbps is None:
         inter_rate_mbps = intra_rate_mbps * (ALPHA if alpha is None else alpha)

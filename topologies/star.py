@@ -52,7 +52,7 @@ def build(
     names = [site.name for site in places]
     middle = hub or names[0]
     if middle not in names:
-        raise TopologyError(f"hub: {hub!r}: allowed are {', '.join(names)}", key="hub")
+        raise TopologyError(f"hub: {hub!r}: expected one of {', '.join(names)}", key="hub")
     return build_overlay(
         "star",
         places,

@@ -164,9 +164,9 @@ class ComputeTime:
         if batch is None:
             return own_s + delay_s
         if self.batch is None:
-            raise ValueError(f"batch: {batch}: allowed is none, the workload has no batch")
+            raise ValueError(f"batch: {batch}: expected none, the workload has no batch")
         if type(batch) is not int or batch < 1:
-            raise ValueError(f"batch: {batch!r}: allowed is a whole number above 0")
+            raise ValueError(f"batch: {batch!r}: expected a whole number above 0")
         return own_s * (batch / self.batch) + delay_s
 
 

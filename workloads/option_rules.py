@@ -15,7 +15,7 @@ class OptionError(ValueError):
     """An option has a value that is not allowed; `key` is its name in a scenario file."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"workload.{key}: {value!r}: allowed is {allowed}")
+        super().__init__(f"workload.{key}: {value!r}: expected {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed

@@ -40,5 +40,5 @@ def add_error(
     unless 0 <= error < 1.
     """
     if not 0 <= error < 1:
-        raise ValueError(f"error: {error}: allowed is 0 up to, not including, 1")
+        raise ValueError(f"error: {error}: expected 0 up to, not including, 1")
     return {link: rate * (1 + rng.uniform(-error, error)) for link, rate in rates_mbps.items()}

@@ -81,13 +81,13 @@ class DecisionRules:
                 self._raise_first(given, self._wake_rules(given.at_s))
                 return make_plain(given)
         allowed = "Start, Proceed, Exclude and Wake"
-        raise DecisionError(f"{self.policy}: step gave {given!r:.60}: allowed are {allowed}")
+        raise DecisionError(f"{self.policy}: step gave {given!r:.60}: expected {allowed}")
 
     def _raise_first(self, decision: Decision, rules: Iterator[_Rule]) -> None:
         for name, holds, allowed in rules:
             if not holds:
                 what = f"{type(decision).__name__}.{name} = {getattr(decision, name)!r:.60}"
-                raise DecisionError(f"{self.policy}: {what}: allowed is {allowed}")
+                raise DecisionError(f"{self.policy}: {what}: expected {allowed}")
 
     def _start_rules(self, start: Start) -> Iterator[_Rule]:
         """Each rule relies on those before it."""

@@ -81,7 +81,7 @@ def read_each(
             raise EventError(f"{name}:{number}: {error}") from None
         if ordered and event.t_ns < now_ns:
             allowed = f"{now_ns} (the line before) or later"
-            raise EventError(f"{name}:{number}: t_ns: {event.t_ns}: allowed is {allowed}")
+            raise EventError(f"{name}:{number}: t_ns: {event.t_ns}: expected {allowed}")
         now_ns = event.t_ns
         yield event
 
@@ -131,10 +131,10 @@ def _load(line: str | bytes) -> Any:
 
 def _problem(values: Any, error: ErrorDetails) -> str:
     if not isinstance(values, dict):
-        return f"{_short(str(values))}: allowed is a JSON object"
+        return f"{_short(str(values))}: expected a JSON object"
     name = values.get("event")
     if not isinstance(name, str) or name not in _KINDS:
-        return f"event: {name!r}: allowed are {', '.join(_KINDS)}"
+        return f"event: {name!r}: expected one of {', '.join(_KINDS)}"
     _, key, *place = error["loc"]
     if error["type"] == "missing" and not place:
         return f"{key}: missing: {name} needs {', '.join(get_type_hints(_KINDS[name]))}"
@@ -144,7 +144,7 @@ def _problem(values: Any, error: ErrorDetails) -> str:
         allowed = error["ctx"]["expected"]
     if record in _RECORDS and place:
         allowed = _record_problem(record, place[1:])
-    return f"{key}: {_short(values[key])}: allowed is {allowed}"
+    return f"{key}: {_short(values[key])}: expected {allowed}"
 
 
 def _record_problem(record: type, place: Sequence[int | str]) -> str:

@@ -73,7 +73,7 @@ def cut_model(total: int, largest: int, tensors: tuple[int, ...] = ()) -> Chunki
     if not tensors:
         return Chunking(range(0, total, largest), total)
     if sum(tensors) != total or min(tensors) < 1:
-        raise ValueError(f"tensors: {sum(tensors)} in all: allowed is the model's size, {total}")
+        raise ValueError(f"tensors: {sum(tensors)} in all: expected the model's size, {total}")
     starts: list[int] = []
     begin = 0
     for size in tensors:

@@ -28,7 +28,7 @@ def rearrange(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[s
     """
     total = sum(map(_size, current.values()))
     if sum(sizes.values()) != total:
-        raise ValueError(f"sizes: {sum(sizes.values())} in all: allowed is {total}")
+        raise ValueError(f"sizes: {sum(sizes.values())} in all: expected {total}")
     kept: dict[str, Chunks] = {}
     moving: list[tuple[int, int]] = []
     for site, chunks in current.items():

@@ -22,7 +22,7 @@ def build(request: PlanRequest, *, k: int = 2, routes: By = "hops") -> Plan:
     """
     require_pair(request)
     if k < 1:
-        raise PlanError(f"k: {k}: allowed is 1 or more")
+        raise PlanError(f"k: {k}: expected 1 or more")
     ranked = [site for site in request.sites if site in request.group]
     tree = {site: ranked[number // k] for number, site in enumerate(ranked[1:])}
     block = build_block(request, ((0, request.chunk_count),), ranked[0], tree, by=routes)

@@ -55,7 +55,7 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
     """
     require_pair(request)
     if trees < 1:
-        raise PlanError(f"trees: {trees}: allowed is 1 or more")
+        raise PlanError(f"trees: {trees}: expected 1 or more")
     found, rates = route_closure(request)
     root = max(
         request.group, key=lambda site: sum(rates[link] for link in rates if link[0] == site)

@@ -45,7 +45,7 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "rever
     require_pair(request)
     n = len(request.sites)
     if roots is not None and not 1 <= roots <= n:
-        raise PlanError(f"roots: {roots}: allowed are 1 to the number of sites, {n}")
+        raise PlanError(f"roots: {roots}: expected 1 to the number of sites, {n}")
     weights = {link: 1.0 / rate for link, rate in request.rates_mbps.items()}
     shares = dict(itertools.islice(rank_roots(request).items(), roots))
     blocks = []

@@ -24,7 +24,7 @@ def build(request: PlanRequest, *, startup_s: float = 2e-4) -> Plan:
         startup_s: the time that a message is taken to need besides its bytes, 0 or more.
     """
     if not 0 <= startup_s < 3600:
-        raise PlanError(f"startup_s: {startup_s:g}: allowed is from 0 to less than 3600")
+        raise PlanError(f"startup_s: {startup_s:g}: expected from 0 to less than 3600")
     held = find_shards(request)
     if not find_racks(request, held):
         return make_plan(request, held, lambda model, workers: Handout(workers, ()), whole=True)

@@ -46,7 +46,7 @@ def build(
         grouping: by size (Algorithm 1), or at random (OWL-B).
     """
     if groups is not None and groups < 1:
-        raise PlanError(f"groups: {groups}: allowed is 1 or more")
+        raise PlanError(f"groups: {groups}: expected 1 or more")
     held = find_shards(request)
     racks = find_racks(request, held)
     count = groups or 1

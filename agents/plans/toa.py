@@ -63,9 +63,9 @@ def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 
     """
     require_pair(request)
     if aggregators is not None and aggregators < 1:
-        raise PlanError(f"aggregators: {aggregators}: allowed is 1 or more")
+        raise PlanError(f"aggregators: {aggregators}: expected 1 or more")
     if not 0 <= steps <= MAX_STEPS:
-        raise PlanError(f"steps: {steps}: allowed are 0 to {MAX_STEPS}")
+        raise PlanError(f"steps: {steps}: expected 0 to {MAX_STEPS}")
     found, _ = route_closure(request)
     members = request.group
     roots = request.rng.sample(members, min(aggregators or len(members), len(members)))

@@ -264,9 +264,9 @@ class Traits:
             tuple(getattr(policy, "promises", ("once",))),
         )
         if found.gives not in get_args(Gives):
-            raise ValueError(f"gives = {found.gives!r}: allowed is {_list(get_args(Gives))}")
+            raise ValueError(f"gives = {found.gives!r}: expected {_list(get_args(Gives))}")
         if not set(found.promises) <= set(get_args(Promise)):
-            allowed = f"allowed are any of {_list(get_args(Promise))}"
+            allowed = f"expected any of {_list(get_args(Promise))}"
             raise ValueError(f"promises = {found.promises!r}: {allowed}")
         return found
 

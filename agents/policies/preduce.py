@@ -194,7 +194,7 @@ def create(
     least = frozen_groups.compute_least_history(len(sites), p)
     if history is not None and history < least:
         raise ValueError(
-            f"history = {history} is too small: allowed is {least} or more, because fewer groups "
+            f"history = {history} is too small: expected {least} or more, because fewer groups "
             f"of {p} cannot connect {len(sites)} sites"
         )
     exact = Fraction(decay).limit_denominator(1000)

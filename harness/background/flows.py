@@ -73,7 +73,7 @@ class Background:
 
     def __post_init__(self) -> None:
         if self.stop_s is not None and self.stop_s <= self.start_s:
-            raise ValueError("stop: allowed is a time after start")
+            raise ValueError("stop: expected a time after start")
         for name, kinds in _KINDS_OF.items():
             default = type(self).__dataclass_fields__[name].default
             if self.kind not in kinds and getattr(self, name) != default:
@@ -82,7 +82,7 @@ class Background:
         if isinstance(self.size_bytes, int) and self.size_factor != 1.0:
             raise ValueError("size_factor: allowed with a distribution of sizes")
         if not list(self.pairs()):
-            raise ValueError("allowed are src and dst with two different sites")
+            raise ValueError("expected src and dst with two different sites")
 
     def pairs(self) -> Iterator[Directed]:
         """The ends of each flow."""

@@ -40,7 +40,7 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     events = history.all(BackgroundSent), history.all(BackgroundReceived)
     rare = history.all(BackgroundFile), history.all(BackgroundFailed)
     for number in sorted({event.flow for kind in (*events, *rare) for event in kind} - known):
-        yield fail(f"flow {number}: allowed are the {len(known)} flows of the scenario")
+        yield fail(f"flow {number}: expected one of the {len(known)} flows of the scenario")
     sent = received = 0
     paths = Paths(history, rules)
     for flow in rules.flows:

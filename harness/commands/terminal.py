@@ -71,7 +71,7 @@ def find_run(name: str, runs: Path) -> Path:
         if (run_dir / "events.jsonl").exists():
             return run_dir
     raise UsageError(
-        f"{name}: no such run: allowed is a run's folder, or the name of a scenario "
+        f"{name}: no such run: expected a run's folder, or the name of a scenario "
         f"that has runs in {runs} (see: trunkline list runs)"
     )
 

@@ -22,7 +22,7 @@ KeyPath = tuple[str | int, ...]
 MAX_CHARACTERS = 10_000_000
 MAX_SHOWN = 60
 
-NO_TAGS = "allowed is the value without a tag (!name)"
+NO_TAGS = "expected the value without a tag (!name)"
 NO_ALIASES = "anchors (&name) and aliases (*name) are not allowed: write the value out"
 
 
@@ -112,7 +112,7 @@ class Document:
         keys, equals, text = assignment.partition("=")
         path = parse_path(keys.strip())
         if not equals or path is None:
-            form = "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"
+            form = "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"
             self.problems.append(Problem(option, None, "", "", form))
             return
         value = read(text, option)
@@ -121,7 +121,7 @@ class Document:
                 Problem(option, None, "", p.value, shorten_words(p.allowed)) for p in value.problems
             )
         elif not _put(self.data, path, value.data):
-            form = "allowed is a path through the mappings and lists of the file"
+            form = "expected a path through the mappings and lists of the file"
             self.problems.append(Problem(option, None, shorten(show_path(path)), "", form))
         else:
             for known in [known for known in self.places if known[: len(path)] == path]:
@@ -134,7 +134,7 @@ def read(text: str, file: str) -> Document:
     document = Document(file, places={(): (file, 1)})
     try:
         if len(text) > MAX_CHARACTERS:
-            document.refuse((), f"allowed are {MAX_CHARACTERS} characters or fewer", "too long")
+            document.refuse((), f"expected {MAX_CHARACTERS} characters or fewer", "too long")
             return document
         root = _compose(text)
         if root is not None:
@@ -147,7 +147,7 @@ def read(text: str, file: str) -> Document:
         words = str(error).partition("\n")[0]
         document.problems.append(Problem(file, None, "", "not YAML", words))
     except RecursionError:
-        document.refuse((), "allowed is less nesting", "too deep")
+        document.refuse((), "expected less nesting", "too deep")
     return document
 
 
@@ -194,13 +194,13 @@ def shorten_words(text: str, longest: int = 200) -> str:
 
 
 def list_choices(names: Iterable[str], value: Any = None) -> str:
-    """The phrase `allowed is one of a, b`, after a hint if the value resembles one of the names."""
+    """The phrase `expected one of a, b`, after a hint if the value resembles one of the names."""
     known = list(names)
     if not known:
-        return "allowed is nothing here"
+        return "expected nothing here"
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"{hint}allowed is {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+    return f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
 
 
 class _Strict(yaml.composer.Composer, yaml.resolver.Resolver):
@@ -294,12 +294,12 @@ def _build_mapping(node: yaml.MappingNode, path: KeyPath, document: Document) ->
         if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
             where = show_path(path)
             document.problems.append(
-                Problem(document.file, line, where, "not a key", "allowed is text before the colon")
+                Problem(document.file, line, where, "not a key", "expected text before the colon")
             )
             continue
         inner = (*path, key_node.value)
         if key_node.value in mapping:
-            allowed = f"allowed is once (first in line {document.places[inner][1]})"
+            allowed = f"expected once (first in line {document.places[inner][1]})"
             where = show_path((*path, shorten(key_node.value)))
             document.problems.append(Problem(document.file, line, where, "given again", allowed))
             continue

@@ -246,7 +246,7 @@ def _refuse_quantity(dimension: Dimension) -> Callable[[str], str]:
 
     def read(value: str) -> str:
         if value[:1].isdigit():
-            raise _error("allowed is a word")
+            raise _error("expected a word")
         return value
 
     return read
@@ -338,23 +338,23 @@ def _name_keys(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]
 
 
 _PHRASES = {
-    "int_type": "allowed is a whole number",
-    "float_type": "allowed is a number",
-    "finite_number": "allowed is a finite number",
-    "bool_type": "allowed is true or false",
-    "string_type": "allowed is text",
-    "list_type": "allowed is a list",
-    "tuple_type": "allowed is a list",
-    "dict_type": "allowed is a mapping",
-    "mapping_type": "allowed is a mapping",
-    "model_type": "allowed is a mapping",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "bool_type": "expected true or false",
+    "string_type": "expected text",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping",
+    "mapping_type": "expected a mapping",
+    "model_type": "expected a mapping",
     "missing": "a value is required here",
-    "multiple_of": "allowed is a multiple of {multiple_of}",
-    "too_long": "allowed is a list of {max_length}",
-    "greater_than": "allowed is more than {gt}",
-    "greater_than_equal": "allowed is {ge} or more",
-    "less_than": "allowed is less than {lt}",
-    "less_than_equal": "allowed is {le} or less",
+    "multiple_of": "expected a multiple of {multiple_of}",
+    "too_long": "expected a list of {max_length}",
+    "greater_than": "expected more than {gt}",
+    "greater_than_equal": "expected {ge} or more",
+    "less_than": "expected less than {lt}",
+    "less_than_equal": "expected {le} or less",
 }
 """The kinds of pydantic errors, and the sentences for them."""
 
@@ -367,14 +367,14 @@ def _make_refusal(details: ErrorDetails) -> Refusal:
 
 
 def _join(texts: Sequence[str]) -> str:
-    """Join sentences: `x: allowed is a` and `allowed is b` become `x: allowed is a or b`."""
+    """Join sentences: `x: expected a` and `expected b` become `x: expected a or b`."""
     notes, allowed = [], []
     for text in texts:
-        note, _, what = text.partition("allowed is ")
+        note, _, what = text.partition("expected ")
         notes += [note] if note not in notes else []
         allowed += [what] if what not in allowed else []
     *others, last = allowed
-    return f"{''.join(notes)}allowed is {', '.join(others)}{' or ' if others else ''}{last}"
+    return f"{''.join(notes)}expected {', '.join(others)}{' or ' if others else ''}{last}"
 
 
 def _error(text: str) -> PydanticCustomError:

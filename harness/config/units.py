@@ -41,7 +41,7 @@ class Dimension:
     @property
     def allowed(self) -> str:
         """What a file may say, for error messages."""
-        return f"allowed is {self.name} such as {self.example} (units: {', '.join(self.units)})"
+        return f"expected {self.name} such as {self.example} (units: {', '.join(self.units)})"
 
     @property
     def pattern(self) -> str:
@@ -125,13 +125,13 @@ def parse(value: object, dimension: Dimension) -> Number:
         raise QuantityError(_unknown_unit(unit, dimension))
     amount = _scale(digits, dimension.units[unit])
     if sign and amount:
-        raise QuantityError(f"allowed is {dimension.name} of 0 or more")
+        raise QuantityError(f"expected {dimension.name} of 0 or more")
     if amount > _TOO_LARGE:
-        raise QuantityError(f"allowed is {dimension.name} up to {render(_TOO_LARGE, dimension)}")
+        raise QuantityError(f"expected {dimension.name} up to {render(_TOO_LARGE, dimension)}")
     if not dimension.whole:
         return float(amount)
     if amount != int(amount):
-        raise QuantityError(f"this is {float(amount)} bytes: allowed is a whole number of bytes")
+        raise QuantityError(f"this is {float(amount)} bytes: expected a whole number of bytes")
     return int(amount)
 
 

@@ -205,12 +205,12 @@ class _Reader:
             if isinstance(part, Sites) and equals and key == part.key:
                 self._set(part.field, self._several(rest), key)
                 return
-        allowed = list_choices(self.unused(), word) if self.unused() else "allowed is nothing more"
+        allowed = list_choices(self.unused(), word) if self.unused() else "expected nothing more"
         raise FaultError(f"{word}: {allowed}")
 
     def _set(self, name: str, value: Any, word: str) -> None:
         if name in self.values:
-            raise FaultError(f"{word}: given twice: allowed is once")
+            raise FaultError(f"{word}: given twice: expected once")
         self.values[name] = value
 
     def _ends(self) -> None:
@@ -247,7 +247,7 @@ class _Reader:
 
     def _file(self, name: str) -> str:
         if self.read is None:
-            raise FaultError(f"{name}: allowed are the steps of a trace: no file can be read here")
+            raise FaultError(f"{name}: expected the steps of a trace: no file can be read here")
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
@@ -267,7 +267,7 @@ class _Reader:
         return self.words[self.position - 1]
 
     def _form(self) -> str:
-        return f"allowed is {usage(self.cls.VERB)}" if self.cls else list_choices(VERBS)
+        return f"expected {usage(self.cls.VERB)}" if self.cls else list_choices(VERBS)
 
 
 def _list_starts(part: Any) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ def _parse_one(text: str, part: Clause | Setting) -> float | int:
     name = part.word if isinstance(part, Clause) else part.key
     if part.dimension is None:
         if not re.fullmatch("[0-9]{1,18}", text):
-            raise FaultError(f"{name}: {text}: allowed is a whole number of 0 or more")
+            raise FaultError(f"{name}: {text}: expected a whole number of 0 or more")
         return int(text)
     try:
         return units.parse(text, part.dimension)
@@ -302,7 +302,7 @@ def _parse_range(text: str, part: Setting) -> tuple[float, float]:
         low += high.lstrip("0123456789.eE+-")
     values = _parse_one(low, part), _parse_one(high, part)
     if values[0] > values[1]:
-        raise FaultError(f"{part.key}: {text}: allowed is the smaller value first")
+        raise FaultError(f"{part.key}: {text}: expected the smaller value first")
     return values
 
 

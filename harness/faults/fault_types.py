@@ -239,9 +239,7 @@ class Trace:
     def __post_init__(self) -> None:
         last_s = self.steps[-1].at_s
         if self.every_s is not None and self.every_s <= last_s:
-            raise FaultError(
-                f"every {self.every_s:g} s: allowed is more than {last_s:g} s, its end"
-            )
+            raise FaultError(f"every {self.every_s:g} s: expected more than {last_s:g} s, its end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,24 +383,24 @@ def needs_blackholes(faults: Iterable[Fault]) -> bool:
 
 def _check_direction(direction: Direction, how: Cut) -> None:
     if how == "carrier" and direction == "one-way":
-        raise FaultError("carrier one-way: allowed is both: interfaces go down at both ends")
+        raise FaultError("carrier one-way: expected both: interfaces go down at both ends")
 
 
 def _check_once(sites: Sequence[str]) -> None:
     for site in sites:
         if sites.count(site) > 1:
-            raise FaultError(f"site {site} is named twice: allowed is once")
+            raise FaultError(f"site {site} is named twice: expected once")
 
 
 def _check_period(period_s: float | None) -> None:
     if period_s is not None and period_s < MIN_PERIOD_S:
-        raise FaultError(f"{period_s:g} s: allowed is {MIN_PERIOD_S * 1000:g} ms or more")
+        raise FaultError(f"{period_s:g} s: expected {MIN_PERIOD_S * 1000:g} ms or more")
 
 
 def _check_given(fault: Any, parts: tuple[Any, ...]) -> None:
     if not _given(fault, parts):
         keys = ", ".join(f"{part.key}=" for part in parts)
-        raise FaultError(f"nothing to do: allowed is at least one of {keys}")
+        raise FaultError(f"nothing to do: expected at least one of {keys}")
 
 
 def _given(fault: Any, parts: tuple[Any, ...]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def check(fault: Fault, topology: Topology) -> None:
         case Partition(groups=groups):
             if not links_between(groups, topology.rates_mbps()):
                 raise FaultError(
-                    "this cuts no link: allowed are groups with links between them, or one group "
+                    "this cuts no link: expected groups with links between them, or one group "
                     "with links to other sites"
                 )
             return

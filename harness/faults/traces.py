@@ -53,7 +53,7 @@ def read(text: str, name: str) -> tuple[Step, ...]:
     numbered = enumerate(map(str.strip, text.splitlines()), 1)
     lines = [(f"{name}:{number}", line) for number, line in numbered if line and line[0] != "#"]
     if not lines:
-        raise FaultError(f"{name}: empty: allowed is CSV ({_ALLOWED}) or mahimahi")
+        raise FaultError(f"{name}: empty: expected CSV ({_ALLOWED}) or mahimahi")
     return _csv(lines) if "," in lines[0][1] else _mahimahi(lines)
 
 
@@ -81,7 +81,7 @@ def write(steps: tuple[Step, ...]) -> str:
 
 def _check_count(where: str, count: int) -> None:
     if count > MAX_STEPS:
-        raise FaultError(f"{where}: {count} steps: allowed are {MAX_STEPS} or fewer")
+        raise FaultError(f"{where}: {count} steps: expected {MAX_STEPS} or fewer")
 
 
 def _csv(lines: _Lines) -> tuple[Step, ...]:
@@ -93,9 +93,9 @@ def _csv(lines: _Lines) -> tuple[Step, ...]:
     names = tuple(map(str.lower, first))
     if len({*names}) < len(names) or not {*_NEEDED} <= {*names} <= {*_COLUMNS}:
         allowed = "time and rate, and if wanted delay and loss, each once"
-        raise FaultError(f"{where}: columns {','.join(first)}: allowed are {allowed}")
+        raise FaultError(f"{where}: columns {','.join(first)}: expected {allowed}")
     if not rows[1:]:
-        raise FaultError(f"{where}: no rows: allowed is one or more")
+        raise FaultError(f"{where}: no rows: expected one or more")
     return _steps(rows[1:], names)
 
 
@@ -105,14 +105,14 @@ def _steps(rows: Sequence[tuple[str, list[str]]], names: tuple[str, ...]) -> tup
         step = _step(cells, names, where)
         if steps and step.at_s <= steps[-1].at_s:
             times = f"{step.at_s:g} s after {steps[-1].at_s:g} s"
-            raise FaultError(f"{where}: {times}: allowed are times that grow")
+            raise FaultError(f"{where}: {times}: expected times that grow")
         steps.append(step)
     return tuple(steps)
 
 
 def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
     if len(cells) > len(names):
-        raise FaultError(f"{where}: {len(cells)} columns: allowed are {','.join(names)}")
+        raise FaultError(f"{where}: {len(cells)} columns: expected {','.join(names)}")
     values: dict[str, float] = {}
     for name, text in zip(names, cells, strict=False):
         dimension, unit = _COLUMNS[name]
@@ -124,7 +124,7 @@ def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
             raise FaultError(f"{where}: {text}: {error}") from None
     for name in _NEEDED:
         if name not in values:
-            raise FaultError(f"{where}: no {name}: allowed are {_ALLOWED}")
+            raise FaultError(f"{where}: no {name}: expected {_ALLOWED}")
     step = Step(values["time"], values["rate"], values.get("delay"), values.get("loss"))
     try:
         possible = Link("", "", step.rate_mbps, step.delay_ms or 0.0, 0.0, step.loss_percent or 0.0)
@@ -139,12 +139,10 @@ def _mahimahi(lines: _Lines) -> tuple[Step, ...]:
     times_ms = [_opportunity_ms(line, where) for where, line in lines]
     for (one_ms, next_ms), (where, _) in zip(pairwise(times_ms), lines[1:], strict=True):
         if next_ms < one_ms:
-            raise FaultError(
-                f"{where}: {next_ms} after {one_ms}: allowed are times that do not fall"
-            )
+            raise FaultError(f"{where}: {next_ms} after {one_ms}: expected times that do not fall")
     end_ms = times_ms[-1]
     if not end_ms:
-        raise FaultError(f"{lines[-1][0]}: 0: allowed is a last time of 1 ms or more")
+        raise FaultError(f"{lines[-1][0]}: 0: expected a last time of 1 ms or more")
     last = max(0, end_ms // WINDOW_MS - 1)
     counts = Counter(min(last, max(0, time_ms - 1) // WINDOW_MS) for time_ms in times_ms)
     steps: list[Step] = []
@@ -159,8 +157,8 @@ def _mahimahi(lines: _Lines) -> tuple[Step, ...]:
 def _opportunity_ms(line: str, where: str) -> int:
     if not re.fullmatch("[0-9]{1,12}", line):
         raise FaultError(
-            f"{where}: {line[:40]}: allowed is {_ALLOWED}, or mahimahi's whole milliseconds"
+            f"{where}: {line[:40]}: expected {_ALLOWED}, or mahimahi's whole milliseconds"
         )
     if int(line) > LONGEST_MS:
-        raise FaultError(f"{where}: {line}: allowed is up to {LONGEST_MS} ms, a day")
+        raise FaultError(f"{where}: {line}: expected up to {LONGEST_MS} ms, a day")
     return int(line)

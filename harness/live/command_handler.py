@@ -203,7 +203,7 @@ class CommandHandler:
         if self._ending:
             raise RefusedError(ENDING)
         if verb in ("status", "exit") and rest.strip():
-            raise RefusedError(f"{verb}: allowed is {verb} alone")
+            raise RefusedError(f"{verb}: expected {verb} alone")
         if verb in VERBS:
             return self._inject(parse(line, self.scenario.topology, read_beside(Path(cwd))))
         match verb:
@@ -244,7 +244,7 @@ class CommandHandler:
                 return parse(f"{Outage.VERB} {a} {b} carrier", self.scenario.topology)
             case [a, b, "up"]:
                 return parse(f"{Mend.VERB} {a} {b}", self.scenario.topology)
-        raise RefusedError("link: allowed is link SITE SITE up|down")
+        raise RefusedError("link: expected link SITE SITE up|down")
 
     def _step(self, number: int, text: str) -> None:
         if self._held_s is None:
@@ -320,7 +320,7 @@ class CommandHandler:
         net = self.network.mininet
         known = mininet_cli.verbs().keys() | mininet_cli.REFUSED.keys()
         if net is None or (verb not in known and verb not in net):
-            raise RefusedError(f"{verb}: unknown: allowed are verbs (see: help) and sites")
+            raise RefusedError(f"{verb}: unknown: expected verbs (see: help) and sites")
         if refusal := mininet_cli.refusal(verb):
             raise RefusedError(f"{verb}: {refusal}")
         if self._busy is not None:

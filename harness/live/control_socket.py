@@ -162,7 +162,7 @@ class ControlSocket:
             if (request := decode(line)) is not None:
                 self._hand_over(client, request)
             else:
-                self._send(client, {"done": False, "text": "allowed is a JSON object per line"})
+                self._send(client, {"done": False, "text": "expected a JSON object per line"})
 
     def _drop(self, client: Client) -> None:
         """Forget a client and interrupt its requests; if it is the front end, end the run."""

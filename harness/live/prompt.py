@@ -99,7 +99,7 @@ class Channel:
         """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
         request: Message = {"line": line, "cwd": str(Path.cwd())}
         if (size := len(encode(request))) > MOST_BYTES:
-            text = f"a line of {size} bytes: allowed are {MOST_BYTES}"
+            text = f"a line of {size} bytes: expected at most {MOST_BYTES}"
             return {"done": False, "text": text, "unsent": True}
         self.send(request)
         while True:
@@ -219,7 +219,7 @@ class Shell(cmd.Cmd):
             case "watch":
                 self._watch(rest.strip())
             case "save" if not rest.strip():
-                self._complain("save: allowed is save FILE")
+                self._complain("save: expected save FILE")
             case "save":
                 self._save(Path(rest.strip()))
             case _:

@@ -94,7 +94,7 @@ class _Cli(CLI):  # type: ignore[misc]
     def _measure(self, names: list[str], *options: str) -> None:
         unknown = [name for name in names if name not in self.mn]
         if unknown or len(names) not in (0, 2):
-            output(f"allowed are two sites: {' '.join(unknown or names)}\n")
+            output(f"expected two sites: {' '.join(unknown or names)}\n")
             return
         client, server = [self.mn[name] for name in names] or [self.mn.hosts[0], self.mn.hosts[-1]]
         server.open_shell()

@@ -19,15 +19,15 @@ def find_misfit(event: Event, topology: Topology) -> str | None:
     match event:
         case LinkChanged(src=src, dst=dst):
             if not topology.has_link(src, dst):
-                return f"src, dst: {src} -> {dst}: allowed is a link of the topology"
+                return f"src, dst: {src} -> {dst}: expected a link of the topology"
         case TaskStarted() | TaskReplanned() | TaskRearranged():
             try:
                 plan = Plan.from_json(event.forest)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                return f"forest: {type(error).__name__}: {error}: allowed is a plan"
+                return f"forest: {type(error).__name__}: {error}: expected a plan"
             if strangers := set(plan.participants()) - set(topology.site_names):
                 names = ", ".join(sorted(map(str, strangers)))
-                return f"forest: {names}: allowed are sites of the topology"
+                return f"forest: {names}: expected sites of the topology"
             return _find_wrong_cut(event, plan) if isinstance(event, TaskStarted) else None
     return None
 
@@ -39,5 +39,5 @@ def _find_wrong_cut(event: TaskStarted, plan: Plan) -> str | None:
         return f"chunk_bytes: {event.chunk_bytes}: {error}"
     ends = [stop for block in plan.blocks for _, stop in block.chunks]
     if max(ends, default=0) > count:
-        return f"forest: chunk {max(ends) - 1}: allowed are 0 to {count - 1}, of the model's size"
+        return f"forest: chunk {max(ends) - 1}: expected 0 to {count - 1}, of the model's size"
     return None

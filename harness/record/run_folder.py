@@ -128,7 +128,7 @@ class RunFolder:
         except ValueError as error:
             raise StoreError(f"{self.path / name}: is no JSON: {error}") from None
         if not isinstance(value, dict):
-            raise StoreError(f"{self.path / name}: allowed is a JSON object")
+            raise StoreError(f"{self.path / name}: expected a JSON object")
         return value
 
     def write_text(self, name: str, text: str) -> None:

@@ -32,7 +32,7 @@ def find_refusal(scheme: Scheme) -> str | None:
     if scheme.awareness.probe_chunk_bytes < scheme.chunk_bytes:
         return None
     chunk = units.render(scheme.chunk_bytes, units.SIZE_BYTES)
-    return f"allowed is below scheme.chunk, {chunk}: only larger chunks count"
+    return f"expected below scheme.chunk, {chunk}: only larger chunks count"
 
 
 def make_probing(scenario: Scenario) -> Probing | None:

@@ -38,13 +38,13 @@ def check(
                 if sites and site not in sites:
                     source.refuse(place, list_choices(sites, site))
         if entry.kind != "tcp" and entry.packet_bytes > mtu:
-            allowed = f"allowed is {MIN_PACKET_BYTES} B to {mtu} B, the network's mtu"
+            allowed = f"expected {MIN_PACKET_BYTES} B to {mtu} B, the network's mtu"
             source.refuse((*path, "packet"), allowed)
         if topology and set(entry.sites) <= set(sites):
             least_mbps = min(_slowest_mbps(topology, *ends) for ends in entry.pairs())
             if entry.rate_mbps > MOST_OVERLOAD * least_mbps:
                 most = units.render(MOST_OVERLOAD * least_mbps, units.RATE_MBPS)
-                allowed = f"allowed is up to {most}, {MOST_OVERLOAD:g} times the slowest link there"
+                allowed = f"expected up to {most}, {MOST_OVERLOAD:g} times the slowest link there"
                 source.refuse((*path, "rate"), allowed)
 
 

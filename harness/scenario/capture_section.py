@@ -45,12 +45,12 @@ def find_links(name: str, topology: Topology) -> tuple[Directed, ...]:
         return linked[0], linked[0][::-1]
     if linked:
         allowed = " or ".join(f"'{a} <-> {b}'" for a, b in linked)
-        raise TopologyError(f"may be more than one link: allowed is {allowed}")
+        raise TopologyError(f"may be more than one link: expected {allowed}")
     nodes = topology.node_names
     for src, dst in pairs:
         if src in nodes and dst in nodes:
             topology.link(src, dst)
-    form = "allowed is the name of a link, such as {0}-{1}, {0} <-> {1} or {0} -> {1}; or all"
+    form = "expected the name of a link, such as {0}-{1}, {0} <-> {1} or {0} -> {1}; or all"
     raise TopologyError(form.format(*_first(topology)))
 
 

@@ -56,7 +56,7 @@ def read_file(path: str | Path) -> str:
         reason += " (see: trunkline list scenarios)" * isinstance(error, FileNotFoundError)
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
-        raise ScenarioErrors([Problem(str(path), None, "", "", "allowed is UTF-8 text")]) from None
+        raise ScenarioErrors([Problem(str(path), None, "", "", "expected UTF-8 text")]) from None
 
 
 def parse(
@@ -80,7 +80,7 @@ def parse(
     """
     source = document.read(text, file)
     if not source.problems and not isinstance(source.data, dict):
-        source.refuse((), "allowed is a mapping (key: value lines)")
+        source.refuse((), "expected a mapping (key: value lines)")
     if source.problems:
         raise ScenarioErrors(source.problems)
     _expand_names(source.data)
@@ -152,9 +152,9 @@ def read_beside(folder: Path) -> Read:
         path = folder / name
         try:
             if path.exists() and not path.is_file():  # reading a pipe could wait without end
-                raise FaultError(f"{name}: allowed is a regular file")
+                raise FaultError(f"{name}: expected a regular file")
             if path.stat().st_size > MAX_FILE_BYTES:
-                raise FaultError(f"{name}: allowed are {MAX_FILE_BYTES} bytes or fewer")
+                raise FaultError(f"{name}: expected {MAX_FILE_BYTES} bytes or fewer")
             return path.read_text(encoding="utf-8-sig")
         except FaultError:
             raise
@@ -162,7 +162,7 @@ def read_beside(folder: Path) -> Read:
             reason = (error.strerror or str(error)).lower()
             raise FaultError(f"{name}: cannot read: {reason}") from None
         except UnicodeDecodeError:
-            raise FaultError(f"{name}: allowed is UTF-8 text") from None
+            raise FaultError(f"{name}: expected UTF-8 text") from None
         except ValueError as error:  # no file can have such a name
             raise FaultError(f"{name!r}: cannot read: {error}") from None
 
@@ -187,10 +187,10 @@ def _check_folders(scenario: Scenario, source: Document) -> None:
     ours = ", ".join(OWN_FOLDERS)
     for index, folder in enumerate(scenario.files.writable):
         if folder == "/" or folder in OWN_FOLDERS:
-            allowed = f"allowed is a folder other than /, {ours}; files.private: false shares all"
+            allowed = f"expected a folder other than /, {ours}; files.private: false shares all"
             source.refuse(("files", "writable", index), allowed)
     if scenario.workload.options.get("folder") in OWN_FOLDERS:
-        allowed = f"allowed is a folder other than {ours}: every run has its own; or files.private"
+        allowed = f"expected a folder other than {ours}: every run has its own; or files.private"
         source.refuse(("workload", "folder"), f"{allowed}: false")
 
 

@@ -249,7 +249,7 @@ class Reader:
         try:
             for problem in module.problems(sites, **options) if sites else ():
                 path: KeyPath = ("workload", *problem.key.split("."))
-                self._source.refuse(path, f"allowed is {problem.allowed}")
+                self._source.refuse(path, f"expected {problem.allowed}")
             if self._source.is_sound("workload"):
                 size = module.model_bytes(**options)
                 cut_model(size, max(size, 1), tensor_bytes_of(module, options))
@@ -377,9 +377,9 @@ class Reader:
             if site not in sites and sites:
                 self._source.refuse((*path, index), list_choices(sites, site))
             elif site in given[:index]:
-                self._source.refuse((*path, index), "allowed is each site once")
+                self._source.refuse((*path, index), "expected each site once")
         if sites and len(set(given)) >= len(sites):
-            self._source.refuse(path, "allowed is fewer than all sites; the others are workers")
+            self._source.refuse(path, "expected fewer than all sites; the others are workers")
         if given and scheme.scatter != "blocking":
             self._source.refuse(("scheme", "scatter"), "allowed with servers is blocking")
         return replace(scheme, servers=given)
@@ -412,19 +412,19 @@ class Reader:
             self._source.refuse(("workload", "kind"), allowed)
         wanted, batch = options.get("batch"), workload.options.get("batch")
         if wanted is not None and wanted != batch:
-            allowed = f"allowed is the workload's batch, {batch}"
+            allowed = f"expected the workload's batch, {batch}"
             if batch is None:
                 allowed = f"allowed with a workload that has a batch; {workload.kind} has none"
             self._source.refuse(("scheme", "batch"), allowed)
         for problem in workload.module.problems(workers, **workload.options):
             path: KeyPath = ("workload", *problem.key.split("."))
-            self._source.refuse(path, f"allowed is {problem.allowed}")
+            self._source.refuse(path, f"expected {problem.allowed}")
         size = workload.module.model_bytes(**workload.options)
         tensors = tensor_bytes_of(workload.module, workload.options)
         try:
             share_model(scheme.servers, cut_model(size, scheme.chunk_bytes, tensors))
         except ValueError as error:
-            self._source.refuse(("scheme", "servers"), f"allowed are fewer servers: {error}")
+            self._source.refuse(("scheme", "servers"), f"expected fewer servers: {error}")
 
     def _check_sites(self, sites: Sequence[str]) -> None:
         """Check that the sites which other sections name exist."""
@@ -486,13 +486,13 @@ class Reader:
         least_s = 2 * (basics["failover"].heartbeat_s or 0.0)
         if (basics["failover"].timeout_s or math.inf) < least_s:
             least = units.render(least_s, units.TIME_S)
-            refuse(("failover", "timeout"), f"allowed is twice the heartbeat, {least}, or more")
+            refuse(("failover", "timeout"), f"expected twice the heartbeat, {least}, or more")
         if limits.task_s > limits.run_s:
             run = units.render(limits.run_s, units.TIME_S)
-            refuse(("limits", "task"), f"allowed is up to limits.run, {run}")
+            refuse(("limits", "task"), f"expected up to limits.run, {run}")
         if isinstance(stop, Stop) and stop.time_s and stop.time_s > limits.run_s:
             run = units.render(limits.run_s, units.TIME_S)
-            refuse(("stop", "time"), f"allowed is up to limits.run, {run}")
+            refuse(("stop", "time"), f"expected up to limits.run, {run}")
         if workload and isinstance(stop, Stop) and stop.accuracy_percent is not None:
             kinds = self._extensions.workloads
             if not kinds[workload.kind].EVALUATES:
@@ -504,7 +504,7 @@ class Reader:
         if topology:
             site = basics["controller"].site or topology.site_names[0]
             if basics["failover"].backup == site:
-                allowed = f"allowed is a site other than the controller's, {site}"
+                allowed = f"expected a site other than the controller's, {site}"
                 refuse(("failover", "backup"), allowed)
         self._check_network(basics["network"], topology)
         if basics["backend"] == "host" and basics["network"].hystart is not True:
@@ -528,14 +528,14 @@ class Reader:
             ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
         ):
             if value not in limits:
-                allowed = f"allowed is {limits[0]} to {limits[-1]}"
+                allowed = f"expected {limits[0]} to {limits[-1]}"
                 self._source.refuse(("network", key), allowed)
         if topology and network.mtu in MTU_BYTES:
             tightest = min(topology.links, key=topology.queue_bytes)
             room = topology.queue_bytes(tightest) - ETHERNET_HEADER_BYTES
             if network.mtu > room:
                 where = f"the queue of {tightest.src} -> {tightest.dst}"
-                self._source.refuse(("network", "mtu"), f"allowed is up to {room}, to fit {where}")
+                self._source.refuse(("network", "mtu"), f"expected up to {room}, to fit {where}")
 
     def _check_chunk(self, chunk_bytes: int, model_bytes: int | None) -> None:
         path = ("scheme", "chunk")
@@ -543,11 +543,11 @@ class Reader:
             return
         low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
         if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
-            allowed = f"allowed is {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
+            allowed = f"expected {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
             self._source.refuse(path, allowed)
         elif model_bytes is not None and chunk_bytes > model_bytes:
             whole = units.render(model_bytes, units.SIZE_BYTES)
-            self._source.refuse(path, f"allowed is up to the whole model, {whole}")
+            self._source.refuse(path, f"expected up to the whole model, {whole}")
 
     def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
         """Read a value as a type; None if it is refused, and then note each refusal."""

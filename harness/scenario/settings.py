@@ -26,7 +26,7 @@ NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 def _folder_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         raise ValueError(
-            "allowed is 1 to 64 of letters, digits, '.', '_' and '-', the first a letter or digit"
+            "expected 1 to 64 of letters, digits, '.', '_' and '-', the first a letter or digit"
         )
     return name
 
@@ -170,7 +170,7 @@ class Stop:
 
     def __post_init__(self) -> None:
         if all(getattr(self, field.name) is None for field in fields(self)):
-            raise ValueError("allowed is at least one of rounds, time, tasks, accuracy")
+            raise ValueError("expected at least one of rounds, time, tasks, accuracy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def read(
     """
     given = source.data.get("timeline", [])
     if not isinstance(given, list):
-        source.refuse(("timeline",), "allowed is a list of mappings with at: and do:")
+        source.refuse(("timeline",), "expected a list of mappings with at: and do:")
         return ()
     check_line = make_check(make_type(TimelineEntry))
     entries = tuple(
@@ -46,7 +46,7 @@ def read(
     )
     steps = sum(len(e.fault.steps) for e in entries if e and isinstance(e.fault, Trace))
     if steps > MAX_STEPS:
-        allowed = f"allowed are {MAX_STEPS} steps or fewer in all traces together"
+        allowed = f"expected {MAX_STEPS} steps or fewer in all traces together"
         source.refuse(("timeline",), allowed, f"{steps} steps")
     for index, entry in enumerate(entries):
         refusal = refuse_with_programs(entry.fault) if programs and entry else None
@@ -91,7 +91,7 @@ def _entry(
         return None
     if line.at_s > run_s:
         source.refuse(
-            (*path, "at"), f"allowed is up to limits.run, {units.render(run_s, units.TIME_S)}"
+            (*path, "at"), f"expected up to limits.run, {units.render(run_s, units.TIME_S)}"
         )
     try:
         return Entry(line.at_s, parse(line.do, topology, files))

@@ -122,7 +122,7 @@ def find(known: Extensions, source: Document, read: Read) -> Extensions:
     if failed:
         raise ScenarioErrors(source.problems)
     for name in code.keys() - named:
-        allowed = "allowed is what workload.kind, scheme.plan or scheme.policy names"
+        allowed = "expected what workload.kind, scheme.plan or scheme.policy names"
         source.refuse(("code", name), allowed, "")
     if isinstance(source.data.get("code", {}), dict):
         source.data["code"] = kept
@@ -147,7 +147,7 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
         raise UserFileError(_describe(reason, name)) from None
     function = getattr(made, place.entry, None)
     if not callable(function):
-        raise UserFileError(f"allowed is a file with a function {place.form}")
+        raise UserFileError(f"expected a file with a function {place.form}")
     options = _read_options(place, function)
     setattr(
         made, place.entry, _check_results(function, name, _instance_of(place.value), place.error)
@@ -210,7 +210,7 @@ def _check_results(
             raise error(f"{file}: {_describe(reason, file)}") from reason
         if not result.holds(made):
             what = f"{function.__name__} gave {_show(made)}"
-            raise error(f"{file}: {what}: allowed is {result.allowed}")
+            raise error(f"{file}: {what}: expected {result.allowed}")
         return result.convert(made)
 
     return checked
@@ -283,9 +283,9 @@ _DEFAULTS = {"EVALUATES": False, "problems": lambda _, **__: [], "preload": lamb
 def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
     """Complete a module with `build` and these options to a workload kind."""
     if not hasattr(made, "model_bytes"):
-        raise UserFileError("allowed is a file with a function model_bytes(*, ...) too")
+        raise UserFileError("expected a file with a function model_bytes(*, ...) too")
     if hasattr(made, "PROGRAMS"):
-        raise UserFileError("allowed is a file without PROGRAMS: kind: program runs programs")
+        raise UserFileError("expected a file without PROGRAMS: kind: program runs programs")
     for name, default in _DEFAULTS.items():
         if not hasattr(made, name):
             setattr(made, name, default)
@@ -308,7 +308,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
         missing = [name for name in _OF_CHANGES if not hasattr(workload, name)]
         if missing and (gives_changes(made) or len(missing) < len(_OF_CHANGES)):
             allowed = "commit and change, or neither of them and no GIVES_CHANGES"
-            raise UserCodeError(f"{file}: its workload has no {missing[0]}: allowed is {allowed}")
+            raise UserCodeError(f"{file}: its workload has no {missing[0]}: expected {allowed}")
         for name in missing:
             del methods[name]
         found: Workload = _check_methods(workload, file, methods)

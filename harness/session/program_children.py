@@ -43,7 +43,7 @@ RESULTS = "results"
 READ_ONLY = os.strerror(errno.EROFS).encode()
 LAST_BYTES = 1 << 16
 READ_ONLY_HINT = (
-    "it could not write a file (see its .err in log/): allowed are /tmp, $TRUNKLINE_RESULTS, and "
+    "it could not write a file (see its .err in log/): expected /tmp, $TRUNKLINE_RESULTS, and "
     "the folders in files.writable"
 )
 

@@ -34,13 +34,13 @@ def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> LoggedEvent:
     """
     said = decode(line)
     if said is None:
-        raise ValueError(f"{line[:80]!r}: allowed is a JSON object in one line")
+        raise ValueError(f"{line[:80]!r}: expected a JSON object in one line")
     if said.get("event") not in REPORTED:
-        raise ValueError(f"event: {said.get('event')!r}: allowed are {', '.join(REPORTED)}")
+        raise ValueError(f"event: {said.get('event')!r}: expected one of {', '.join(REPORTED)}")
     at_ns = said.pop("monotonic_ns", now_ns)
     if type(at_ns) is not int or not epoch_ns <= at_ns <= now_ns:
         allowed = "a time of the monotonic clock since the run's start, in ns"
-        raise ValueError(f"monotonic_ns: {at_ns!r}: allowed is {allowed}")
+        raise ValueError(f"monotonic_ns: {at_ns!r}: expected {allowed}")
     text = json.dumps({**said, "t_ns": at_ns - epoch_ns, "site": site}) + "\n"
     return LoggedEvent(event_reading.parse(text), text.encode())
 
@@ -65,7 +65,7 @@ class Reports:
                 self.left -= 1
                 try:
                     if not self.left:
-                        raise ValueError(f"allowed are {REPORTS_LIMIT - 1} of them")
+                        raise ValueError(f"expected at most {REPORTS_LIMIT - 1} reports")
                     yield report(line, self.site, epoch_ns, now_ns)
                 except ValueError as error:
                     self.left = 0

@@ -21,7 +21,7 @@ from typing import Any
 
 from trunkline.harness.config import document
 
-FORM = "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
+FORM = "expected KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
 
 SHARED = ("backend", "clock", "topology", "network", "limits")
 """Sections of a scenario that describe the network and its limits, not what the sites do."""
@@ -75,7 +75,7 @@ def read_axis(option: str) -> Axis:
         raise GridError(f"{where}: a value is missing: {FORM}")
     again = next((value for value in values if values.count(value) > 1), None)
     if again is not None:
-        raise GridError(f"{where}: {again} is given twice: allowed is each value once")
+        raise GridError(f"{where}: {again} is given twice: expected each value once")
     for value in values:
         problem = next(iter(document.read(value, where).problems), None)
         if problem:
@@ -89,7 +89,7 @@ def read_axes(options: Sequence[str]) -> tuple[Axis, ...]:
     keys = [each.key for each in found]
     for key in keys:
         if keys.count(key) > 1:
-            raise GridError(f"--vary {key} is given twice: allowed is one list of values per key")
+            raise GridError(f"--vary {key} is given twice: expected one list of values per key")
     return found
 
 
@@ -128,9 +128,9 @@ def refuse_conflicts(found: Sequence[Cell], overrides: Iterable[str]) -> None:
         keys = [each.partition("=")[0] for each in cell.overrides]
         for key in keys:
             if keys.count(key) > 1:
-                raise GridError(f"--vary {key} is varied twice: allowed is once")
+                raise GridError(f"--vary {key} is varied twice: expected once")
             if key in everywhere:
-                raise GridError(f"--set {key} is varied, too: allowed is --vary {key} alone")
+                raise GridError(f"--set {key} is varied, too: expected --vary {key} alone")
 
 
 def is_shared(assignment: str) -> bool:

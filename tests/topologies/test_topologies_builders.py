@@ -316,9 +316,9 @@ KINDS = "a number, [low, high] or a value for each link"
 @pytest.mark.parametrize(
     ("build", "options", "key", "message"),
     [
-        (full_mesh.build, {"sites": 1}, "sites", "sites: 1: allowed are 2 to 1000"),
-        (full_mesh.build, {"sites": 1001}, "sites", "sites: 1001: allowed are 2 to 1000"),
-        (full_mesh.build, {"sites": []}, "sites", "sites: 0: allowed are 2 to 1000"),
+        (full_mesh.build, {"sites": 1}, "sites", "sites: 1: expected 2 to 1000"),
+        (full_mesh.build, {"sites": 1001}, "sites", "sites: 1001: expected 2 to 1000"),
+        (full_mesh.build, {"sites": []}, "sites", "sites: 0: expected 2 to 1000"),
         (full_mesh.build, {"sites": ["a", "a"]}, "sites", "site 'a': named twice"),
         (
             full_mesh.build, {"sites": AWS, "rates_mbps": "intercloud"}, "rates_mbps",
@@ -350,23 +350,23 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (
             full_mesh.build, {"rates_mbps": "n3"}, "rates_mbps",
-            f"rates_mbps: 'n3': allowed are n2, intercloud, skyplane, {KINDS}",
+            f"rates_mbps: 'n3': expected one of n2, intercloud, skyplane, {KINDS}",
         ),
         (
             full_mesh.build, {"delays_ms": "n2"}, "delays_ms",
-            f"delays_ms: 'n2': allowed are intercloud, skyplane, {KINDS}",
+            f"delays_ms: 'n2': expected one of intercloud, skyplane, {KINDS}",
         ),
         (
             full_mesh.build, {"rates_mbps": (155.0, 20.0)}, "rates_mbps",
-            "rates_mbps: [155.0, 20.0]: allowed is [low, high], 0 <= low <= high",
+            "rates_mbps: [155.0, 20.0]: expected [low, high], 0 <= low <= high",
         ),
         (
             full_mesh.build, {"rates_mbps": [1.0, 2.0, 3.0]}, "rates_mbps",
-            "rates_mbps: [1.0, 2.0, 3.0]: allowed is [low, high], 0 <= low <= high",
+            "rates_mbps: [1.0, 2.0, 3.0]: expected [low, high], 0 <= low <= high",
         ),
         (
             full_mesh.build, {"delays_ms": (-1.0, 20.0)}, "delays_ms",
-            "delays_ms: [-1.0, 20.0]: allowed is [low, high], 0 <= low <= high",
+            "delays_ms: [-1.0, 20.0]: expected [low, high], 0 <= low <= high",
         ),
         (
             full_mesh.build, {"sites": ["a", "b"], "rates_mbps": {"a": {"b": 1.0}}}, "rates_mbps",
@@ -381,28 +381,28 @@ KINDS = "a number, [low, high] or a value for each link"
         ),
         (
             full_mesh.build, {"rates_mbps": 0.0}, "rates_mbps",
-            "link n1 -> n2: rate_mbps 0.0: allowed is 0.001 to 1000000",
+            "link n1 -> n2: rate_mbps 0.0: expected 0.001 to 1000000",
         ),
         (
             full_mesh.build, {"delays_ms": -1.0}, "delays_ms",
-            "link n1 -> n2: delay_ms -1.0: allowed is 0 to 60000",
+            "link n1 -> n2: delay_ms -1.0: expected 0 to 60000",
         ),
         (
             full_mesh.build, {"loss_percent": 100.0}, "loss_percent",
-            "link n1 -> n2: loss_percent 100.0: allowed is below 100; an outage stops a link",
+            "link n1 -> n2: loss_percent 100.0: expected below 100; an outage stops a link",
         ),
         (
             star.build, {"jitter_ms": 31.0}, "jitter_ms",
-            "link n1 -> n2: jitter_ms 31.0: allowed is 0 to the link's delay, 30.0 ms",
+            "link n1 -> n2: jitter_ms 31.0: expected 0 to the link's delay, 30.0 ms",
         ),
         (
             star.build, {"queue_bytes": 100}, "queue_bytes",
-            "link n1 -> n2: queue_bytes 100: allowed is 1514 (one packet) to 3375000000, "
+            "link n1 -> n2: queue_bytes 100: expected 1514 (one packet) to 3375000000, "
             "what drains in 270 s at 100 Mbit/s",
         ),
-        (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': allowed are n1, n2, n3"),
-        (star.build, {"sites": []}, "sites", "sites: 0: allowed are 2 to 1000"),
-        (internet2.build, {"sites": 16}, "sites", "sites: 16: allowed are 5 to 15"),
+        (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': expected one of n1, n2, n3"),
+        (star.build, {"sites": []}, "sites", "sites: 0: expected 2 to 1000"),
+        (internet2.build, {"sites": 16}, "sites", "sites: 16: expected 5 to 15"),
         (
             explicit.build, {"sites": ["a", "b"], "links": []}, "links",
             "links: b cannot be reached from a; add links",

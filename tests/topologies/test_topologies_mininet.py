@@ -73,12 +73,12 @@ def test_interface_names_are_mininets_own_where_the_kernel_takes_them():
         ),
         (
             (), {"rate": 5},
-            "parameter 'rate': allowed are sites, hub, rates_mbps, delays_ms, jitter_ms, "
+            "parameter 'rate': expected one of sites, hub, rates_mbps, delays_ms, jitter_ms, "
             "loss_percent, queue_bytes, rate_factor, seed, each once",
         ),
         (
             (4,), {"sites": 5},
-            "parameter 'sites': allowed are sites, hub, rates_mbps, delays_ms, jitter_ms, "
+            "parameter 'sites': expected one of sites, hub, rates_mbps, delays_ms, jitter_ms, "
             "loss_percent, queue_bytes, rate_factor, seed, each once",
         ),
         (tuple(range(1, 10)), {}, "9 parameters: at most 8 are allowed"),
@@ -91,7 +91,9 @@ def test_what_stock_mininet_cannot_do_is_refused(values, options, message):
 
 
 def test_the_function_that_reads_files_is_no_parameter_of_the_command_line():
-    with pytest.raises(TopologyError, match="parameter 'read': allowed are file, rates, delays, "):
+    with pytest.raises(
+        TopologyError, match="parameter 'read': expected one of file, rates, delays, "
+    ):
         file.topos["file"]("os3e", read=5)
 
 

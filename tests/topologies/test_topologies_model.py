@@ -126,14 +126,14 @@ def test_a_topology_survives_pickling_and_hashing():
 
 
 PAIR = both(A, B)
-NAMES = "allowed is 1 to 32 of a-z, 0-9 and '-', the first not '-'"
-VALUES = "allowed is a name that tables can hold: no number, nan, null, none, inf, true or false"
+NAMES = "expected 1 to 32 of a-z, 0-9 and '-', the first not '-'"
+VALUES = "expected a name that tables can hold: no number, nan, null, none, inf, true or false"
 
 
 @pytest.mark.parametrize(
     ("sites", "links", "message"),
     [
-        (["a"], [], "sites: 1: allowed are 2 or more"),
+        (["a"], [], "sites: 1: expected 2 or more"),
         (["a", "a"], [], "site 'a': named twice"),
         (["a", "New-York"], [], f"site 'New-York': {NAMES}"),
         (["a", "-b"], [], f"site '-b': {NAMES}"),
@@ -142,7 +142,7 @@ VALUES = "allowed is a name that tables can hold: no number, nan, null, none, in
         (
             ["a", "runner"],
             [],
-            "site 'runner': allowed is any but controller, backup and runner, which events name",
+            "site 'runner': expected any but controller, backup and runner, which events name",
         ),
         (["a", "01"], [], f"site '01': {VALUES}"),
         (["1e5", "b"], [], f"site '1e5': {VALUES}"),
@@ -151,10 +151,10 @@ VALUES = "allowed is a name that tables can hold: no number, nan, null, none, in
         (
             ["a", "b"],
             [Link(A, B, 1)] * 50_001,
-            "50001 directed links: allowed are 50000 or fewer, a full mesh of 224 sites",
+            "50001 directed links: expected 50000 or fewer, a full mesh of 224 sites",
         ),
         (["a", "b\n"], [], f"site 'b\\n': {NAMES}"),
-        (["a", "b"], both(A, C), "link a -> c: site 'c': allowed are a, b"),
+        (["a", "b"], both(A, C), "link a -> c: site 'c': expected one of a, b"),
         (["a", "b"], [*PAIR, Link(A, A, 1)], "link a -> a: a site has no link to itself"),
         (["a", "b"], [*PAIR, Link(A, B, 1)], "link a -> b: given twice"),
         (
@@ -179,31 +179,31 @@ def test_an_impossible_overlay_is_refused_with_its_reason(sites, links, message)
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rate_mbps": 0.0}, "rate_mbps 0.0: allowed is 0.001 to 1000000"),
-        ({"rate_mbps": -5.0}, "rate_mbps -5.0: allowed is 0.001 to 1000000"),
-        ({"rate_mbps": float("inf")}, "rate_mbps inf: allowed is 0.001 to 1000000"),
-        ({"rate_mbps": float("nan")}, "rate_mbps nan: allowed is 0.001 to 1000000"),
-        ({"rate_mbps": 0.0001}, "rate_mbps 0.0001: allowed is 0.001 to 1000000"),
-        ({"delay_ms": 60001.0}, "delay_ms 60001.0: allowed is 0 to 60000"),
-        ({"delay_ms": -1.0}, "delay_ms -1.0: allowed is 0 to 60000"),
-        ({"delay_ms": float("nan")}, "delay_ms nan: allowed is 0 to 60000"),
-        ({"jitter_ms": 11.0}, "jitter_ms 11.0: allowed is 0 to the link's delay, 10.0 ms"),
-        ({"jitter_ms": -1.0}, "jitter_ms -1.0: allowed is 0 to 2000"),
-        ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter_ms 3000.0: allowed is 0 to 2000"),
-        ({"loss_percent": -0.1}, "loss_percent -0.1: allowed is 0 to 100"),
-        ({"loss_percent": 101.0}, "loss_percent 101.0: allowed is 0 to 100"),
+        ({"rate_mbps": 0.0}, "rate_mbps 0.0: expected 0.001 to 1000000"),
+        ({"rate_mbps": -5.0}, "rate_mbps -5.0: expected 0.001 to 1000000"),
+        ({"rate_mbps": float("inf")}, "rate_mbps inf: expected 0.001 to 1000000"),
+        ({"rate_mbps": float("nan")}, "rate_mbps nan: expected 0.001 to 1000000"),
+        ({"rate_mbps": 0.0001}, "rate_mbps 0.0001: expected 0.001 to 1000000"),
+        ({"delay_ms": 60001.0}, "delay_ms 60001.0: expected 0 to 60000"),
+        ({"delay_ms": -1.0}, "delay_ms -1.0: expected 0 to 60000"),
+        ({"delay_ms": float("nan")}, "delay_ms nan: expected 0 to 60000"),
+        ({"jitter_ms": 11.0}, "jitter_ms 11.0: expected 0 to the link's delay, 10.0 ms"),
+        ({"jitter_ms": -1.0}, "jitter_ms -1.0: expected 0 to 2000"),
+        ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter_ms 3000.0: expected 0 to 2000"),
+        ({"loss_percent": -0.1}, "loss_percent -0.1: expected 0 to 100"),
+        ({"loss_percent": 101.0}, "loss_percent 101.0: expected 0 to 100"),
         (
             {"loss_percent": 100.0},
-            "loss_percent 100.0: allowed is below 100; an outage stops a link",
+            "loss_percent 100.0: expected below 100; an outage stops a link",
         ),
         (
             {"queue_bytes": 1513},
-            "queue_bytes 1513: allowed is 1514 (one packet) to 1687500000, "
+            "queue_bytes 1513: expected 1514 (one packet) to 1687500000, "
             "what drains in 270 s at 50 Mbit/s",
         ),
         (
             {"queue_bytes": 1_687_500_001},
-            "queue_bytes 1687500001: allowed is 1514 (one packet) to 1687500000, "
+            "queue_bytes 1687500001: expected 1514 (one packet) to 1687500000, "
             "what drains in 270 s at 50 Mbit/s",
         ),
     ],
@@ -218,11 +218,11 @@ def test_an_impossible_value_is_refused_with_link_value_and_range(values, messag
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: LINE.rank("x"), "site 'x': allowed are a, b, c, d"),
-        (lambda: LINE.neighbours("x"), "site 'x': allowed are a, b, c, d"),
-        (lambda: LINE.next_hops("x"), "site 'x': allowed are a, b, c, d"),
-        (lambda: LINE.path(A, "x"), "site 'x': allowed are a, b, c, d"),
-        (lambda: LINE.link("x", A), "site 'x': allowed are a, b, c, d"),
+        (lambda: LINE.rank("x"), "site 'x': expected one of a, b, c, d"),
+        (lambda: LINE.neighbours("x"), "site 'x': expected one of a, b, c, d"),
+        (lambda: LINE.next_hops("x"), "site 'x': expected one of a, b, c, d"),
+        (lambda: LINE.path(A, "x"), "site 'x': expected one of a, b, c, d"),
+        (lambda: LINE.link("x", A), "site 'x': expected one of a, b, c, d"),
         (lambda: LINE.link(A, C), "link a -> c: does not exist; a has links to b"),
         (
             lambda: LINE.with_overrides([LinkOverride("b <-> d", rate_mbps=1.0)]),
@@ -230,7 +230,7 @@ def test_an_impossible_value_is_refused_with_link_value_and_range(values, messag
         ),
         (
             lambda: LINE.with_overrides([LinkOverride("a to b", rate_mbps=1.0)]),
-            "link 'a to b': allowed is 'a -> b' for one direction, 'a <-> b' for both",
+            "link 'a to b': expected 'a -> b' for one direction, 'a <-> b' for both",
         ),
     ],
 )

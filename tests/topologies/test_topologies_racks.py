@@ -53,35 +53,35 @@ def test_two_racks_of_fifty_sites_are_owls_hundred_workers():
 @pytest.mark.parametrize(
     ("options", "message", "key"),
     [
-        ({"racks": 0}, "racks: 0: allowed are 1 to 1000", "racks"),
-        ({"sites_per_rack": -3}, "sites_per_rack: -3: allowed are 1 to 1000", "sites_per_rack"),
-        ({"racks": 1, "sites_per_rack": 1}, "1 sites: allowed are 2 to 1000", "racks"),
-        ({"racks": 1000, "sites_per_rack": 2}, "2000 sites: allowed are 2 to 1000", "racks"),
+        ({"racks": 0}, "racks: 0: expected 1 to 1000", "racks"),
+        ({"sites_per_rack": -3}, "sites_per_rack: -3: expected 1 to 1000", "sites_per_rack"),
+        ({"racks": 1, "sites_per_rack": 1}, "1 sites: expected 2 to 1000", "racks"),
+        ({"racks": 1000, "sites_per_rack": 2}, "2000 sites: expected 2 to 1000", "racks"),
         (
             {"racks": 100},
-            "159600 directed links: allowed are 50000 or fewer, a full mesh of 224 sites",
+            "159600 directed links: expected 50000 or fewer, a full mesh of 224 sites",
             "sites",
         ),
-        ({"alpha": 0.0}, "alpha: 0.0: allowed is above 0", "alpha"),
-        ({"rate_factor": float("nan")}, "rate_factor: nan: allowed is above 0", "rate_factor"),
+        ({"alpha": 0.0}, "alpha: 0.0: expected above 0", "alpha"),
+        ({"rate_factor": float("nan")}, "rate_factor: nan: expected above 0", "rate_factor"),
         (
             {"alpha": 0.5, "inter_rate_mbps": 5.0},
-            "alpha: 0.5: allowed is either alpha or inter_rate",
+            "alpha: 0.5: expected either alpha or inter_rate",
             "alpha",
         ),
         (
             {"inter_rate_mbps": 0.0},
-            "inter-rack links: rate_mbps 0.0: allowed is 0.001 to 1000000",
+            "inter-rack links: rate_mbps 0.0: expected 0.001 to 1000000",
             "inter_rate_mbps",
         ),
         (
             {"intra_delay_ms": 61_000.0},
-            "intra-rack links: delay_ms 61000.0: allowed is 0 to 60000",
+            "intra-rack links: delay_ms 61000.0: expected 0 to 60000",
             "intra_delay_ms",
         ),
         (
             {"jitter_ms": 0.5},
-            "intra-rack links: jitter_ms 0.5: allowed is 0 to the link's delay, 0.1 ms",
+            "intra-rack links: jitter_ms 0.5: expected 0 to the link's delay, 0.1 ms",
             "jitter_ms",
         ),
     ],
@@ -134,5 +134,5 @@ def test_racks_survive_being_written_out():
     again = explicit.build(random.Random(0), **explicit.options(topology))
     assert again.sites == topology.sites and again.overlay.links == topology.overlay.links
     wrong = {**explicit.options(topology), "racks": {"n99": "r1"}}
-    with pytest.raises(TopologyError, match="racks: 'n99': allowed are"):
+    with pytest.raises(TopologyError, match="racks: 'n99': expected"):
         explicit.build(random.Random(0), **wrong)

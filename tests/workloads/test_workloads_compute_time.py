@@ -146,7 +146,7 @@ def test_the_option_compute_names_a_distribution(option, expected):
 )
 def test_any_other_value_of_compute_is_refused_with_what_is_allowed(option):
     with pytest.raises(
-        OptionError, match=r"^workload.compute: .*: allowed is a time \(0.1 s\), a range"
+        OptionError, match=r"^workload.compute: .*: expected a time \(0.1 s\), a range"
     ):
         parse(option)
 
@@ -183,21 +183,21 @@ def test_a_site_called_like_a_number_is_found_by_its_name_first():
         (
             {"rome": 2.0},
             ["paris", "tokyo"],
-            "'rome': allowed is paris, tokyo, or a rank from 0 to 1",
+            "'rome': expected paris, tokyo, or a rank from 0 to 1",
         ),
-        ({"rome": 2.0}, 2, "'rome': allowed is a rank from 0 to 1"),
-        ({2: 2.0}, 2, "2: allowed is a rank from 0 to 1"),
-        ({"-1": 2.0}, 2, "'-1': allowed is a rank from 0 to 1"),
+        ({"rome": 2.0}, 2, "'rome': expected a rank from 0 to 1"),
+        ({2: 2.0}, 2, "2: expected a rank from 0 to 1"),
+        ({"-1": 2.0}, 2, "'-1': expected a rank from 0 to 1"),
         (
             {"tokyo": 0},
             ["paris", "tokyo"],
-            "workload.slowdown.tokyo: 0: allowed is a number above 0",
+            "workload.slowdown.tokyo: 0: expected a number above 0",
         ),
-        ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: allowed is a number above 0"),
+        ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: expected a number above 0"),
         (
             {"tokyo": 2, 1: 3},
             ["paris", "tokyo"],
-            "workload.slowdown.1: 3: allowed is each site once",
+            "workload.slowdown.1: 3: expected each site once",
         ),
     ],
 )
@@ -245,11 +245,11 @@ def test_a_delay_does_not_depend_on_the_time_of_computing():
 @pytest.mark.parametrize(
     ("delay_s", "said"),
     [
-        (-0.1, "workload.delay: -0.1: allowed is a time (0.1 s), a range"),
-        ({"rome": 1.0}, "workload.delay: 'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
-        ({"paris": -1.0}, "workload.delay.paris: -1.0: allowed is a time from 0 s to below 1e6 s"),
-        ({"paris": 1.0, "0": 1.0}, "workload.delay.0: 1.0: allowed is each site once"),
-        ({"lognormal": {"mean": 0.1}}, "workload.delay: {'lognormal': {'mean': 0.1}}: allowed is"),
+        (-0.1, "workload.delay: -0.1: expected a time (0.1 s), a range"),
+        ({"rome": 1.0}, "workload.delay: 'rome': expected paris, tokyo, or a rank from 0 to 1"),
+        ({"paris": -1.0}, "workload.delay.paris: -1.0: expected a time from 0 s to below 1e6 s"),
+        ({"paris": 1.0, "0": 1.0}, "workload.delay.0: 1.0: expected each site once"),
+        ({"lognormal": {"mean": 0.1}}, "workload.delay: {'lognormal': {'mean': 0.1}}: expected"),
     ],
 )
 def test_a_wrong_delay_is_refused(delay_s, said):
@@ -284,9 +284,9 @@ def test_the_own_batch_is_the_option_batch_of_a_kind():
 @pytest.mark.parametrize(
     ("own", "batch", "said"),
     [
-        (32, 0, "batch: 0: allowed is a whole number above 0"),
-        (32, 1.5, "batch: 1.5: allowed is a whole number above 0"),
-        (None, 32, "batch: 32: allowed is none, the workload has no batch"),
+        (32, 0, "batch: 0: expected a whole number above 0"),
+        (32, 1.5, "batch: 1.5: expected a whole number above 0"),
+        (None, 32, "batch: 32: expected none, the workload has no batch"),
     ],
 )
 def test_a_batch_that_has_no_time_is_refused(own, batch, said):

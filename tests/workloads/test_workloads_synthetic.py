@@ -223,7 +223,7 @@ def test_a_batch_only_scales_the_time():
 
 
 def test_an_impossible_batch_is_refused():
-    with pytest.raises(OptionError, match="batch: 0: allowed is a whole number from 1 to"):
+    with pytest.raises(OptionError, match="batch: 0: expected a whole number from 1 to"):
         build(0, 3, 1, batch=0)
 
 
@@ -236,7 +236,7 @@ def test_a_slow_site_takes_longer():
 @pytest.mark.parametrize("size", [0, -4, 6, 2.0, 2**35])
 def test_a_model_of_an_impossible_size_is_refused(size):
     with pytest.raises(
-        OptionError, match=rf"^workload.model: {size}: allowed is whole float32 numbers"
+        OptionError, match=rf"^workload.model: {size}: expected whole float32 numbers"
     ):
         build(0, 3, 1, model_bytes=size)
 

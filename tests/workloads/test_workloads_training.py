@@ -213,7 +213,7 @@ def test_sites_train_on_the_shards_that_their_options_and_the_seed_decide():
 
 
 def test_a_shard_without_samples_is_refused(folder):
-    with pytest.raises(OptionError, match=r"4 samples.*: allowed is a sample for each of 5 sites"):
+    with pytest.raises(OptionError, match=r"4 samples.*: expected a sample for each of 5 sites"):
         training.build(0, 5, 1, **SMALL, data=str(folder))
     labels = np.zeros(3, dtype=np.uint8)
     for kind in ("iid", "dirichlet", "even-dirichlet"):
@@ -224,12 +224,12 @@ def test_a_shard_without_samples_is_refused(folder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"outliers": 1.5}, "1.5: allowed is a share from 0 to 1, or a list of sites"),
-        ({"outliers": -0.1}, "-0.1: allowed is a share from 0 to 1, or a list of sites"),
-        ({"outliers": float("nan")}, "nan: allowed is a share from 0 to 1, or a list of sites"),
-        ({"outliers": ("rome",)}, "'rome': allowed is paris, tokyo, or a rank from 0 to 1"),
-        ({"outliers": 0.5, "shards": "iid"}, "0.5: allowed is none with shards: iid"),
-        ({"outliers": 0.5, "shards": "dirichlet"}, "0.5: allowed is none with shards: dirichlet"),
+        ({"outliers": 1.5}, "1.5: expected a share from 0 to 1, or a list of sites"),
+        ({"outliers": -0.1}, "-0.1: expected a share from 0 to 1, or a list of sites"),
+        ({"outliers": float("nan")}, "nan: expected a share from 0 to 1, or a list of sites"),
+        ({"outliers": ("rome",)}, "'rome': expected paris, tokyo, or a rank from 0 to 1"),
+        ({"outliers": 0.5, "shards": "iid"}, "0.5: expected none with shards: iid"),
+        ({"outliers": 0.5, "shards": "dirichlet"}, "0.5: expected none with shards: dirichlet"),
     ],
 )
 def test_impossible_outliers_are_refused(options, said):
@@ -522,7 +522,7 @@ def test_an_impossible_option_is_named_with_what_is_allowed(key):
     value, allowed = WRONG[key]
     with pytest.raises(OptionError) as caught:
         training.build(0, 3, 1, **{key: value})
-    assert str(caught.value) == f"workload.{key}: {value!r}: allowed is {allowed}"
+    assert str(caught.value) == f"workload.{key}: {value!r}: expected {allowed}"
 
 
 def test_all_problems_of_a_scenario_are_found_at_once():

@@ -153,7 +153,7 @@ def find_names() -> tuple[str, ...]:
 def load(name: str) -> LayeredModel:
     """Read a table that comes with Trunkline; times are those of one sample. Raises TableError."""
     if name not in find_names():
-        raise TableError(f"model {name}: allowed is one of {', '.join(find_names())}")
+        raise TableError(f"model {name}: expected one of {', '.join(find_names())}")
     return parse((DATA / f"{name}.csv").read_text(), name)
 
 
@@ -169,9 +169,9 @@ def parse(text: str, where: str) -> LayeredModel:
     ]
     rows = list(csv.reader(line for _, line in lines))
     if not rows or tuple(rows[0]) != COLUMNS:
-        raise TableError(f"{where}: allowed is a first row {','.join(COLUMNS)}")
+        raise TableError(f"{where}: expected a first row {','.join(COLUMNS)}")
     if len(rows) == 1:
-        raise TableError(f"{where}: allowed is at least one branch")
+        raise TableError(f"{where}: expected at least one branch")
     read = [
         (row[0], _read_branch(row, f"{where}:{number}"))
         for (number, _), row in zip(lines[1:], rows[1:], strict=True)
@@ -183,16 +183,16 @@ def parse(text: str, where: str) -> LayeredModel:
     names = [base.name for base in bases]
     for name in names:
         if names.count(name) > 1:
-            raise TableError(f"{where}: base {name}: allowed is one block of rows for each base")
+            raise TableError(f"{where}: base {name}: expected one block of rows for each base")
     return LayeredModel(bases)
 
 
 def _read_branch(row: list[str], where: str) -> Branch:
     if len(row) != len(COLUMNS):
-        raise TableError(f"{where}: {len(row)} values: allowed are {len(COLUMNS)}")
+        raise TableError(f"{where}: {len(row)} values: expected {len(COLUMNS)}")
     _, name, size, *times = row
     if not size.isdecimal() or not int(size):
-        raise TableError(f"{where}: parameter_bytes {size}: allowed is a whole number above 0")
+        raise TableError(f"{where}: parameter_bytes {size}: expected a whole number above 0")
     forward_us, backward_us = (_read_time(text, where) for text in times)
     return Branch(name, int(size), 1e-6 * forward_us, 1e-6 * backward_us)
 
@@ -203,5 +203,5 @@ def _read_time(text: str, where: str) -> float:
     except ValueError:
         found = math.nan
     if not 0 <= found < math.inf:
-        raise TableError(f"{where}: time {text}: allowed is a number of microseconds, 0 or more")
+        raise TableError(f"{where}: time {text}: expected a number of microseconds, 0 or more")
     return found

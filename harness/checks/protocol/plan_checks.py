@@ -144,7 +144,7 @@ def _parse(forest: Mapping[str, Any]) -> Plan:
 
 def _expect(what: str, given: object, right: object) -> None:
     if given != right:
-        raise PlanError(f"{what} = {given!r:.60}: allowed is {right!r:.60}")
+        raise PlanError(f"{what} = {given!r:.60}: expected {right!r:.60}")
 
 
 def _explain(checked: Callable[[], None]) -> str | None:

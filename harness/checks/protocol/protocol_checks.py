@@ -415,7 +415,7 @@ class _Worker:
             yield self._wrong(event, "the site is a server")
         if wanted and self.state not in wanted:
             allowed = " or ".join(map(repr, wanted))
-            yield self._wrong(event, f"the worker was {self.state!r}; allowed is {allowed}")
+            yield self._wrong(event, f"the worker was {self.state!r}; expected {allowed}")
         self.state = after
         self.steps += 1
 

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(str(error)) from None
     if spec.real_time and arguments.jobs > 1:
         raise terminal.UsageError(
-            f"--jobs {arguments.jobs}: allowed is 1 with the real clock: simultaneous runs would "
+            f"--jobs {arguments.jobs}: expected 1 with the real clock: simultaneous runs would "
             "disturb each other"
         )
     folder = Path(arguments.out or Path("comparisons") / spec.name)
@@ -164,5 +164,5 @@ def parse_count(text: str) -> int:
     """Parse a whole number of at least 1; for argparse."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number}: allowed is 1 or more")
+        raise argparse.ArgumentTypeError(f"{number}: expected 1 or more")
     return number

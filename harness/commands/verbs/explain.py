@@ -73,7 +73,7 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
     from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
 
     if data.scenario.runs_programs:
-        raise terminal.UsageError("explain: allowed is a run of agents; programs log no transfers")
+        raise terminal.UsageError("explain: expected a run of agents; programs log no transfers")
     tasks = data.tables["tasks"]
     ended = [task.number for task in data.history.tasks if task.duration_s is not None]
     if number is not None and number not in ended:

@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     file = rest.strip()
     if verb in ("help", "source"):
         raise terminal.UsageError(
-            f"{text}: only `trunkline shell` has this command: allowed are commands to a run"
+            f"{text}: only `trunkline shell` has this command: expected commands to a run"
         )
     if verb == "save" and not file:
-        raise terminal.UsageError("save: allowed is save FILE")
+        raise terminal.UsageError("save: expected save FILE")
     try:
         with control_socket.connect(run_dir) as sock:
             said = Channel(sock).ask("save" if verb == "save" else text, _show)
@@ -81,6 +81,6 @@ def _find_run(name: str, runs_dir: Path) -> Path:
         return going[0]
     which = f"these are running: {', '.join(map(str, going))}" if going else "none is running"
     raise terminal.UsageError(
-        f"{name}: allowed is a run's folder, or the name of a scenario with exactly one current "
+        f"{name}: expected a run's folder, or the name of a scenario with exactly one current "
         f"run in {runs_dir}; {which}"
     )

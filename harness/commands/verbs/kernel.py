@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.live import progress
 
     if (arguments.action == "run") != bool(arguments.command):
-        terminal.print_error("kernel: allowed is run -- COMMAND, or build, status or path alone")
+        terminal.print_error("kernel: expected run -- COMMAND, or build, status or path alone")
         return terminal.BAD_USAGE
     if arguments.action == "run":
         return _run_command(arguments.command)

@@ -50,14 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     folders = [terminal.find_run(name, Path(arguments.runs)) for name in arguments.run]
     for folder in filter(overview.is_running, folders):
-        raise terminal.UsageError(f"{folder}: this run is running: allowed is one that has ended")
+        raise terminal.UsageError(f"{folder}: this run is running: expected one that has ended")
     if len(folders) > 1:
         if arguments.width:
             raise terminal.UsageError(f"--width {arguments.width:g}: allowed with one run")
         if arguments.out and Path(arguments.out).suffix != ".html":
-            raise terminal.UsageError(
-                f"--out {arguments.out}: allowed is a name that ends in .html"
-            )
+            raise terminal.UsageError(f"--out {arguments.out}: expected a name that ends in .html")
         return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
     if arguments.out:
         raise terminal.UsageError(
@@ -73,7 +71,7 @@ def _parse_inches(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 2 <= (width_in := float(text)) <= 20:
             return width_in
-    raise argparse.ArgumentTypeError(f"{text}: allowed is 2 to 20")
+    raise argparse.ArgumentTypeError(f"{text}: expected 2 to 20")
 
 
 def _compare(folders: list[Path], out: Path, quiet: bool) -> int:

@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = str(arguments.figure)
     panels = [name for name in known if wanted in (name, name.rstrip(PANELS))]
     if not panels:
-        allowed = f"allowed is one of {', '.join(known)}, or --list"
+        allowed = f"expected one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")
     planned = {}
     for name in panels:

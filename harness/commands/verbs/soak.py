@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.file, arguments.runs, arguments.set, arguments.seed, arguments.churn
     )
     if spec.scenario.clock == "real" and arguments.jobs > 1:
-        raise terminal.UsageError(f"--jobs {arguments.jobs}: allowed is 1 with the real clock")
+        raise terminal.UsageError(f"--jobs {arguments.jobs}: expected 1 with the real clock")
     folder = Path(arguments.out or Path("soaks") / spec.scenario.name)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
     with progress.live(screen) as show:

@@ -75,7 +75,7 @@ def _shell(file: Path) -> int:
     scenario = load(file)
     checkout = virtual_machine.FOLDER.parent
     if not file.resolve().is_relative_to(checkout):
-        raise terminal.UsageError(f"{file}: allowed is a scenario in {checkout}")
+        raise terminal.UsageError(f"{file}: expected a scenario in {checkout}")
     there = file.resolve().relative_to(checkout)
     as_root = "sudo " if scenario.backend == "host" else ""
     return virtual_machine.open_terminal(

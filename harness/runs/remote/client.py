@@ -306,8 +306,8 @@ def _list_contents(option: str, folder: Path, runs_dir: Path) -> list[tuple[str,
                 size += path.stat().st_size
         if len(found) > MAX_FILES or size > MAX_BYTES:
             raise RemoteError(
-                f"{where}: allowed are {MAX_FILES} files and {MAX_BYTES >> 20} MB, because the "
-                "whole folder is sent: use a folder that has only what the programs need"
+                f"{where}: expected at most {MAX_FILES} files and {MAX_BYTES >> 20} MB, because "
+                "the whole folder is sent: use a folder that has only what the programs need"
             )
     return sorted(found)
 

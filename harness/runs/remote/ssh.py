@@ -73,7 +73,7 @@ class Address:
         named = all(0 < len(label) <= MOST_LETTERS for label in labels)
         if found is None or not named or not 0 < int(found[4] or PORT) < 1 << 16:
             raise RemoteError(
-                f"{shorten(text)!r} is not an address: allowed is [USER@]HOST[:PORT] with a port "
+                f"{shorten(text)!r} is not an address: expected [USER@]HOST[:PORT] with a port "
                 f"of 1 to 65535; no part begins with a dash, and each part of HOST between dots "
                 f"has 1 to {MOST_LETTERS} characters"
             )

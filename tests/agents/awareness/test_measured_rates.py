@@ -33,5 +33,5 @@ def test_without_error_the_rates_are_exact():
 
 
 def test_an_error_of_everything_is_refused():
-    with pytest.raises(ValueError, match=r"error: 1\.0: allowed is 0 up to"):
+    with pytest.raises(ValueError, match=r"error: 1\.0: expected 0 up to"):
         add_error(RATES, 1.0, random.Random(1))

@@ -29,18 +29,18 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"group": ("a", "s", "s")}, "Start.group = ('a', 's', 's'): allowed is a tuple of sites"),
+        ({"group": ("a", "s", "s")}, "Start.group = ('a', 's', 's'): expected a tuple of sites"),
         ({"group": ("a", "s", "x")}, "each once: a, b, s"),
-        ({"group": ()}, "Start.group = (): allowed is a tuple of sites, each once"),
+        ({"group": ()}, "Start.group = (): expected a tuple of sites, each once"),
         ({"group": "as"}, "Start.group = 'as'"),
         ({"group": ("a", ["s"])}, "Start.group = ('a', ['s'])"),
-        ({"group": SITES}, "allowed is only members that contribute or receive"),
-        ({"weights": {}}, "allowed is a weight for at least one member of the group"),
+        ({"group": SITES}, "expected only members that contribute or receive"),
+        ({"weights": {}}, "expected a weight for at least one member of the group"),
         ({"weights": {"a": 1.0, "b": 1.0}}, "and for no others"),
         ({"weights": None}, "Start.weights = None"),
         (
             {"weights": {"a": NAN}},
-            "Start.weights = {'a': nan}: allowed is a number from -3.402823e",
+            "Start.weights = {'a': nan}: expected a number from -3.402823e",
         ),
         ({"weights": {"a": -INF}}, "for each member"),
         ({"weights": {"a": "1"}}, "for each member"),
@@ -49,25 +49,25 @@ NAN, INF = float("nan"), float("inf")
         ({"weights": {"a": 1e-300}}, "to 3.402823e+38 (float32) as the largest"),
         (
             {"scale": NAN},
-            "Start.scale = nan: allowed is 0, or a number of a size from 1.175494e-38",
+            "Start.scale = nan: expected 0, or a number of a size from 1.175494e-38",
         ),
         ({"scale": INF}, "Start.scale = inf"),
         ({"scale": 1e300}, "Start.scale = 1e+300"),
         ({"scale": 1e-300}, "Start.scale = 1e-300"),
         ({"scale": None}, "Start.scale = None"),
-        ({"receivers": ()}, "Start.receivers = (): allowed is a tuple of members of the group"),
+        ({"receivers": ()}, "Start.receivers = (): expected a tuple of members of the group"),
         ({"receivers": ("s", "x")}, "Start.receivers = ('s', 'x')"),
         ({"receivers": ("s", "s")}, "each once, at least one"),
-        ({"passive": frozenset("b")}, "Start.passive = frozenset({'b'}): allowed is a set of memb"),
+        ({"passive": frozenset("b")}, "Start.passive = frozenset({'b'}): expected a set of memb"),
         ({"passive": ("s",)}, "Start.passive = ('s',)"),
-        ({"keep": NAN}, "Start.keep = nan: allowed is a number from -3.402823e+38"),
+        ({"keep": NAN}, "Start.keep = nan: expected a number from -3.402823e+38"),
         ({"momentum": INF}, "Start.momentum = inf"),
         ({"momentum": "0.9"}, "Start.momentum = '0.9'"),
-        ({"then": "stay"}, "Start.then = 'stay': allowed is 'proceed' or 'wait'"),
-        ({"kept": "initial"}, "allowed is 'model'; 'initial' too if the policy has `keeps_initial"),
+        ({"then": "stay"}, "Start.then = 'stay': expected 'proceed' or 'wait'"),
+        ({"kept": "initial"}, "expected 'model'; 'initial' too if the policy has `keeps_initial"),
         (
             {"batches": {"s": 8}},
-            "Start.batches = {'s': 8}: allowed is a whole number from 1 for ea",
+            "Start.batches = {'s': 8}: expected a whole number from 1 for ea",
         ),
         ({"batches": {"b": 8}}, "for each of a"),
         ({"batches": {"a": 3.5}}, "Start.batches = {'a': 3.5}"),
@@ -85,17 +85,17 @@ def test_a_wrong_start_is_refused(changes, said):
 @pytest.mark.parametrize(
     ("decision", "said"),
     [
-        (Proceed("b"), "mine.py: Proceed.site = 'b': allowed is a site that is ready: a"),
-        (Proceed("s"), "mine.py: Proceed.site = 's': allowed is a site that computes: a, b"),
-        (Proceed("x"), "mine.py: Proceed.site = 'x': allowed is a site that computes: a, b"),
-        (Proceed("a", 0), "Proceed.batch = 0: allowed is a whole number from 1, or None"),
+        (Proceed("b"), "mine.py: Proceed.site = 'b': expected a site that is ready: a"),
+        (Proceed("s"), "mine.py: Proceed.site = 's': expected a site that computes: a, b"),
+        (Proceed("x"), "mine.py: Proceed.site = 'x': expected a site that computes: a, b"),
+        (Proceed("a", 0), "Proceed.batch = 0: expected a whole number from 1, or None"),
         (Proceed("a", -3), "Proceed.batch = -3"),
         (Proceed("a", 1.0), "Proceed.batch = 1.0"),
         (Proceed("a", True), "Proceed.batch = True"),
         (Proceed("a", "8"), "Proceed.batch = '8'"),
-        (Wake(1.0), "Wake.at_s = 1.0: allowed is no Wake, unless the policy has `timed = True`"),
-        (Exclude("s"), "mine.py: Exclude.site = 's': allowed is a site that computes: a, b"),
-        ("a", "mine.py: step gave 'a': allowed are Start, Proceed, Exclude and Wake"),
+        (Wake(1.0), "Wake.at_s = 1.0: expected no Wake, unless the policy has `timed = True`"),
+        (Exclude("s"), "mine.py: Exclude.site = 's': expected a site that computes: a, b"),
+        ("a", "mine.py: step gave 'a': expected Start, Proceed, Exclude and Wake"),
     ],
 )
 def test_another_wrong_decision_is_refused(decision, said):
@@ -106,7 +106,7 @@ def test_another_wrong_decision_is_refused(decision, said):
 
 @pytest.mark.parametrize("at_s", [NAN, INF, "1 s", None, True])
 def test_a_timed_policy_wakes_at_a_finite_time(at_s):
-    with pytest.raises(DecisionError, match="allowed is a finite time in seconds"):
+    with pytest.raises(DecisionError, match="expected a finite time in seconds"):
         replace(RULES, traits=Traits(timed=True)).check(Wake(at_s))
 
 
@@ -151,5 +151,5 @@ class LateMistake:
     "wrong", [Proceed("n1", -3), Proceed("n2", "8"), replace(average(("n1", "n2")), scale=NAN)]
 )
 def test_a_run_ends_with_the_mistake_of_its_policy(wrong):
-    with pytest.raises(DecisionError, match="allowed is"):
+    with pytest.raises(DecisionError, match="expected"):
         Wan(mesh(("n1", "n2")), "ps", LateMistake(wrong), tasks=3).run(limit_s=20.0)

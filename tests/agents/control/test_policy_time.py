@@ -163,9 +163,9 @@ def test_only_a_timed_policy_hears_of_the_ends_of_tasks():
 @pytest.mark.parametrize(
     ("timed", "at_s", "allowed"),
     [
-        (False, 2.0, "Wake.at_s = 2.0: allowed is no Wake, unless the policy has `timed"),
-        (True, math.nan, "Wake.at_s = nan: allowed is a finite time"),
-        (True, math.inf, "Wake.at_s = inf: allowed is a finite time"),
+        (False, 2.0, "Wake.at_s = 2.0: expected no Wake, unless the policy has `timed"),
+        (True, math.nan, "Wake.at_s = nan: expected a finite time"),
+        (True, math.inf, "Wake.at_s = inf: expected a finite time"),
     ],
 )
 def test_an_impossible_wake_is_refused(timed, at_s, allowed):

@@ -124,7 +124,7 @@ def test_rates_of_racks_are_those_of_the_links_that_they_share():
 
 def test_wrong_options_are_refused():
     request = make_request(sites_per_rack=2)
-    with pytest.raises(PlanError, match="groups: 0: allowed is 1 or more"):
+    with pytest.raises(PlanError, match="groups: 0: expected 1 or more"):
         owl.build(request, groups=0)
-    with pytest.raises(PlanError, match="startup_s: -1: allowed is"):
+    with pytest.raises(PlanError, match="startup_s: -1: expected"):
         ipart.build(request, startup_s=-1.0)

@@ -64,12 +64,12 @@ def test_interface_counters_are_read_link_by_link() -> None:
             'cut off at column 61: \'{"t_ns": 7, "site": "oslo", "event": "ready", "iteration...',
         ),
         ("{oops}", "not JSON at column 2: '{oops}'"),
-        ("[1]", "'[1]': allowed is a JSON object"),
+        ("[1]", "'[1]': expected a JSON object"),
         ("", "cut off at column 1: ''"),
-        (READY.replace("2", "-2"), "iteration: -2: allowed is a whole number of 0 or more"),
-        (READY.replace("2", "2.5"), "iteration: 2.5: allowed is a whole number"),
-        (READY.replace("2", "true"), "iteration: True: allowed is a whole number"),
-        (READY.replace('"oslo"', "3"), "site: 3: allowed is a string"),
+        (READY.replace("2", "-2"), "iteration: -2: expected a whole number of 0 or more"),
+        (READY.replace("2", "2.5"), "iteration: 2.5: expected a whole number"),
+        (READY.replace("2", "true"), "iteration: True: expected a whole number"),
+        (READY.replace('"oslo"', "3"), "site: 3: expected a string"),
         (
             READY.replace("iteration", "round"),
             "iteration: missing: ready needs t_ns, site, iteration",
@@ -83,7 +83,7 @@ def test_a_wrong_line_says_what_is_wrong(line: str, problem: str) -> None:
 
 
 def test_an_unknown_event_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(EventError, match=r"^log:1: event: 'redy': allowed are run_started, .*"):
+    with pytest.raises(EventError, match=r"^log:1: event: 'redy': expected one of run_started, .*"):
         read([READY.replace("ready", "redy")], "log")
 
 
@@ -101,7 +101,7 @@ def test_the_parts_of_a_task_have_their_types(key: str, value: object, allowed: 
     line = next(line for line in LOG.read_text().splitlines() if "task_started" in line)
     with pytest.raises(EventError) as raised:
         read([json.dumps({**json.loads(line), key: value})])
-    assert str(raised.value) == f"events.jsonl:1: {key}: {value!r}: allowed is {allowed}"
+    assert str(raised.value) == f"events.jsonl:1: {key}: {value!r}: expected {allowed}"
 
 
 def test_a_run_that_counted_nothing_sensible_is_refused() -> None:
@@ -109,7 +109,7 @@ def test_a_run_that_counted_nothing_sensible_is_refused() -> None:
     with pytest.raises(EventError) as raised:
         read([json.dumps(line)])
     assert str(raised.value) == (
-        "events.jsonl:1: links: [{}]: allowed is objects of src, dst, bytes, packets, drops;"
+        "events.jsonl:1: links: [{}]: expected objects of src, dst, bytes, packets, drops;"
         " one value is not a string"
     )
 
@@ -117,7 +117,7 @@ def test_a_run_that_counted_nothing_sensible_is_refused() -> None:
 def test_time_does_not_go_back() -> None:
     with pytest.raises(EventError) as raised:
         read([READY, READY.replace("7", "6")])
-    assert str(raised.value) == "events.jsonl:2: t_ns: 6: allowed is 7 (the line before) or later"
+    assert str(raised.value) == "events.jsonl:2: t_ns: 6: expected 7 (the line before) or later"
 
 
 def test_a_task_has_its_events_whoever_said_them() -> None:

@@ -66,7 +66,7 @@ def test_one_array_is_cut_into_equal_chunks_but_for_the_last():
 
 
 def test_tensors_that_are_not_all_of_the_model_are_refused():
-    with pytest.raises(ValueError, match="tensors: 24 in all: allowed is the model's size, 25"):
+    with pytest.raises(ValueError, match="tensors: 24 in all: expected the model's size, 25"):
         cut_model(25, 10, (3, 21))
 
 

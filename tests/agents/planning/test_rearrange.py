@@ -70,7 +70,7 @@ def test_the_largest_indexes_move_and_the_smallest_of_them_go_first():
 
 
 def test_sizes_of_other_chunks_are_refused():
-    with pytest.raises(ValueError, match="sizes: 3 in all: allowed is 4"):
+    with pytest.raises(ValueError, match="sizes: 3 in all: expected 4"):
         rearrange({"a": ((0, 4),)}, {"a": 3})
 
 

@@ -125,14 +125,14 @@ def _wrong_block(**values: Any) -> dict[str, Any]:
 
 WRONG_FORESTS = [
     ({}, "it is no plan (KeyError: 'contributors')"),
-    ({**FOREST, "contributors": []}, "contributors = []: allowed is ['oslo', 'rome']"),
+    ({**FOREST, "contributors": []}, "contributors = []: expected ['oslo', 'rome']"),
     ({**FOREST, "contributors": "ab"}, "the plan = {'contributors': 'ab', "),
     ({**FOREST, "contributors": [1, "rome"]}, "it is no plan (TypeError: "),
-    ({**FOREST, "receivers": ["oslo"]}, "receivers = ['oslo']: allowed is ['oslo', 'rome']"),
-    ({**FOREST, "chunk_count": 5}, "chunk_count = 5: allowed is 4"),
+    ({**FOREST, "receivers": ["oslo"]}, "receivers = ['oslo']: expected ['oslo', 'rome']"),
+    ({**FOREST, "chunk_count": 5}, "chunk_count = 5: expected 4"),
     ({**FOREST, "blocks": []}, "oslo misses chunks [0, 1, 2, 3] and gets [] more than once"),
     ({**FOREST, "blocks": [{}]}, "it is no plan (KeyError: 'chunks')"),
-    ({**FOREST, "shards": {"oslo": [[0, 2]]}}, "shards = {'oslo': ((0, 2),)}: allowed is {}"),
+    ({**FOREST, "shards": {"oslo": [[0, 2]]}}, "shards = {'oslo': ((0, 2),)}: expected {}"),
     (_wrong_block(aggregator="bern"), "block 0 at bern: "),
     (_wrong_block(out=[]), "oslo misses chunks"),
     (_wrong_block(out=[["rome", "bern"]]), "there is no link rome -> bern"),

@@ -199,8 +199,8 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
     assert main.main(["validate", RING, str(wrong), str(tmp_path / "none.yaml")]) == 64
     assert capsys.readouterr().out.splitlines() == [
         f"{RING}: ok",
-        f"{wrong}:3: seed: x: allowed is a whole number",
-        f"{wrong}:4: stop.rounds: 0: allowed is 1 or more",
+        f"{wrong}:3: seed: x: expected a whole number",
+        f"{wrong}:4: stop.rounds: 0: expected 1 or more",
         f"{tmp_path / 'none.yaml'}: cannot read: no such file or directory "
         "(see: trunkline list scenarios)",
     ]
@@ -214,17 +214,17 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
         (["run", RING, "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1"),
-        (["run", RING, "--on="], "'' is not an address: allowed is [USER@]HOST[:PORT] with a port"),
-        (["run", RING, "--on", "a:99999"], "'a:99999' is not an address: allowed is [USER@]HOST["),
-        (["run", RING, "--on=-oX@host"], "'-oX@host' is not an address: allowed is [USER@]HOST["),
-        (["attach", "host:0"], "'host:0' is not an address: allowed is [USER@]HOST[:PORT]"),
+        (["run", RING, "--on="], "'' is not an address: expected [USER@]HOST[:PORT] with a port"),
+        (["run", RING, "--on", "a:99999"], "'a:99999' is not an address: expected [USER@]HOST["),
+        (["run", RING, "--on=-oX@host"], "'-oX@host' is not an address: expected [USER@]HOST["),
+        (["attach", "host:0"], "'host:0' is not an address: expected [USER@]HOST[:PORT]"),
         (["run", "x" * 10**5], "xxx...: cannot read: "),
         (["run", RING, "--seed", "x" * 10**5], "argument --seed: invalid int value: 'xxxxx"),
-        (["rum", RING], "invalid choice: 'rum': did you mean run? allowed is one of attach, "),
-        (["list", "plan"], "invalid choice: 'plan': did you mean plans? allowed is one of top"),
-        (["report", "nothing"], "nothing: no such run: allowed is a run's folder, or"),
+        (["rum", RING], "invalid choice: 'rum': did you mean run? expected one of attach, "),
+        (["list", "plan"], "invalid choice: 'plan': did you mean plans? expected one of top"),
+        (["report", "nothing"], "nothing: no such run: expected a run's folder, or"),
         (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
-        (["report", "nothing", "--width", "1"], "argument --width: 1: allowed is 2 to 20"),
+        (["report", "nothing", "--width", "1"], "argument --width: 1: expected 2 to 20"),
     ],
 )
 def test_bad_usage_is_64_and_says_what_is_allowed(arguments, text, capsys):
@@ -264,7 +264,7 @@ def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
     ]
     override = ["--set", "timeline=[{at: 1 s, do: kill n1}]"]
     assert main.main(["show", str(file), "--fluid", *override]) == 64
-    assert "the fluid model cannot predict this scenario: allowed is" in capsys.readouterr().err
+    assert "the fluid model cannot predict this scenario: expected" in capsys.readouterr().err
 
 
 def test_show_as_yaml_is_a_scenario_that_gives_itself(tmp_path, capsys):
@@ -385,7 +385,7 @@ def test_a_page_of_several_runs_takes_no_other_files_place(run_dir, capsys):
     log = run_dir / "events.jsonl"
     before = log.read_bytes()
     assert main.main(["report", str(run_dir), str(run_dir), "--out", str(log)]) == 64
-    assert "allowed is a name that ends in .html" in capsys.readouterr().err
+    assert "expected a name that ends in .html" in capsys.readouterr().err
     assert log.read_bytes() == before
 
 

@@ -18,10 +18,10 @@ from trunkline.harness.config.units import (
     QuantityError,
 )
 
-RATES = "allowed is a rate such as 50 Mbit/s (units: bit/s, kbit/s, Mbit/s, Gbit/s)"
-TIMES = "allowed is a time such as 50 s (units: us, ms, s, min, h)"
-SIZES = "allowed is a size such as 256 KiB (units: B, kB, MB, GB, KiB, MiB, GiB)"
-SHARES = "allowed is a share such as 0.02 % (units: %)"
+RATES = "expected a rate such as 50 Mbit/s (units: bit/s, kbit/s, Mbit/s, Gbit/s)"
+TIMES = "expected a time such as 50 s (units: us, ms, s, min, h)"
+SIZES = "expected a size such as 256 KiB (units: B, kB, MB, GB, KiB, MiB, GiB)"
+SHARES = "expected a share such as 0.02 % (units: %)"
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_a_quantity_is_read_in_the_unit_of_its_python_name(text, dimension, numb
         ("50 parsecs", TIME_S, f"unknown unit parsecs: {TIMES}"),
         ("256 kb", SIZE_BYTES, f"unknown unit kb: did you mean kB? {SIZES}"),
         ("30 ms", SIZE_BYTES, f"unknown unit ms: {SIZES}"),
-        ("-5 s", TIME_S, "allowed is a time of 0 or more"),
-        ("0.1 KiB", SIZE_BYTES, "this is 102.4 bytes: allowed is a whole number of bytes"),
-        ("1e19 B", SIZE_BYTES, "allowed is a size up to 1000000000 GB"),
-        ("1e999999999999 s", TIME_S, "allowed is a time up to 1000000000000000000 s"),
+        ("-5 s", TIME_S, "expected a time of 0 or more"),
+        ("0.1 KiB", SIZE_BYTES, "this is 102.4 bytes: expected a whole number of bytes"),
+        ("1e19 B", SIZE_BYTES, "expected a size up to 1000000000 GB"),
+        ("1e999999999999 s", TIME_S, "expected a time up to 1000000000000000000 s"),
         ("fast", RATE_MBPS, RATES),
         ("", RATE_MBPS, RATES),
         ("1,5 Gbit/s", RATE_MBPS, RATES),

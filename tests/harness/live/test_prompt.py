@@ -92,15 +92,15 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert (held, wrong, kept) == (0, 64, 0)
     assert len(load(early).timeline) == 2
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
-    assert injected.err == "trunkline: n9: allowed is one of n2, n3, n4\n"
+    assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
     assert (
         len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
         == 2
     )
     assert "watch: 1: a unit is missing" in err
-    assert "bogus: unknown: allowed are verbs (see: help) and sites" in err
-    assert "a line of 200" in err and "bytes: allowed are 65536" in err
+    assert "bogus: unknown: expected verbs (see: help) and sites" in err
+    assert "a line of 200" in err and "bytes: expected at most 65536" in err
     assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")
@@ -198,7 +198,7 @@ def test_the_socket_of_a_run_is_its_owners_alone_however_long_the_name_of_its_fo
             assert len(control.handles()) == 2
             mine.sendall(b"no json\n")
             served(control)
-            assert b"allowed is a JSON object per line" in mine.recv(1000)
+            assert b"expected a JSON object per line" in mine.recv(1000)
         monkeypatch.setattr(control_socket.os, "geteuid", lambda: 12345)
         with control_socket.connect(run_dir) as stranger:
             control._accept()

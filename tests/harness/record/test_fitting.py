@@ -13,15 +13,15 @@ def test_all_events_of_a_good_run_fit():
 
 def test_a_link_that_does_not_exist_does_not_fit():
     event = LinkChanged(0, "runner", "oslo", "n9", 1.0, 1.0, 0.0, 0.0, ())
-    said = "src, dst: oslo -> n9: allowed is a link of the topology"
+    said = "src, dst: oslo -> n9: expected a link of the topology"
     assert find_misfit(event, TOPOLOGY) == said
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"forest": {}}, "forest: KeyError: 'contributors': allowed is a plan"),
-        ({"bytes": 500_000}, "forest: chunk 3: allowed are 0 to 1, of the model's size"),
+        ({"forest": {}}, "forest: KeyError: 'contributors': expected a plan"),
+        ({"bytes": 500_000}, "forest: chunk 3: expected 0 to 1, of the model's size"),
     ],
 )
 def test_a_plan_of_another_model_does_not_fit(values, said):

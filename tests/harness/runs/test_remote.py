@@ -322,7 +322,7 @@ def test_a_folder_that_is_too_large_to_send_is_refused_before_anything_begins(
         "a.py"
     ]
     monkeypatch.setattr(near_side, "MAX_BYTES", 3)
-    with pytest.raises(RemoteError, match=r"^workload.folder: .*: allowed are"):
+    with pytest.raises(RemoteError, match=r"^workload.folder: .*: expected"):
         near_side._list_contents("folder", tmp_path, tmp_path / "runs")
 
 

@@ -22,9 +22,9 @@ stop: {{tasks: 3}}
     [
         (
             "{plan: fapt, roots: 9}",
-            "x.yaml:3: scheme.roots: 9: allowed are 1 to the number of sites, 5",
+            "x.yaml:3: scheme.roots: 9: expected 1 to the number of sites, 5",
         ),
-        ("{plan: bkt, k: 0}", "x.yaml:3: scheme.k: 0: allowed is 1 or more"),
+        ("{plan: bkt, k: 0}", "x.yaml:3: scheme.k: 0: expected 1 or more"),
     ],
 )
 def test_an_option_that_the_plan_refuses_is_a_problem_of_the_scenario(scheme, said):

@@ -360,12 +360,12 @@ def test_a_file_of_a_network_that_cannot_be_read_is_a_problem_of_its_key(tmp_pat
     (tmp_path / "wrong.csv").write_text("src,dst\na,b,c\n")
     (tmp_path / "r.csv").write_text(",a,b\na,,1\nb,x,\n")
     os.mkfifo(tmp_path / "pipe.gml")
-    allowed_rate = "allowed is a rate in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
+    allowed_rate = "expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
     for named, message in (
         ("file: none.gml", "file: none.gml: cannot read: no such file or directory"),
-        ("file: pipe.gml", "file: pipe.gml: allowed is a regular file"),
-        ("file: large.gml", "file: large.gml: allowed are 100000000 bytes or fewer"),
-        ("file: wrong.csv", "file: wrong.csv: line 2: 3 cells: allowed are 2 as in the header row"),
+        ("file: pipe.gml", "file: pipe.gml: expected a regular file"),
+        ("file: large.gml", "file: large.gml: expected 100000000 bytes or fewer"),
+        ("file: wrong.csv", "file: wrong.csv: line 2: 3 cells: expected 2 as in the header row"),
         ("rates: r.csv", f"rates: r.csv: line 3: b -> a: 'x': {allowed_rate}"),
     ):
         text = SMALL.replace(SMALL.splitlines()[0], f"topology: {{builder: file, {named}}}")
@@ -395,7 +395,7 @@ def test_a_trace_may_start_with_a_byte_order_mark_and_is_never_a_pipe(tmp_path):
     (tmp_path / "bad.yaml").write_text(SMALL + "timeline: [{do: trace n1 n2 pipe}]\n")
     (entry,) = load(tmp_path / "good.yaml").timeline
     assert entry.fault == Trace("n1", "n2", (Step(0.0, 20.0),))
-    with pytest.raises(ScenarioErrors, match="pipe: allowed is a regular file"):
+    with pytest.raises(ScenarioErrors, match="pipe: expected a regular file"):
         load(tmp_path / "bad.yaml")
 
 
@@ -509,11 +509,11 @@ def test_a_long_timeline_takes_no_type_for_each_line(monkeypatch):
 
 
 def test_traces_have_a_limited_number_of_steps_each_and_together(monkeypatch):
-    with pytest.raises(FaultError, match=r"^a.csv:200002: 200001 steps: allowed are 200000 or f"):
+    with pytest.raises(FaultError, match=r"^a.csv:200002: 200001 steps: expected 200000 or f"):
         traces.read("time,rate\n" + "1,1\n" * 200_001, "a.csv")
     monkeypatch.setattr(timeline_section, "MAX_STEPS", 3)
     trace = "- {at: 0 s, do: 'trace n1 n2 0s:1Mbit/s,1s:2Mbit/s'}\n"
     text = SMALL_MODEL.format(model="1 MB") + "timeline:\n"
     assert len(parse(text + trace, "x.yaml").timeline) == 1
-    with pytest.raises(ScenarioErrors, match="timeline: 4 steps: allowed are 3 steps or fewer in"):
+    with pytest.raises(ScenarioErrors, match="timeline: 4 steps: expected 3 steps or fewer in"):
         parse(text + 2 * trace, "x.yaml")

@@ -73,34 +73,34 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         ("scheme.p=99", "scheme.p: 99: p = 99 is not between 2 and the number of sites, 4"),
         (
             "scheme.plan=rign",
-            "scheme.plan: rign: did you mean ring? allowed is one of a2a, crew, opr, ps, ring",
+            "scheme.plan: rign: did you mean ring? expected one of a2a, crew, opr, ps, ring",
         ),
         ("topology.sites=2", "scheme.p: 3: p = 3 is not between 2 and the number of sites, 2"),
         (
             "stop.time=50",
-            "stop.time: 50: a unit is missing: allowed is a time such as 50 s "
+            "stop.time: 50: a unit is missing: expected a time such as 50 s "
             "(units: us, ms, s, min, h)",
         ),
         (
             "stop.tiem=50 s",
-            "stop.tiem: 50 s: unknown key: did you mean time? allowed is one of "
+            "stop.tiem: 50 s: unknown key: did you mean time? expected one of "
             "rounds, time, tasks, accuracy, exit",
         ),
-        ("stop={}", "stop: {}: allowed is at least one of rounds, time, tasks, accuracy"),
-        ("scheme.p", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
-        ("=3", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
-        ("scheme..p=3", "allowed is key.path=value, such as scheme.p=4 or stop.time='50 s'"),
-        ("seed.x=3", "seed.x: allowed is a path through the mappings and lists of the file"),
+        ("stop={}", "stop: {}: expected at least one of rounds, time, tasks, accuracy"),
+        ("scheme.p", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("=3", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("scheme..p=3", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),
+        ("seed.x=3", "seed.x: expected a path through the mappings and lists of the file"),
         (
             "stop.rounds.x=3",
-            "stop.rounds.x: allowed is a path through the mappings and lists of the file",
+            "stop.rounds.x: expected a path through the mappings and lists of the file",
         ),
         (
             "topology.overrides[0].rate=1 Mbit/s",
-            "topology.overrides[0].rate: allowed is a path "
+            "topology.overrides[0].rate: expected a path "
             "through the mappings and lists of the file",
         ),
-        ("stop={a: 1, a: 2}", "given again: allowed is once (first in line 1)"),
+        ("stop={a: 1, a: 2}", "given again: expected once (first in line 1)"),
         (
             "stop=[1",
             "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'",
@@ -114,14 +114,14 @@ def test_a_problem_of_an_override_points_to_the_override(assignment, message, kn
 
 
 def test_a_problem_of_the_seed_points_to_its_option(known):
-    assert messages(known, GOOD, (), -1) == ["--seed -1: seed: -1: allowed is 0 or more"]
+    assert messages(known, GOOD, (), -1) == ["--seed -1: seed: -1: expected 0 or more"]
 
 
 def test_problems_of_the_file_and_of_overrides_are_reported_together(known):
     assert messages(known, GOOD + "seed: -5\n", ["scheme.p=1", "clock=fast"]) == [
-        "--set clock=fast: clock: fast: allowed is one of virtual, real",
+        "--set clock=fast: clock: fast: expected one of virtual, real",
         "--set scheme.p=1: scheme.p: 1: p = 1 is not between 2 and the number of sites, 4",
-        "x.yaml:5: seed: -5: allowed is 0 or more",
+        "x.yaml:5: seed: -5: expected 0 or more",
     ]
 
 
@@ -134,16 +134,16 @@ def test_an_override_hides_the_problem_that_it_repairs(known):
     [
         (lambda path: None, "no such file or directory (see: trunkline list scenarios)"),
         (lambda path: path.mkdir(), "cannot read: is a directory"),
-        (lambda path: path.write_bytes(b"name: \xff\xfe"), "allowed is UTF-8 text"),
+        (lambda path: path.write_bytes(b"name: \xff\xfe"), "expected UTF-8 text"),
         (
             lambda path: path.write_bytes(b"name: a\0"),
             "not YAML: unacceptable character #x0000: special characters are not allowed",
         ),
         (
             lambda path: path.write_text("#" * 10_000_001),
-            "allowed are 10000000 characters or fewer",
+            "expected 10000000 characters or fewer",
         ),
-        (lambda path: path.write_text("[" * 5000), "allowed is less nesting"),
+        (lambda path: path.write_text("[" * 5000), "expected less nesting"),
     ],
     ids=["missing", "folder", "not UTF-8", "control character", "too long", "too deep"],
 )
@@ -196,7 +196,7 @@ def test_at_least_one_site_is_no_server(name):
     servers = "[s1, s2, s3, s4]"
     with pytest.raises(ScenarioErrors) as refused:
         parse(text.replace("servers: all", f"servers: {servers}"), "x.yaml")
-    allowed = "allowed is fewer than all sites; the others are workers"
+    allowed = "expected fewer than all sites; the others are workers"
     assert f"scheme.servers: {servers}: {allowed}" in str(refused.value)
 
 
@@ -204,8 +204,8 @@ def test_at_least_one_site_is_no_server(name):
     ("workload", "batch", "said"),
     [
         ("kind: synthetic, model: 1 MB, batch: 64", 64, None),
-        ("kind: synthetic, model: 1 MB, batch: 64", 32, "allowed is the workload's batch, 64"),
-        ("kind: synthetic, model: 1 MB", 64, "allowed is the workload's batch, 32"),
+        ("kind: synthetic, model: 1 MB, batch: 64", 32, "expected the workload's batch, 64"),
+        ("kind: synthetic, model: 1 MB", 64, "expected the workload's batch, 32"),
     ],
 )
 def test_batches_are_tuned_from_that_of_the_workload(workload, batch, said):

@@ -130,7 +130,7 @@ def test_a_timed_policy_that_wakes_at_no_time_is_refused_before_the_run(file):
     (file.parent / "mine.py").write_text(text)
     file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
     (found,) = problems(file)
-    assert found.endswith("mine.py: Wake.at_s = nan: allowed is a finite time in seconds")
+    assert found.endswith("mine.py: Wake.at_s = nan: expected a finite time in seconds")
 
 
 def test_a_policy_may_know_time_and_draw_random_numbers(file):
@@ -195,7 +195,7 @@ def test_a_run_is_another_one_when_a_file_has_changed(file):
         ("def build(request):\n  return (\n", "line 2: '(' was never closed"),
         ("import nothing_like_it\n", "line 1: ModuleNotFoundError: No module named"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
-        ("BUILD = 1\n", "allowed is a file with a function build(request, *, ...)"),
+        ("BUILD = 1\n", "expected a file with a function build(request, *, ...)"),
         ("def build(request, rate): ...\n", "allowed for build is the form build(request, *, ...)"),
         ("def build(request, *, rate: open): ...\n", "an option of build has no type"),
     ],
@@ -213,7 +213,7 @@ def test_a_file_that_is_no_plan_is_refused_with_its_line(file, text, said):
     ("body", "said"),
     [
         ("return {}[request.group]", "plans/hub.py: line 2: KeyError: ('s0', 's1')"),
-        ("return 'a plan'", "plans/hub.py: build gave 'a plan': allowed is a Plan"),
+        ("return 'a plan'", "plans/hub.py: build gave 'a plan': expected a Plan"),
     ],
 )
 def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body, said):
@@ -226,14 +226,14 @@ def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("def model_bytes", "def size", "workload.kind: allowed is a file with a function model_b"),
+        ("def model_bytes", "def size", "workload.kind: expected a file with a function model_b"),
         ("*, model_bytes)", "*, size)", "allowed for model_bytes is the form model_bytes(*, ...) "),
         ("rank, sites, seed,", "rank, sites,", "allowed for build is the form build(rank, sites, "),
-        ("from", "PROGRAMS = True\nfrom", "workload.kind: allowed is a file without PROGRAMS"),
+        ("from", "PROGRAMS = True\nfrom", "workload.kind: expected a file without PROGRAMS"),
         ("return model_bytes", "return {}[1]", "workload: sums.py: line 7: KeyError: 1"),
-        ("return model_bytes", "return 3", "workload: sums.py: model_bytes gave 3: allowed is an "),
-        ("from", "def problems(s, **_): return [s]\nfrom", "allowed is a list of OptionError"),
-        ("from", "def tensor_bytes(**_): return 8, 8\nfrom", "tensors: 16 in all: allowed is "),
+        ("return model_bytes", "return 3", "workload: sums.py: model_bytes gave 3: expected an "),
+        ("from", "def problems(s, **_): return [s]\nfrom", "expected a list of OptionError"),
+        ("from", "def tensor_bytes(**_): return 8, 8\nfrom", "tensors: 16 in all: expected "),
     ],
 )
 def test_a_workload_that_cannot_be_one_is_refused_before_the_run(file, old, new, said):
@@ -247,7 +247,7 @@ def test_a_workload_that_cannot_be_one_is_refused_before_the_run(file, old, new,
     [
         (
             "def compute(self, iteration): return None",
-            "compute gave None: allowed is a time in secon",
+            "compute gave None: expected a time in secon",
         ),
         (
             "def compute(self, iteration): return 1 / 0",
@@ -255,13 +255,13 @@ def test_a_workload_that_cannot_be_one_is_refused_before_the_run(file, old, new,
         ),
         (
             "def contribution(self): return np.zeros(250_000)",
-            "float64 of shape (250000,): allowed is",
+            "float64 of shape (250000,): expected",
         ),
         (
             "def contribution(self): return np.zeros(9, 'f')",
-            "float32 of shape (9,): allowed is conti",
+            "float32 of shape (9,): expected conti",
         ),
-        ("def evaluate(self): return 90.0", "evaluate gave 90.0: allowed is an Evaluation"),
+        ("def evaluate(self): return 90.0", "evaluate gave 90.0: expected an Evaluation"),
     ],
 )
 def test_what_a_workload_gives_that_it_must_not_is_an_error_of_its_file(file, method, said):
@@ -330,7 +330,7 @@ def test_a_workload_need_not_give_changes(file):
 )
 def test_a_workload_that_gives_changes_needs_both_methods(file, kind, methods, missing):
     _, build = build_steps(file, kind, methods)
-    with pytest.raises(UserCodeError, match=f"^sums.py: its workload has no {missing}: allowed is"):
+    with pytest.raises(UserCodeError, match=f"^sums.py: its workload has no {missing}: expected"):
         build()
 
 
@@ -345,16 +345,16 @@ def test_a_change_that_is_no_model_is_refused(file):
     ("step", "said"),
     [
         ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
-        ("return state", "mine.py: step gave frozenset(): allowed is a pair: the state, and "),
+        ("return state", "mine.py: step gave frozenset(): expected a pair: the state, and "),
         ("return state, [Proceed('s0')]", "a pair: the state, and a tuple of Start, Proceed and W"),
         ("return state, ('s0',)", "a pair: the state, and a tuple of Start, Proceed and Wake"),
-        ("return state, (average(('s9',)),)", "mine.py: Start.group = ('s9',): allowed is a tuple"),
+        ("return state, (average(('s9',)),)", "mine.py: Start.group = ('s9',): expected a tuple"),
         (
             "return state, (Proceed('s2'),)",
-            "Proceed.site = 's2': allowed is a site that is ready: s0",
+            "Proceed.site = 's2': expected a site that is ready: s0",
         ),
-        ("return state, (Wake(1.0),)", "mine.py: Wake.at_s = 1.0: allowed is no Wake, unless"),
-        ("self.timed = True; return state, (Wake(1.0),)", "Wake.at_s = 1.0: allowed is no Wake"),
+        ("return state, (Wake(1.0),)", "mine.py: Wake.at_s = 1.0: expected no Wake, unless"),
+        ("self.timed = True; return state, (Wake(1.0),)", "Wake.at_s = 1.0: expected no Wake"),
     ],
 )
 def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, step, said):
@@ -382,7 +382,7 @@ def test_a_topology_that_fails_is_refused_with_its_line(file):
 def test_code_that_nothing_names_is_refused(file):
     file.write_text(f"{SCENARIO}code: {{other.py: ''}}\n")
     named = "workload.kind, scheme.plan or scheme.policy"
-    assert problems(file) == [f"code.other.py: allowed is what {named} names"]
+    assert problems(file) == [f"code.other.py: expected what {named} names"]
 
 
 @given(st.text(max_size=60))

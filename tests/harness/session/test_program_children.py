@@ -264,9 +264,9 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
         ("code", "every program exited cleanly: the program of n2 exited with code 3"),
         ("signal", "the program of n2 was ended by signal 11"),
         ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
-        ("read-only", "n1: it could not write a file (see its .err in log/): allowed are /tmp, "),
+        ("read-only", "n1: it could not write a file (see its .err in log/): expected /tmp, "),
         ("budget", "the program of n1 exited 0 times"),
-        ("reports", "n1: a wrong report: b'nonsense': allowed is a JSON object"),
+        ("reports", "n1: a wrong report: b'nonsense': expected a JSON object"),
         ("reports", "task 4: n2 began it 1 times, ended it 0"),
         ("preloaded", "the program of n2 exited with code 1"),
     ],
@@ -284,10 +284,8 @@ def test_a_run_over_its_budget_says_so(runs):
 
 
 def test_programs_that_cannot_start_are_refused_with_a_reason(runs):
-    where = "allowed is a program in PATH, or a path from "
-    module = (
-        "workload.preload: 'nowhere': allowed is what can be imported: No module named 'nowhere'"
-    )
+    where = "expected a program in PATH, or a path from "
+    module = "workload.preload: 'nowhere': expected what can be imported: No module named 'nowhere'"
     assert [runs.said(name)[-1] for name in REFUSED] == [
         {"refused": f"workload.command.n2: './nowhere': {where}{runs.home}"},
         {"refused": module},
@@ -328,19 +326,19 @@ def test_a_report_becomes_an_event_of_its_site_at_its_time():
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        (b"nonsense", "b'nonsense': allowed is a JSON object in one line"),
-        (b"[1]", r"b'\[1\]': allowed is a JSON object in one line"),
-        (b"\xff", r"b'\\xff': allowed is a JSON object in one line"),
-        (b'{"event": "task_started"}', "event: 'task_started': allowed are compute_started, "),
+        (b"nonsense", "b'nonsense': expected a JSON object in one line"),
+        (b"[1]", r"b'\[1\]': expected a JSON object in one line"),
+        (b"\xff", r"b'\\xff': expected a JSON object in one line"),
+        (b'{"event": "task_started"}', "event: 'task_started': expected one of compute_started, "),
         (b'{"event": "sync_finished"}', "task: missing: sync_finished needs "),
-        (b'{"event": "sync_finished", "task": "x"}', "task: 'x': allowed is a whole number"),
+        (b'{"event": "sync_finished", "task": "x"}', "task: 'x': expected a whole number"),
         (
             b'{"event": "sync_finished", "task": 1, "monotonic_ns": 1000}',
-            "monotonic_ns: 1000: allowed is a time of the monotonic clock since the run's start",
+            "monotonic_ns: 1000: expected a time of the monotonic clock since the run's start",
         ),
         (
             b'{"event": "sync_finished", "task": 1, "monotonic_ns": 499}',
-            "monotonic_ns: 499: allowed is a time of the monotonic clock since the run's start",
+            "monotonic_ns: 499: expected a time of the monotonic clock since the run's start",
         ),
     ],
 )

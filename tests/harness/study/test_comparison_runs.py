@@ -122,7 +122,7 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
         "(with scheme.plan=crew scheme.p=4 and 1 more)",
         "--vary scheme.p=9: scheme.p: 9: p = 9 is not between 2 and the number of sites, 3 "
         "(with scheme.plan=crew scheme.p=9 and 1 more)",
-        "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? allowed is one of a2a, bkt, "
+        "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? expected one of a2a, bkt, "
         "blink, crew, fapt, ipart, mst, naive, opr, overlap, owl, ps, ring, star, toa (with "
         "scheme.plan=bkd scheme.p=2 and 2 more)",
     ]
@@ -170,7 +170,7 @@ def test_what_is_wrong_with_the_file_itself_is_said_once(scenario):
     scenario.write_text(SCENARIO.replace("tasks: 3", "tasks: none"))
     with pytest.raises(ScenarioErrors) as refused:
         comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 3)
-    assert str(refused.value) == f"{scenario}:5: stop.tasks: none: allowed is a whole number"
+    assert str(refused.value) == f"{scenario}:5: stop.tasks: none: expected a whole number"
 
 
 def test_the_same_comparison_again_runs_nothing_and_a_larger_one_only_what_is_new(
@@ -398,8 +398,8 @@ def test_the_exit_code_is_that_of_the_worst_trial(
     ("arguments", "said"),
     [
         (["--vary", "seed=1,2"], "--vary seed=1,2: the seed is not allowed here"),
-        (["--set", "backend=host", "--jobs", "2"], "--jobs 2: allowed is 1 with the real clock"),
-        (["--jobs", "0"], "0: allowed is 1 or more"),
+        (["--set", "backend=host", "--jobs", "2"], "--jobs 2: expected 1 with the real clock"),
+        (["--jobs", "0"], "0: expected 1 or more"),
     ],
 )
 def test_bad_usage_is_refused(arguments, said, scenario, capsys):

@@ -38,11 +38,11 @@ def test_values_are_separated_by_commas_outside_of_brackets_and_quotes(option, v
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("scheme.p", "allowed is KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"),
-        ("scheme p=3", "allowed is KEY.PATH=VALUE"),
+        ("scheme.p", "expected KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"),
+        ("scheme p=3", "expected KEY.PATH=VALUE"),
         ("scheme.p=3,", "a value is missing"),
         ("scheme.p=", "a value is missing"),
-        ("scheme.p=3,4,3", "3 is given twice: allowed is each value once"),
+        ("scheme.p=3,4,3", "3 is given twice: expected each value once"),
         ("seed=1,2", "the seed is not allowed here: --trials N varies it"),
         ("topology.rates=[1,2", "] is missing"),
         ("name='a,b", "' is missing"),
@@ -58,14 +58,14 @@ def test_a_wrong_option_is_refused_with_what_is_allowed(option, said):
 
 
 def test_a_key_is_varied_once():
-    with pytest.raises(GridError, match="--vary a is given twice: allowed is one list of values"):
+    with pytest.raises(GridError, match="--vary a is given twice: expected one list of values"):
         read_axes(["a=1,2", "b=1", "a=3"])
 
 
 @pytest.mark.parametrize(
     ("varied", "overrides", "said"),
     [
-        (["a=1,2"], ["a=3"], "--set a is varied, too: allowed is --vary a alone"),
+        (["a=1,2"], ["a=3"], "--set a is varied, too: expected --vary a alone"),
         (["a={b: 1},{c: 2}"], ["a.c = 3"], "--set a.c is varied"),
         (["a={b: 1},{c: 2}", "a.c=4,5"], [], "--vary a.c is varied twice"),
     ],

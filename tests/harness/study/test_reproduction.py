@@ -49,7 +49,7 @@ def test_the_list_has_every_figure(capsys):
 @pytest.mark.parametrize("figure", [["crew/99"], []])
 def test_an_unknown_figure_is_bad_usage(figure, capsys):
     assert main.main(["reproduce", *figure]) == 64
-    assert "allowed is one of crew/4" in capsys.readouterr().err
+    assert "expected one of crew/4" in capsys.readouterr().err
 
 
 def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path):
@@ -167,7 +167,7 @@ def test_owls_order_holds_at_100_workers(tmp_path):
     [
         (["--set", "topology.server_rates=1"], "topology.server_rates: 1: unknown key: "),
         (["--fluid", "--set", "scheme.plan=owl"], "--set scheme.plan is varied, too"),
-        (["--fluid", "--set", "topology.racks=0"], "topology.racks: 0: allowed is"),
+        (["--fluid", "--set", "topology.racks=0"], "topology.racks: 0: expected"),
         (["--fluid", "--set", "topology.rack=3"], "topology.rack: 3: unknown key: "),
         (["--fluid", "--set", "topology.startup=2"], "topology.startup: 2: "),
         (["--fluid", "--vary", "scheme.plan=owl-c"], "scheme.plan: owl-c: did you mean owl-b?"),

@@ -53,16 +53,16 @@ def test_a_table_becomes_bases_with_numbered_branches():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "mine.csv: allowed is a first row base,branch,"),
-        ("base,branch\n", "mine.csv: allowed is a first row base,branch,"),
-        (HEAD, "mine.csv: allowed is at least one branch"),
-        (f"{HEAD}x,a,8,1\n", "mine.csv:2: 4 values: allowed are 5"),
-        (f"{HEAD}x,a,0,1,1\n", "mine.csv:2: parameter_bytes 0: allowed is a whole number above 0"),
-        (f"# c\n{HEAD}x,a,8,-1,1\n", "mine.csv:3: time -1: allowed is a number of microseconds"),
-        (f"{HEAD}x,a,8,1,slow\n", "mine.csv:2: time slow: allowed is a number of microseconds"),
+        ("", "mine.csv: expected a first row base,branch,"),
+        ("base,branch\n", "mine.csv: expected a first row base,branch,"),
+        (HEAD, "mine.csv: expected at least one branch"),
+        (f"{HEAD}x,a,8,1\n", "mine.csv:2: 4 values: expected 5"),
+        (f"{HEAD}x,a,0,1,1\n", "mine.csv:2: parameter_bytes 0: expected a whole number above 0"),
+        (f"# c\n{HEAD}x,a,8,-1,1\n", "mine.csv:3: time -1: expected a number of microseconds"),
+        (f"{HEAD}x,a,8,1,slow\n", "mine.csv:2: time slow: expected a number of microseconds"),
         (
             f"{HEAD}x,a,8,1,1\ny,a,8,1,1\nx,b,8,1,1\n",
-            "mine.csv: base x: allowed is one block of rows for each base",
+            "mine.csv: base x: expected one block of rows for each base",
         ),
     ],
 )
@@ -72,5 +72,5 @@ def test_a_table_that_is_no_model_is_refused(text, said):
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones():
-    with pytest.raises(TableError, match="model vgg: allowed is one of densenet-121, dfn, "):
+    with pytest.raises(TableError, match="model vgg: expected one of densenet-121, dfn, "):
         load("vgg")

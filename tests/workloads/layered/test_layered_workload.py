@@ -63,5 +63,5 @@ def test_values_are_those_of_synthetic():
     ],
 )
 def test_wrong_options_are_refused(options, key):
-    with pytest.raises(OptionError, match=rf"workload\.{key}.*: allowed is"):
+    with pytest.raises(OptionError, match=rf"workload\.{key}.*: expected"):
         layered.build(0, ("a", "b"), 0, **options)
