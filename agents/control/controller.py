@@ -440,6 +440,7 @@ class Controller:
                 case decisions.Exclude(site):
                     self._stranded.discard(site)
                     self._log(task_events.SiteExcluded, worker=site)
+                    self._termination.exclude()
                     self._tell(site, Stop())
         self._alarm.set(None if self._termination.stopping else self._driver.wake_s)
 

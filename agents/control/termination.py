@@ -35,6 +35,7 @@ class Termination:
         self._workers = frozenset(settings.workers)
         self._working = set(self._workers)
         self._given_up: set[str] = set()
+        self._excluded = False
         self._last_call: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self.stopping = False
@@ -80,6 +81,10 @@ class Termination:
         """Note that this site has done all of its rounds."""
         self._working.discard(site)
 
+    def exclude(self) -> None:
+        """Note that the policy has excluded a site, which then does no more rounds."""
+        self._excluded = True
+
     def check(self) -> None:
         """End the run if no task is running, no site is working and none is still missing.
 
@@ -92,13 +97,12 @@ class Termination:
         if self._busy() or self._working & self._present:
             self.close()
         elif not self._working and not self._missing():
-            self.stop("every site has done its rounds")
+            self.stop(self._describe_end(""))
             self._over.set_result(None)
         elif self._last_call is not None:
             return
         elif self.stopping or len(self._working) < len(self._workers):
-            reached = " that can be reached" if self._working else ""
-            self.stop(f"every site{reached} has done its rounds")
+            self.stop(self._describe_end(" that can be reached" if self._working else ""))
             self._call_last(self._patience_s, self._give_up_absent)
         else:
             reason = f"no site could be reached for {self._task_s:g} s"
@@ -109,6 +113,9 @@ class Termination:
         if self._last_call is not None:
             self._last_call.cancel()
             self._last_call = None
+
+    def _describe_end(self, which: str) -> str:
+        return f"every site{which} has done its rounds{' or is excluded' * self._excluded}"
 
     def _call_last(self, wait_s: float, call: Callable[[], None]) -> None:
         self.close()

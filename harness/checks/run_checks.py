@@ -213,7 +213,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             yield fail(f"{reason!r} was said after {started} tasks")
     elif reason.startswith("accuracy ") and wanted.accuracy_percent is None:
         yield fail(f"{reason!r} is not the scenario's stop condition")
-    elif reason.endswith("has done its rounds"):
+    elif "has done its rounds" in reason:
         yield from _check_rounds(history, wanted.rounds, stop)
     elif reason.startswith("no site could be reached"):
         lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
@@ -303,7 +303,9 @@ def _check_rounds(history: History, rounds: int | None, stop: Stopping) -> Itera
         yield fail(f"{stop.reason!r} is not the scenario's stop condition")
         return
     done = [event for event in history.all(WorkerFinished) if event.t_ns <= stop.t_ns]
-    if stop.reason == "every site has done its rounds":
+    if stop.reason.endswith("is excluded") and not excluded:
+        yield fail(f"{stop.reason!r} was said, but no site was excluded")
+    if stop.reason.startswith("every site has done its rounds"):
         for event in history.all(WorkerFinished):
             if event not in done:
                 yield fail(f"{stop.reason!r} was said before {event.site} had finished")

@@ -28,3 +28,19 @@ def test_the_run_ends_only_when_no_task_is_running() -> None:
         assert said == ["every site has done its rounds"]
 
     asyncio.run(finish())
+
+
+def test_the_end_names_sites_that_were_excluded() -> None:
+    settings = ControllerSettings(SITES, {}, {}, 4, 4, 1, "fl_r2sp", "ps", 10.0)
+
+    async def finish() -> None:
+        said: list[str] = []
+        ending = Termination(settings, {*SITES}, lambda: False, said.append)
+        ending.begin()
+        ending.exclude()
+        for site in SITES:
+            ending.mark_done(site)
+        ending.check()
+        assert said == ["every site has done its rounds or is excluded"]
+
+    asyncio.run(finish())

@@ -615,3 +615,10 @@ def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
     for change in ({"base": "x"}, {"base_fingerprint": [1.0] * 16}, {"fingerprint": [1.0] * 16}):
         wrong = [line | change if line is merges[-1] else line for line in log]
         assert "fail" in judge_models(wrong), change
+
+
+def test_a_run_ends_by_exclusion_only_if_a_site_was_excluded() -> None:
+    reason = "every site has done its rounds or is excluded"
+    outcome, detail = one("the run ended as written", altered("stopping", {"reason": reason}))
+    assert outcome == "fail"
+    assert "no site was excluded" in detail
