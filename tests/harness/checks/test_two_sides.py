@@ -17,6 +17,7 @@ from trunkline.harness.checks.model_checks import models_follow
 from trunkline.harness.checks.verdict import Check, Rules
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.record.history import History, phases
+from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Link, Site, Topology
 
 NOT_HERE = {
@@ -618,7 +619,8 @@ def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
 
 
 def test_a_run_ends_by_exclusion_only_if_a_site_was_excluded() -> None:
-    reason = "every site has done its rounds or is excluded"
-    outcome, detail = one("the run ended as written", altered("stopping", {"reason": reason}))
+    change = altered("stopping", {"reason": "every site has done its rounds or is excluded"})
+    rules = replace(RULES, stop=Stop(rounds=1))
+    outcome, detail = one("the run ended as written", change, rules=rules)
     assert outcome == "fail"
     assert "no site was excluded" in detail
