@@ -61,10 +61,10 @@ JUDGED = (
     "all members agreed on the outcome",
     "all members hold the same result",
     "every result is the weighted sum",
-    "abandoned tasks changed no model",
+    "abandoned tasks left models unchanged",
     "every contribution counts once",
-    "no worker waited forever",
-    "the policy decided as logged",
+    "no site was left blocked",
+    "policy decisions match their replay",
     "every task stayed within its budget",
     "every byte arrived",
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 
 from trunkline.agents.wire.agent_settings import ControllerSettings
 
-ASKED = "somebody asked for it"
+ASKED = "a stop was requested"
 """The reason of a run's end that a user asked for."""
 
 

@@ -231,8 +231,8 @@ class Verdict:
         empty = sum(check.outcome == "none" for check in self.checks)
         judged = sum(check.judged for check in self.checks)
         excused = sum(check.excused for check in self.checks)
-        nothing = f" ({empty} had nothing to judge)" if empty else ""
-        of = f"{passed} of {len(self.checks)} checks passed{nothing}"
+        others = f" ({empty} not applicable)" if empty else ""
+        of = f"{passed} of {len(self.checks) - empty} checks passed{others}"
         return f"{of}; {judged:,} objects judged, {excused:,} excused"
 
     @classmethod

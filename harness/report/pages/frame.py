@@ -13,8 +13,8 @@ from trunkline.harness.report.pages.overlay_section import SCRIPT
 
 STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 
-MARKS = {"pass": "✓", "unknown": "?", "fail": "✗"}
-"""The sign beside each verdict, for readers who cannot tell its colour."""
+MARKS = {"pass": "✓ pass", "unknown": "? unknown", "fail": "✗ fail", "none": "not applicable"}
+"""The words for each outcome, with a sign for readers who cannot tell its colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def write_page(title: str, lead: Iterable[Child], sections: Iterable[Section], e
 
 
 def mark(outcome: str) -> Html:
-    """A verdict as a word with its sign and colour."""
-    return tag("span", f"{MARKS.get(outcome, '')} {outcome}".strip(), class_=f"is-{outcome}")
+    """An outcome in words, with its sign and colour."""
+    return tag("span", MARKS.get(outcome, outcome), class_=f"is-{outcome}")
 
 
 def write_tiles(entries: Iterable[tuple[str, str, str]]) -> Html:

@@ -39,7 +39,7 @@ background:
   - {src: n3, dst: n1, rate: 1 Mbit/s, packet: 200 B, start: 1 s, stop: 2 s}
 stop: {time: 4 s}
 """
-NAME = "background traffic kept its times"
+NAME = "background traffic matches its schedule"
 
 
 def folder(home: Path, name: str, text: str = TEXT) -> None:

@@ -15,7 +15,7 @@ from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check
 
 CLIENTS, SERVERS = ("n1", "n2", "n3", "n4"), ("s1",)
-DECIDED, PROTOCOL = "the policy decided as logged", "workers followed the protocol"
+DECIDED, PROTOCOL = "policy decisions match their replay", "workers followed the protocol"
 
 Log = list[dict[str, Any]]
 

@@ -18,7 +18,7 @@ from trunkline.agents.policies.random_draws import create_policy
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check
 
-NAME = "the policy decided as logged"
+NAME = "policy decisions match their replay"
 WORKERS, SERVERS = ("n1", "n2", "n3"), ("s1",)
 
 

@@ -22,10 +22,10 @@ from trunkline.topologies.model import Link, Site, Topology
 
 NOT_HERE = {
     "the log is complete",
-    "the run is the scenario's",
+    "the run matches the scenario",
     "every agent exited cleanly",
     "every byte arrived",
-    "interfaces saw the bytes",
+    "interface counters match the payload",
 }
 """What the two logs do not have: the frame of a run, and bytes."""
 
@@ -38,9 +38,9 @@ EXACT = "every result is exact to the byte"
 INPUTS = "every contribution is exact"
 CHAIN = "server versions form a chain"
 MODELS = "models follow from results"
-DROPS = "abandoned tasks changed no model"
+DROPS = "abandoned tasks left models unchanged"
 ONCE = "every contribution counts once"
-WAITS = "no worker waited forever"
+WAITS = "no site was left blocked"
 
 MS = 1_000_000
 ZEROS = [0.0] * 16
@@ -559,7 +559,7 @@ def test_the_time_of_an_iteration_depends_on_its_batch() -> None:
         asked.append(args)
         return 0.09
 
-    name, rules = "computing took its time", replace(RULES, compute_s=compute_s)
+    name, rules = "computing took the modelled time", replace(RULES, compute_s=compute_s)
     assert one(name, altered("compute_started", {"batch": 64}, site="bern"), rules=rules) == (
         "pass",
         "0.180 s of computing",

@@ -104,7 +104,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
     assert err.endswith("status: not done: the run is over\n")
-    assert "the run is ending: somebody asked for it" in out
+    assert "the run is ending: a stop was requested" in out
     assert out.splitlines()[-1].startswith("pass  ")
 
     first = tmp_path / "runs/small/latest"

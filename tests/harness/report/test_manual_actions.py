@@ -31,7 +31,7 @@ def test_faults_and_commands_are_told_with_their_time() -> None:
 def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
     asked = history(
         added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
-        altered("stopping", {"reason": "somebody asked for it"}),
+        altered("stopping", {"reason": "a stop was requested"}),
     )
     assert manual_actions.list_actions(asked) == ("ended at 4.400 s",)
 

@@ -295,7 +295,7 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
 def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_legends(
     tmp_path: Path,
 ) -> None:
-    asked = "somebody asked for it"
+    asked = "a stop was requested"
     text, targets = "outage oslo rome both blackhole", ["oslo -> rome", "rome -> oslo"]
     outage = {"fault": 0, "verb": "outage", "text": text, "targets": targets}
     values = {"rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}

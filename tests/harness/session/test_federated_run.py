@@ -35,7 +35,7 @@ def test_groups_take_turns_and_every_version_is_exact(embedded, tmp_path):
     assert done.verdict.outcome == "pass", done.verdict
     judged = {check.name: check for check in done.verdict.checks}
     assert judged["every result is exact to the byte"].judged > 10
-    assert judged["the policy decided as logged"].judged > 50
+    assert judged["policy decisions match their replay"].judged > 50
     updates = pd.read_csv(done.run_dir / "tables" / "updates.csv")
     groups = [
         {(int(site.removeprefix("n")) - 2) % 2 for site in members["site"]}
