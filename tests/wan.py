@@ -82,7 +82,7 @@ class LeapingSelector(selectors.PollSelector):
     def select(self, timeout=None):
         ready = super().select(0)
         if not ready and timeout is None:
-            raise RuntimeError("everybody waits for ever")
+            raise RuntimeError("every site is blocked")
         if not ready:
             self.now_s += timeout
         return ready

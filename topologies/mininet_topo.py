@@ -7,8 +7,8 @@ routes itself, also when `link a b up` brings an interface back. So `pingall`, `
 down` work for every builder. The routes are those of `Topology.next_hops`; they stay as they are
 while a link is down. Stock Mininet has these limits:
 
-- `iperf` of Mininet 2.3 waits for ever for the server of iperf 2.1, because it does not report the
-  empty connection by which Mininet sees that it listens (github.com/mininet/mininet/issues/1060).
+- `iperf` of Mininet 2.3 waits forever for the server of iperf 2.1, which does not report the empty
+  connection by which Mininet sees that it listens (github.com/mininet/mininet/issues/1060).
   Here, hosts send 100 bytes over that connection.
 - From about 16 Mbit/s on, it reports HTB's warning about its quantum as an error; it is harmless.
 - After any exception, also after a mistyped parameter, it cleans up as `mn -c` does.

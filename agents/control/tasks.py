@@ -117,7 +117,7 @@ class Tasks:
         `now_ns` is the run's time.
 
         This controller does not know the task's plan, so it cannot repair the task: the task either
-        goes on undisturbed or is halted. Members that do not report the task have given it up;
+        continues undisturbed or is halted. Members that do not report the task have given it up;
         `settle` halts such tasks when all members have reported.
         """
         running = self.running.get(state.task)
@@ -191,7 +191,7 @@ class Tasks:
         self._conclude_if_answered(task)
 
     def on_rejoined(self, site: str, state: TaskState) -> bool:
-        """Handle the return of a lost member; False if it may not go on with the task."""
+        """Handle the return of a lost member; False if it may not continue with the task."""
         running = self.running.get(state.task)
         if running is None:
             return False
@@ -273,7 +273,7 @@ class Tasks:
         added = [self._move_block(running.plan, block, loads_bytes) for block in hit_blocks]
         if None in added:
             running.replans = 0  # the paper's rule: without a candidate the task is discarded
-            self._halt(task, f"{reason}, and nobody else reaches the whole group")
+            self._halt(task, f"{reason}, and no other member reaches the whole group")
             return
         self._rearrange(task, hit, [block for block in added if block is not None], reason)
 

@@ -24,7 +24,7 @@ class WorkerFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class ControllerLost(Event):
-    """Worker: the connection to the controller broke; it goes on alone."""
+    """Worker: the connection to the controller broke; it continues alone."""
 
     reason: str
 

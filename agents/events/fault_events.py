@@ -12,7 +12,7 @@ class FaultStarted(Event):
     """Runner: a fault starts; `text` is the line that asks for it.
 
     `targets` are the directed links (`a -> b`) or the agent that it affects; none means all links.
-    A user has `asked` for it while the run goes on; otherwise it is of the timeline.
+    A user has `asked` for it while the run is in progress; otherwise it is of the timeline.
     """
 
     fault: Count

@@ -233,7 +233,7 @@ class TaskHalted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskReplanned(Event):
-    """Controller: a halted task goes on with the blocks of `forest`, numbered from `first`.
+    """Controller: a halted task continues with the blocks of `forest`, numbered from `first`.
 
     With a `holder`, they only carry the result from that member to the others.
     """
@@ -278,6 +278,6 @@ class SiteExcluded(Event):
 
 @dataclass(frozen=True, slots=True)
 class SiteReleased(Event):
-    """Controller: this worker, which was ready, goes on with its next round without a task."""
+    """Controller: this worker, which was ready, continues with its next round without a task."""
 
     worker: str

@@ -18,7 +18,7 @@ def compute_fair_rates(
 ) -> dict[Transfer, float]:
     """The rate of each transfer, in the unit of `rates`.
 
-    All transfers grow alike until a link is full. Those on it keep their rate, the others go on.
+    All transfers grow alike until a link is full. Those on it keep their rate, the others continue.
 
     Args:
         paths: the links of each transfer, at least one.

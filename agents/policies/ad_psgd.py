@@ -2,7 +2,7 @@
 
 Lian et al. 2018, "Asynchronous decentralized parallel stochastic gradient descent": a worker that
 has done an iteration averages its model with that of a random neighbour, whatever the neighbour
-does, and goes on. Here all other workers are neighbours. An averaging is atomic: no worker is in
+does, and continues. Here all other workers are neighbours. An averaging is atomic: no worker is in
 two. A neighbour that computes installs the average before its own next step, so its gradient may
 be of an older model.
 
@@ -60,7 +60,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class RandomPairs:
-    """Averages of two. The last worker goes on alone.
+    """Averages of two. The last worker continues alone.
 
     An averaging runs until it ends, or until its ready worker is lost or is ready again for the
     same iteration: then it was given up, or never began.

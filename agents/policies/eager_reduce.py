@@ -51,7 +51,7 @@ class EagerReduce:
     """One reduce per round, with all workers, one after the other.
 
     A reduce that is given up ends its round; the updates wait for the next one. The last worker
-    goes on alone. After a takeover, the round is the latest one for which a worker is ready.
+    continues alone. After a takeover, the round is the latest one for which a worker is ready.
 
     Attributes:
         quorum: how many ready workers begin a round; None for the majority of those that can be

@@ -3,7 +3,7 @@
 Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
 round-robin participant coordination", IEEE Transactions on Networking (FL-R2SP; IV-B, V-B).
 
-Client i is in the group i mod M. A client computes a round, asks to go on, and waits. As soon as
+Client i is in the group i mod M. A client computes a round, asks to continue, and waits. As soon as
 the earliest share C of a group's clients wait, the group is collected. It then waits for its turn,
 in which these clients push their models together, and the servers mix them in:
 
@@ -301,7 +301,7 @@ def create(
         fraction: C, the share of a group's clients whose updates a round needs, above 0 and at
             most 1; rounded up to whole clients.
         patience: how many times as long as expected a group's round may take, 1 or more. If it
-            takes longer, the rotation goes on without the group.
+            takes longer, the rotation continues without the group.
         similarity: beta, from -1 to 1: a client is excluded if the cosine similarity of its
             updates with the global one stays below it; null: no client is excluded. Only
             workloads that learn have updates that can be compared.

@@ -69,7 +69,7 @@ class Joined:
 class Ended:
     """A task has ended that this controller started or took over; only for timed policies.
 
-    Members go on as soon as they have the result. So a fast one may be ready again before this.
+    Members continue as soon as they have the result. So a fast one may be ready again before this.
 
     Attributes:
         task: the task's number.
@@ -180,7 +180,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """A ready site goes on with its next iteration without a task.
+    """A ready site continues with its next iteration without a task.
 
     `batch` is the number of samples in each of its steps from now on; with None, it stays as it is.
     """

@@ -3,7 +3,7 @@
 A worker computes an iteration, pushes its update to all servers, and pulls their model. A push is a
 task that adds a weighted sum of updates to the model of every server; the workers then wait. A pull
 is a task that replaces the models of workers by the model of the servers, each of which contributes
-its shard; the workers then go on. While a server is lost, no task can start.
+its shard; the workers then continue. While a server is lost, no task can start.
 
 A push that completes is one update of the model. The version of a model is the number of updates
 that it has; the initial model has version 0. A pull gives at least the version at its start. A site
@@ -154,7 +154,7 @@ class Sides:
         return replace(state, pushes=(*state.pushes, push)), start
 
     def pull(self, state: State, waiting: Iterable[Waiting]) -> tuple[State, Start]:
-        """Give these workers the model of the servers; they go on."""
+        """Give these workers the model of the servers; they continue."""
         before = {each.site: each for each in waiting}
         active = tuple(site for site in self.workers if site in before)
         start = Start(

@@ -3,9 +3,9 @@
 Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
 round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV-A, V-A).
 
-A worker that is ready asks to go on, and waits for its turn. Turns come in the order of the sites,
-at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have it,
-the worker pulls the model, together with the size of its next batch: that is its permission to
+A worker that is ready asks to continue, and waits for its turn. Turns come in the order of the
+sites, at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have
+it, the worker pulls the model, together with the size of its next batch: that is its permission to
 proceed. So what is evenly spaced are the updates, and with them the pulls (figure 3). In the
 paper's Algorithm 1 a worker pushes as soon as it has computed, and only its pull waits. Then a slow
 worker could miss two updates of every other one. The paper wants updates in a fixed order, with a
@@ -23,7 +23,7 @@ take most of an iteration, workers wait for each other, and N turns take longer 
 are at least `r P / at_once` apart, where P is the time of a push: else several would begin soon
 after each other, share the servers' links, and end together.
 
-The rotation waits for a slow worker (IV-B1), but not for ever. It skips workers that are lost, and
+The rotation waits for a slow worker (IV-B1), but not forever. It skips workers that are lost, and
 those that are `patience` times later than expected. An update that is staler than N - 1 because its
 worker was late, or away, is dropped: its worker only pulls in its turn.
 
@@ -215,7 +215,7 @@ class RoundRobin:
         return _with(replace(state, known=known), waiting.site, now), (start,)
 
     def _pull(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, Start]:
-        """Let a worker go on, with the model and the size of its next batch."""
+        """Let a worker continue, with the model and the size of its next batch."""
         known, start = self.sides.pull(state.known, [waiting])
         now = replace(state.progress[waiting.site], pulled_s=at_s, began_s=None)
         if self.batch is not None:
@@ -304,7 +304,7 @@ def create(
         relaxation: the factor r from 0 to 1: turns are at least r T / N apart, where T is the time
             of an iteration and N the number of workers.
         patience: how many times as long as expected an iteration may take, 1 or more. If it takes
-            longer, the rotation goes on without the worker.
+            longer, the rotation continues without the worker.
         at_once: how many turns may have pushes that run at the same time, 1 or more; default: as
             many as there are servers.
         share: the weight of an update that was computed with the first batch, above 0, and within

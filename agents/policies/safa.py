@@ -15,7 +15,7 @@ of them.
 In SAFA itself, the server keeps the latest model of each client and averages all of them, weighted
 by the clients' numbers of samples; late models come into that average with the next round, and
 clients that were not among the first ones come first in the next round. A client within the lag
-goes on with its own model there. Here it pulls after each of its pushes.
+continues with its own model there. Here it pulls after each of its pushes.
 """
 
 from __future__ import annotations

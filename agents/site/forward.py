@@ -52,7 +52,7 @@ class Forward:
     def begin(self, iteration: int, batch: int | None, task: int | None) -> None:
         """Begin an iteration whose parameters a task brings; with None, they are here.
 
-        A task that this site joins again goes on.
+        A task that this site joins again continues.
         """
         if task is not None and self._step is not None and self._step.task == task:
             return

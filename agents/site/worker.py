@@ -75,7 +75,7 @@ class Outcome(Enum):
     """How the wait for a synchronization ended.
 
     FINISHED: the result is installed. DROPPED: the task ended without a result. RELEASED: the
-    policy lets this site go on alone. STOPPED: the run ends. ALONE: no controller is connected.
+    policy lets this site continue alone. STOPPED: the run ends. ALONE: no controller is connected.
     """
 
     FINISHED = auto()

@@ -26,7 +26,7 @@ def remember(last_tasks: dict[int, int], task: int) -> None:
 
 
 class AgentError(Exception):
-    """The run cannot go on; the message says why."""
+    """The run cannot continue; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,7 +323,7 @@ class TimeReply:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Controller to worker: go on without a task in this round.
+    """Controller to worker: continue without a task in this round.
 
     With a `batch`, steps have this number of samples from now on.
     """

@@ -34,7 +34,7 @@ LATE_NS = {"virtual": 1_000_000, "real": 100_000_000}
 
 
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each flow sent what its schedule says, and nothing arrived that was not sent."""
+    """Each flow followed its schedule, and nothing arrived that was not sent."""
     clock = history.run.clock if history.run else "virtual"
     known = {flow.number for flow in rules.flows}
     events = history.all(BackgroundSent), history.all(BackgroundReceived)

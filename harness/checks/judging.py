@@ -61,7 +61,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "models follow from results": ("models", model_checks.models_follow),
     "abandoned tasks left models unchanged": ("members", task_checks.giving_up_changes_nothing),
     "every contribution counts once": ("contributions", task_checks.contributions_count_once),
-    "no site was left blocked": ("waits", task_checks.nobody_waits),
+    "no site was left blocked": ("waits", task_checks.no_site_is_blocked),
     "every task stayed within its budget": ("tasks", task_checks.budgets_kept),
     "every byte arrived": ("links of tasks", byte_checks.bytes_arrived),
     "links kept their rates": ("payloads", network_checks.rates_kept),

@@ -266,10 +266,10 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
             yield fail(f"iteration {iteration} of {site} is in tasks {where}")
 
 
-def nobody_waits(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each ready worker joins a task or goes on; each contributor is told how its task ended.
+def no_site_is_blocked(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each ready worker joins a task or continues; each contributor is told how its task ended.
 
-    A worker that waits after a task joins another one or goes on, too. If it found a controller
+    A worker that waits after a task joins another one or continues, too. If it found a controller
     during the task, it is ready again instead.
     """
     anew: set[str] = set()
@@ -506,7 +506,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
     elif isinstance(ends[0], ContributionTaken):
         yield judged()
         if not task.finished:
-            yield fail(f"{who} counts its contribution as taken, but nobody has the result")
+            yield fail(f"{who} counts its contribution as taken, but no member has the result")
         if site in task.started.receivers:
             yield fail(f"{who} is a receiver, and has no result")
     elif isinstance(ends[0], TaskFinished) or not task.finished:

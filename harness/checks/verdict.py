@@ -246,7 +246,7 @@ class Verdict:
 
 
 def judged(objects: int = 1) -> Finding:
-    """Count objects that were judged, whatever was found."""
+    """Count objects that were judged, with any finding."""
     return Finding("pass", objects=objects)
 
 

@@ -95,7 +95,7 @@ def run(
         parameters: more words for the kernel's command line, such as `tcp_cubic.hystart=0`.
         memory_mb: the guest's memory in MiB; the host provides only the pages that it touches.
         on_output: gets the program's output as it comes; by default it goes to our standard output.
-            While it leaves more than PIPE_BYTES unread, the program waits and virtual time goes on.
+            While it leaves more than PIPE_BYTES unread, the program waits while virtual time runs.
         companion: talks to the program while it runs.
         on_time: gets the guest's monotonic clock in nanoseconds several times a second, and a
             warning while it has stood still for long.

@@ -232,7 +232,7 @@ class StallWatch:
     While a process computes, no other one runs. So a program that has been interrupted may not get
     to know it, and the timeout is that much shorter: INTERRUPTED_SHARE of it.
 
-    From WARNING_SHARE of the timeout on, `warning` says what goes on.
+    From WARNING_SHARE of the timeout on, `warning` says what is happening.
     """
 
     def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:

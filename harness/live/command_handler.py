@@ -248,8 +248,8 @@ class CommandHandler:
 
     def _step(self, number: int, text: str) -> None:
         if self._held_s is None:
-            why = "it goes on already" if self.hold else "only a virtual clock stands still"
-            raise RefusedError(f"step: the clock runs: {why}")
+            why = " already" if self.hold else ": only a virtual clock stands still"
+            raise RefusedError(f"step: the clock runs{why}")
         try:
             seconds = units.parse(text, units.TIME_S)
         except units.QuantityError as error:

@@ -39,7 +39,7 @@ OVER = "the run is over"
 
 
 def connect(run_dir: Path) -> socket.socket:
-    """Connect to the control socket of a run that goes on. Raises OSError."""
+    """Connect to the control socket of a live run. Raises OSError."""
     with _short_path(run_dir / LINK) as way:
         client = socket.socket(socket.AF_UNIX)
         try:

@@ -1,4 +1,4 @@
-"""The state of a run while it goes on, event by event (pure).
+"""The state of a run in progress, event by event (pure).
 
 The shell's `status`, the picture of `--watch` and the line of progress all show this one state.
 """

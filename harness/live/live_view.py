@@ -1,4 +1,4 @@
-"""Draws a run that goes on for a terminal: sites, tasks, links by load, faults, both clocks.
+"""Draws a live run for a terminal: sites, tasks, links by load, faults, both clocks.
 
 Pure but for the clock that it is given: the state of a run in, something that `rich` can draw out.
 """
@@ -37,7 +37,7 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class View:
-    """The picture of a run, which goes on at the other end of a log or a pipe.
+    """The picture of a run, which is at the other end of a log or a pipe.
 
     The session reports its `latest` progress. A user may have `held` the run's clock: its speed
     then means nothing.

@@ -1,4 +1,4 @@
-"""The display of a run on a terminal: one line while it goes on, one table when it is over."""
+"""The display of a run on a terminal: one line while it runs, one table when it is over."""
 
 from __future__ import annotations
 

@@ -43,15 +43,15 @@ HISTORY = Path("~/.trunkline_history")
 HISTORY_LINES = 1000
 
 SHELL_VERBS = {
-    "step": "Lets a virtual clock run, which stands still otherwise.\nUsage: step TIME",
-    "status": "Says what goes on: tasks, sites, faults, links out of order, rates.",
+    "step": "Lets a virtual clock run; at the prompt it stands still.\nUsage: step TIME",
+    "status": "Shows what is happening: tasks, sites, faults, links out of order, rates.",
     "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
     "real clock by default until Enter or Ctrl-C.\nUsage: watch [TIME]",
     "save": "Writes the session so far as a scenario, whose timeline repeats it.\nUsage: save FILE",
-    "link": "Takes a link's carrier away, or mends it.\nUsage: link SITE SITE up|down",
-    "source": "Does what the lines of a file say.\nUsage: source FILE",
-    "exit": "Ends the run: mends everything, lets the agents finish, judges. So does Ctrl-D.",
-    "help": "Says what can be done, and how.\nUsage: help [VERB]",
+    "link": "Takes a link's carrier down, or up again.\nUsage: link SITE SITE up|down",
+    "source": "Runs the commands in a file.\nUsage: source FILE",
+    "exit": "Ends the run: undoes all faults, lets the agents finish, judges. So does Ctrl-D.",
+    "help": "Lists the commands, or explains one.\nUsage: help [VERB]",
 }
 """The shell's own verbs and their help."""
 
@@ -342,7 +342,7 @@ class Shell(cmd.Cmd):
             self._complain(refusal)
 
     def _watch(self, text: str) -> None:
-        """Show the run while it goes on for this time; without a time on a held clock, once."""
+        """Show the run while it runs for this time; without a time on a held clock, once."""
         assert self.glance is not None
         try:
             time_s = float(units.parse(text, units.TIME_S)) if text else None

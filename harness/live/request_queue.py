@@ -13,7 +13,7 @@ from pathlib import Path
 from trunkline.harness.processes.lines import Message
 
 FOLDER = "requests"
-"""The folder in a run's folder, while the run goes on."""
+"""The folder in a run's folder, while the run is in progress."""
 
 HOLD = "hold"
 """The session's argument with which a virtual clock stands still between requests."""

@@ -1,4 +1,4 @@
-"""Shows a run while it goes on, from outside: `trunkline run --watch`, and `watch` in the shell.
+"""Shows a live run from outside: `trunkline run --watch`, and `watch` in the shell.
 
 The picture is drawn from the event log as it grows. The run itself does nothing more for it, so
 its results stay the same.

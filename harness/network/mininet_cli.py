@@ -71,7 +71,7 @@ class _Cli(CLI):  # type: ignore[misc]
     def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
         """Wait until a command at a site has ended. Raises ShellEndedError if its shell ends.
 
-        The terminal of the shell stays open without it, so Mininet would wait for ever.
+        The terminal of the shell stays open without it, so Mininet would wait forever.
         """
         ended = os.pidfd_open(node.shell.pid)
         events = select.poll()

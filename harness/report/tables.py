@@ -66,9 +66,9 @@ def tabulate_tasks(
 def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
-    A worker computes, waits (from ready until it contributes or goes on) and synchronizes (from its
-    contribution until it installs the result, gives up or goes on). A server does none of these,
-    and a worker may take part in other tasks meanwhile. Bytes include work for others' tasks.
+    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from
+    its contribution until it installs the result, gives up or continues). A server does none of
+    these. A worker may take part in other tasks meanwhile; bytes include its work for them.
     """
     spent_ns: Counter[tuple[str, str]] = Counter()
     for site, spans in phases(history).items():

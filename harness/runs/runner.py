@@ -139,7 +139,7 @@ def run_command(
 class _Session:
     """Reads what a session prints: one JSON object per line; anything else goes to its log.
 
-    Between two reports of progress, `note_time` shows that the run's clock goes on.
+    Between two reports of progress, `note_time` shows that the run's clock advances.
     """
 
     folder: RunFolder

@@ -75,7 +75,7 @@ class AgentChildren:
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
         """Fork an agent, which continues the numbers of earlier agents with its name.
 
-        So a worker goes on with the next iteration, and no task number is used twice.
+        So a worker continues with the next iteration, and no task number is used twice.
         """
         survivors = self._survivors[name]
         earlier = (survivors.lives, survivors.first_iteration, survivors.last_tasks)

@@ -35,7 +35,7 @@ REPORTS = f"/proc/1/fd/{REPORTS_FD}"
 NOT_STARTED = 127
 
 PAUSE, RESUME = signal.SIGUSR1, signal.SIGUSR2
-"""With these signals the init process stops all its processes, and lets them go on."""
+"""With these signals the init process stops all its processes, and lets them continue."""
 
 _NEW_MOUNTS, _NEW_NAME, _NEW_PROCESSES = 0x00020000, 0x04000000, 0x20000000
 _BIND, _PRIVATE_BELOW = 0x1000, 0x44000

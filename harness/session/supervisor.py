@@ -216,7 +216,7 @@ class Supervisor:
             number = self._children.signals[do]
             child.process.send(number)
             if number == signal.SIGSTOP:
-                # With several cores it would go on for a moment, and log after its pause.
+                # With several cores it would continue for a moment, and log after its pause.
                 flags = os.WSTOPPED | os.WEXITED | os.WNOWAIT
                 os.waitid(os.P_PIDFD, child.process.pidfd, flags)
 

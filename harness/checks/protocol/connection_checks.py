@@ -1,6 +1,6 @@
 """Connections are found and lost as their two ends allow (pure).
 
-Nobody finds an agent that is dead, neighbours lose a site that is killed, and a worker joins tasks
+No agent connects to a dead one, neighbours lose a site that is killed, and a worker joins tasks
 of the controller that it follows.
 """
 
@@ -31,7 +31,7 @@ the end of an older one: a timeout lasts several round trips."""
 
 
 def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Finding]:
-    """Whoever is found lives, and a worker joins the tasks of the controller that it follows."""
+    """An agent that is found is alive; a worker joins tasks of the controller that it follows."""
     losses = Losses.of(history, rules)
     lost_ns: dict[tuple[str, str], int] = {}
     for event in history.events:
@@ -60,7 +60,7 @@ def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Findin
 
 
 def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
-    """A neighbour that is connected to a site when it is killed, and goes on, loses it."""
+    """A neighbour that is connected to a site when it is killed, and continues, loses it."""
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     left_ns = {event.site: event.t_ns for event in history.all(WorkerFinished)}
     for site in rules.topology.site_names:

@@ -120,7 +120,7 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
     for site, releases_ns in released.items():
         for t_ns in releases_ns:
             if not losses.find(losses.without_controller(site), t_ns, t_ns + losses.detection_ns):
-                yield fail(f"{site} was released at {format_time(t_ns)}, but did not go on")
+                yield fail(f"{site} was released at {format_time(t_ns)}, but did not continue")
     yield from _check_exclusions(history, losses)
     rounds = len(history.all(RoundFinished)) + len(history.all(RoundAlone))
     yield note(f"{rounds} rounds")
@@ -180,7 +180,7 @@ class _Worker:
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
         beat_ns: the longest pause of a worker that has no controller between two rounds.
-        idle_ns: when it has to go on after a round; None if it is not known.
+        idle_ns: when it has to continue after a round; None if it is not known.
         found_anew: whether it found a controller during its task, so that it is ready again if it
             waits afterwards.
     """
@@ -312,7 +312,7 @@ class _Worker:
             yield self._wrong(event, "it is a receiver of the result")
 
     def _has_left(self) -> bool:
-        """Whether the site may go on before its task ends: it need not get its result."""
+        """Whether the site may continue before its task ends: it need not get its result."""
         task = self.tasks.get(self.task)
         if self.state != "in a task" or task is None or task.started.roles is None:
             return False
@@ -451,7 +451,7 @@ class _Worker:
             yield self._wrong(event, "it was not ready before")
 
     def _check_idleness(self, event: Event) -> Iterator[Finding]:
-        """A worker goes on at once after a round."""
+        """A worker continues at once after a round."""
         if self.idle_ns is not None and event.t_ns > self.idle_ns + IDLE * self.prompt_ns:
             yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
         self.idle_ns = None
@@ -484,7 +484,7 @@ def _check_exclusions(history: History, losses: Losses) -> Iterator[Finding]:
 
 
 def _take_release(event: Event, ready_ns: int, releases_ns: list[int]) -> Iterator[Finding]:
-    """A worker that goes on without a task was released since it was ready; use up the release."""
+    """A worker that continues alone was released since it was ready; use up the release."""
     found = [t_ns for t_ns in releases_ns if ready_ns <= t_ns <= event.t_ns]
     if found:
         releases_ns.remove(found[0])

@@ -8,10 +8,10 @@ from pathlib import Path
 from trunkline.harness.commands import terminal
 
 EPILOG = """\
-A run removes what it made, even after an error or a signal. Only after SIGKILL, programs that you
-started at its sites may go on, and a temporary folder may stay. Everything that a run makes has a
-tag that names its process; this command looks for tags of dead processes. It only touches what
-belongs to your user.
+A run cleans up after itself, even after an error or a signal. Only after SIGKILL, programs that
+you started at its sites may continue, and a temporary folder may stay. Everything that a run
+creates has a tag that names its process; this command looks for tags of dead processes. It touches
+only processes and files of your user.
 """
 
 

@@ -1,4 +1,4 @@
-"""say why tasks of a run took as long as they did."""
+"""explain why tasks of a run took as long as they did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ examples:
   trunkline explain runs/quickstart/latest --json
 
 The parts of a task's time are those of its critical path: the chain of transfers that decided when
-it ended. docs/explain.md says what each cause means.
+it ended. docs/explain.md explains each cause.
 """
 
 SHOWN = 3

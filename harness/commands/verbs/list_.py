@@ -16,7 +16,7 @@ EPILOG = """\
 examples:
   trunkline list plans            the values of scheme.plan
   trunkline list topologies       the values of topology.builder
-  trunkline list runs             every run in ./runs, oldest first: its verdict, what it ran
+  trunkline list runs             every run in ./runs, oldest first: verdict, scenario, overrides
   trunkline list runs --json      the same, one JSON object per line
 
 `trunkline schema --keys` has every option of topologies, plans, policies and workloads.

@@ -12,7 +12,7 @@ examples:
   trunkline validate scenarios/*.yaml && echo all fine
   trunkline validate quickstart --set scheme.p=4
 
-Every problem is one line, FILE:LINE: KEY: VALUE: what is allowed. The exit code is 64 if there are
+Every problem is one line, FILE:LINE: KEY: VALUE: expected values. The exit code is 64 if there are
 problems.
 """
 

@@ -370,7 +370,7 @@ def _write_checks(verdict: Verdict) -> list[Child]:
     excused = make_table(("check", "rule", "excused"), cases, "checks")
     return [
         make_table(("check", "outcome", "counts", "findings"), rows, "checks"),
-        frame.fold(f"What was excused, and why: {len(cases)} lines", excused) if cases else None,
+        frame.fold(f"Excused objects and reasons: {len(cases)} lines", excused) if cases else None,
     ]
 
 

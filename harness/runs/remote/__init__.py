@@ -10,7 +10,7 @@ PROTOCOL = 1
 
 
 class RemoteError(Exception):
-    """A failure on another machine; the text says where, what, and how to go on."""
+    """A failure on another machine; the text says where, what, and how to continue."""
 
 
 class BrokenError(RemoteError):

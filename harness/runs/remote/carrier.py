@@ -43,7 +43,7 @@ def main() -> int:
     job = Job(Path(sys.argv[1]))
     job.claim()
     log = os.open(job.path / jobs.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream in (1, 2):  # whoever started us waits until we no longer print there
+    for stream in (1, 2):  # our caller waits until we no longer print there
         os.dup2(log, stream)
     voice = _Voice(job.path / jobs.SAID)
     try:

@@ -67,7 +67,7 @@ def run(
     """Carry out a scenario on another machine, and fetch its run folder.
 
     `source` is the scenario's file, `show` gets progress, `tell` gets messages for the user. If the
-    connection breaks, the run goes on there; after any other error nothing of it is left there.
+    connection breaks, the run continues there; after any other error nothing of it is left there.
     Raises RemoteError and StoreError.
     """
     _check_writable(scenario)
@@ -157,7 +157,7 @@ class _ServerConnection:
         except BrokenError as error:
             raise RemoteError(
                 f"{self.host.text}: the connection broke: {error}\n"
-                f"The run goes on there; pick it up with: {pick_up}"
+                f"The run continues there; pick it up with: {pick_up}"
             ) from None
         except KeyboardInterrupt:
             self._end(name, pick_up)
@@ -220,7 +220,7 @@ class _ServerConnection:
             with _start_server(self.host, self.connection) as remote:
                 remote._remove(name)
         except RemoteError as error:
-            text = f"{error}\nThe run may go on there; pick it up with: {pick_up}"
+            text = f"{error}\nThe run may continue there; pick it up with: {pick_up}"
             raise RemoteError(text) from None
 
 

@@ -9,7 +9,7 @@ answers each `{"ask": ...}`:
 - `fetch` a run: the files of its run folder
 - `remove` a run, after ending it if necessary: `{"removed": NAME}`
 
-Any answer may be `{"refused": TEXT}` instead. A run goes on until it ends or is removed, even if
+Any answer may be `{"refused": TEXT}` instead. A run continues until it ends or is removed, even if
 the connection breaks.
 """
 

@@ -172,7 +172,7 @@ def test_without_a_candidate_that_reaches_the_whole_group_all_discard_the_task()
     wan = Wan(mesh(FOUR[:3]), "crew", bsp(FOUR[:3]), elements=LARGE, time_s=9.0, task_s=30.0)
     run(wan, (0.4, cut("s0", "s1")), (0.4, cut("s0", "s2")), (4.0, Wan.heal))
     gone = wan.of("task_abandoned")[0]
-    assert "nobody else reaches the whole group" in gone["reason"]
+    assert "no other member reaches the whole group" in gone["reason"]
     dropped = [e["site"] for e in wan.of("task_dropped") if e["task"] == gone["task"]]
     assert sorted(dropped) == ["s0", "s1", "s2"]
 

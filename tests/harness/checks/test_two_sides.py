@@ -199,7 +199,7 @@ BAD: list[tuple[str, list[Change], str]] = [
     (
         AGREED,
         [without("task_finished", task=0)],
-        "task 0: kyiv counts its contribution as taken, but nobody has the result",
+        "task 0: kyiv counts its contribution as taken, but no member has the result",
     ),
     (
         AGREED,
