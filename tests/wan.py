@@ -67,6 +67,7 @@ JUDGED = (
     "policy decisions match their replay",
     "every task stayed within its budget",
     "every byte arrived",
+    "results came after their bytes",
 )
 """Checks of what agents promise; there is no network here to check."""
 
@@ -529,6 +530,7 @@ class Wan:
             auxiliary=self.bounds is not None,
             servers=self.servers,
             tensor_bytes=self.tensor_bytes,
+            layers=self.layers,
             **self.stop,
         )
         build, default = registry.plans()[self.plan].build, None

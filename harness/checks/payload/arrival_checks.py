@@ -31,7 +31,8 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
     """No member has a result before its chunks arrived, at it and on their ways to it.
 
     A task that was halted is judged by its last plan, one whose blocks moved by those that did not,
-    and both by how many bytes can have arrived.
+    and both by how many bytes can have arrived. What one contributor hands out stays when it is
+    planned anew, so its last plan does not say which chunks a member lacked.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     known: dict[str, Needs] = {}
@@ -56,7 +57,8 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
             least_ns = event.t_ns + paths.control_ns(event.site, site) - CLOCK_NS
             if site in finished_ns and finished_ns[site] < least_ns:
                 yield fail(f"{_name(task, site)} before it was planned anew, after it had not")
-        if task.replanned and not task.rearranged:
+        begins_again = len(task.started.weights) > 1
+        if task.replanned and not task.rearranged and begins_again:
             last = task.replanned[-1]
             by_last = {
                 site: finished_ns[site]

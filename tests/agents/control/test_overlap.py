@@ -1,6 +1,7 @@
 """Workers compute branches while a model is handed out to them, also when something breaks."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from wan import Wan, mesh
@@ -143,6 +144,24 @@ def test_a_worker_that_passes_the_model_on_may_die_during_the_hand_out(victim):
 
     wan = play(scenario, plan="owl", rounds=4)
     assert {e["site"] for e in wan.of("round_finished")} == set(SITES[1:])
+
+
+@pytest.mark.parametrize("pair", [("n2", "n4"), ("n4", "n5")])
+def test_a_hand_out_that_goes_on_over_other_links_needs_only_what_had_not_arrived(pair):
+    async def scenario(wan):
+        await until(wan, "branch_arrived", 3)
+        wan.cut(*pair)
+        await asyncio.sleep(2.5)
+        wan.mend(*pair)
+
+    wan = play(scenario, plan="owl")
+    (replanned,) = wan.of("task_replanned")
+    after = Counter(
+        event["site"]
+        for event in wan.of("branch_arrived")
+        if event["task"] == replanned["task"] and event["t_ns"] > replanned["t_ns"]
+    )
+    assert after and max(after.values()) < len(MODEL.branches)
 
 
 def test_a_rack_that_is_cut_off_during_the_hand_out_comes_back():
