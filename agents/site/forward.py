@@ -79,6 +79,7 @@ class Forward:
         branch = step.tracker.arrive(chunk, self._now_s())
         if branch is not None:
             self.log(BranchArrived, task, branch)
+            step.tracker.arrived_s[branch] = self._now_s()  # not before the time in the log
             step.arrival.set()
 
     def end(self, task: int) -> None:
