@@ -70,9 +70,13 @@ WORKERS = Table(
     {
         "site": (TEXT, "its name"),
         "rounds": (INTEGER, "iterations computed and synchronized"),
-        "compute_s": (NUMBER, "time spent computing"),
+        "compute_s": (NUMBER, "time spent computing, also while a model arrived"),
         "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it went on"),
-        "sync_s": (NUMBER, "time from its contribution until the task's end or until it went on"),
+        "sync_s": (
+            NUMBER,
+            "time from its contribution until the task's end or until it went on, without the time "
+            "in which it computed branches",
+        ),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
         "bytes_received": (INTEGER, "payload received, also for tasks of others"),
         "similarity": (

@@ -26,7 +26,18 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.background_checks import count_payload
-from trunkline.harness.record.history import History, Sync, Task, Transfer, phases, transfers, union
+from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.history import (
+    Doing,
+    History,
+    Interval,
+    Sync,
+    Task,
+    Transfer,
+    phases,
+    transfers,
+    union,
+)
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns, manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
@@ -66,14 +77,12 @@ def tabulate_tasks(
 def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
-    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from
-    its contribution until it installs the result, gives up or continues). A server does none of
-    these. A worker may take part in other tasks meanwhile; bytes include its work for them.
+    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from its
+    contribution until it installs the result, gives up or continues). Branches that it computes while
+    a model arrives count as computing only. A server does none of these, and a worker may take part
+    in other tasks meanwhile. Bytes include work for others' tasks.
     """
-    spent_ns: Counter[tuple[str, str]] = Counter()
-    for site, spans in phases(history).items():
-        for span in spans:
-            spent_ns[site, span.doing] += span.end_ns - span.start_ns
+    spent_ns = _count_spent_ns(history)
     sent: Counter[str] = Counter()
     received: Counter[str] = Counter()
     for task in history.tasks:
@@ -297,6 +306,27 @@ def _count_samples(
         elif isinstance(event, RoundFinished) and event.t_ns <= end_ns:
             total += samples(batches.get(event.site))
     return total * 1e9 / end_ns if end_ns else None
+
+
+def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
+    """The time that each site computed, and that it waited or synchronized without computing."""
+    spans: defaultdict[tuple[str, Doing], list[Interval]] = defaultdict(list)
+    for site, done in phases(history).items():
+        for phase in done:
+            spans[site, phase.doing].append((phase.start_ns, phase.end_ns))
+    for branch in list_computed(history):
+        spans[branch.site, "compute"].append((branch.start_ns, branch.end_ns))
+    spent_ns: Counter[tuple[str, Doing]] = Counter()
+    for (site, doing), intervals in tuple(spans.items()):
+        computing = spans[site, "compute"]
+        spent_ns[site, doing] = _measure_ns(computing)
+        if doing != "compute":
+            spent_ns[site, doing] = _measure_ns([*intervals, *computing]) - _measure_ns(computing)
+    return spent_ns
+
+
+def _measure_ns(intervals: Iterable[Interval]) -> int:
+    return sum(end_ns - start_ns for start_ns, end_ns in union(intervals))
 
 
 def _sort_by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, Edge]:

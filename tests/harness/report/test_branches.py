@@ -5,7 +5,9 @@ import pytest
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
-from trunkline.harness.report import activity
+from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.history import phases
+from trunkline.harness.report import activity, tables
 from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.branches.branch_tables import summarize, tabulate_branches
 from trunkline.harness.report.pages import gantt_section
@@ -46,6 +48,28 @@ def test_every_computation_has_a_row_with_the_wait_before_it(history):
     )
     waits = [step["start_s"].iloc[0] - joined_s, *(step["start_s"] - step["end_s"].shift())[1:]]
     assert list(step["stall_s"]) == pytest.approx(waits, abs=1e-6)
+
+
+def test_a_branch_that_is_computed_while_the_model_arrives_counts_as_computing_only(history):
+    workers = tables.tabulate_workers(history, SITES).set_index("site")
+    spent = workers.loc["n2"]
+    assert spent["compute_s"] == pytest.approx(3 * (0.16 + 0.32), abs=1e-6)
+    in_tasks_ns = sum(
+        phase.end_ns - phase.start_ns for phase in phases(history)["n2"] if phase.doing == "sync"
+    )
+    had_ns = {
+        task.number: event.t_ns
+        for task in history.tasks
+        for event in task.finished
+        if event.site == "n2"
+    }
+    during_ns = sum(
+        max(0, min(each.end_ns, had_ns[each.task]) - each.start_ns)
+        for each in list_computed(history)
+        if each.site == "n2" and each.task is not None
+    )
+    assert during_ns > 0
+    assert spent["sync_s"] == pytest.approx((in_tasks_ns - during_ns) / 1e9, abs=1e-6)
 
 
 def test_the_run_has_the_mean_of_its_steps(history):
