@@ -15,18 +15,16 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
 
 from trunkline.topologies import csv_file, graph_file
 from trunkline.topologies.access import attach_sites
-from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Link, Site, Topology, TopologyError
 from trunkline.topologies.network_file import (
     RATE,
     TIME,
     Network,
+    ReadFile,
     check_node_count,
     find_links,
 )
-
-ReadFile = Callable[[str], str]
-"""Reads a text file by its name. Raises TopologyError if it cannot."""
 
 READERS: dict[str, Callable[[str], Network]] = {
     ".gml": graph_file.read_gml,
@@ -41,14 +39,6 @@ def find_shipped() -> list[str]:
     """The names of the networks that come with Trunkline: the GML files in `topologies/data`."""
     names = [PurePath(each.name) for each in _DATA.iterdir()]
     return sorted(name.stem for name in names if name.suffix == ".gml")
-
-
-def read_here(name: str) -> str:
-    """Read a text file relative to the working folder, for stock Mininet."""
-    try:
-        return Path(name).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as reason:
-        raise TopologyError(f"{name}: cannot read: {reason}") from None
 
 
 def build(

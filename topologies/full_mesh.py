@@ -11,8 +11,9 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
 from trunkline.topologies.link_options import Delays, Rates, Sites, build_overlay, parse_sites
-from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import ReadFile
 
 
 def build(
@@ -25,13 +26,14 @@ def build(
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
     rate_factor: float = 1.0,
+    read: ReadFile = read_here,
 ) -> Topology:
     """A link for each ordered pair of sites.
 
     Options:
         sites: a count, a list of names or measured regions, or name -> region.
-        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
-            rate.
+        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, a CSV file with a
+            matrix, or src -> dst -> rate.
         delays_ms: one-way delays in the same forms, except n2; by default the measured delays if
             the rates are measured, else 30 ms.
         jitter_ms, loss_percent, queue_bytes: of every link.
@@ -51,6 +53,7 @@ def build(
         loss_percent=loss_percent,
         queue_bytes=queue_bytes,
         rate_factor=rate_factor,
+        read=read,
     )
 
 

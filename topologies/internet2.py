@@ -18,8 +18,9 @@ from trunkline.topologies.link_options import (
     build_overlay,
     parse_sites,
 )
-from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Topology, TopologyError
+from trunkline.topologies.network_file import ReadFile
 
 EDGES = (
     (1, 2),
@@ -60,14 +61,15 @@ def build(
     loss_percent: float = 0.02,
     queue_bytes: int | None = None,
     rate_factor: float = 1.0,
+    read: ReadFile = read_here,
 ) -> Topology:
     """The overlay of the NetStorm paper. Each direction of an edge has its own rate.
 
     Options:
         sites: a count from 5 to 15, or 5 to 15 names or regions in the order of the paper's
             numbers; by default 9, as in the paper.
-        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
-            rate.
+        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, a CSV file with a
+            matrix, or src -> dst -> rate.
         delays_ms: one-way delays in the same forms, except n2.
         jitter_ms, loss_percent, queue_bytes: of every link.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
@@ -89,6 +91,7 @@ def build(
         loss_percent=loss_percent,
         queue_bytes=queue_bytes,
         rate_factor=rate_factor,
+        read=read,
     )
 
 

@@ -1,8 +1,8 @@
 """The options that builders share, and the links that they give.
 
-Rates and delays may be one number, a uniform range, a measured matrix or an explicit value for each
-link. Every directed link gets its own value. Values are drawn in link order, all rates before all
-delays, so that the same seed gives the same network.
+Rates and delays may be one number, a uniform range, a measured matrix, a matrix in a CSV file, or
+an explicit value for each link. Every directed link gets its own value. Values are drawn in link
+order, all rates before all delays, so that the same seed gives the same network.
 """
 
 from __future__ import annotations
@@ -10,10 +10,19 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from trunkline.topologies.matrix import MatrixName, Pair, load_matrix
-from trunkline.topologies.model import Link, Site, Topology, TopologyError, check_link_count
+from trunkline.topologies import csv_file
+from trunkline.topologies.matrix import Matrix, MatrixName, Pair, load_matrix
+from trunkline.topologies.model import (
+    MAX_SITES,
+    Link,
+    Site,
+    Topology,
+    TopologyError,
+    check_link_count,
+)
+from trunkline.topologies.network_file import RATE, TIME, ReadFile, Unit, list_some
 
 Sites = int | list[str] | dict[str, str]
 """A count (n1, n2, ...), a list of names or of regions (`aws:us-east-1`), or name -> region."""
@@ -21,13 +30,14 @@ Sites = int | list[str] | dict[str, str]
 Explicit = dict[str, dict[str, float]]
 """src -> dst -> value, one for every link of the overlay."""
 
-Rates = float | tuple[float, float] | Literal["n2"] | MatrixName | Explicit
+CsvFile = Annotated[str, "*.csv"]
+"""The name of a file with a matrix, see `csv_file`."""
+
+Rates = float | tuple[float, float] | Literal["n2"] | MatrixName | Explicit | CsvFile
 """One rate in Mbit/s, a uniform range, CREW's N2, a measured matrix, or a rate for each link."""
 
-Delays = float | tuple[float, float] | MatrixName | Explicit
+Delays = float | tuple[float, float] | MatrixName | Explicit | CsvFile
 """One one-way delay in ms, a uniform range, half the measured round trips, or one for each link."""
-
-MAX_SITES = 1000
 
 DELAY_MS = 30.0
 """The default one-way delay: that of the NetStorm testbed."""
@@ -67,6 +77,7 @@ def build_overlay(
     loss_percent: float,
     queue_bytes: int | None,
     rate_factor: float,
+    read: ReadFile,
 ) -> Topology:
     """Build a topology with one link for each directed pair of site names.
 
@@ -82,6 +93,7 @@ def build_overlay(
         loss_percent: the loss of every link.
         queue_bytes: the queue of every link; None is the default size.
         rate_factor: multiplies every rate.
+        read: reads the CSV files that `rates_mbps` and `delays_ms` name.
 
     Raises:
         TopologyError: an option lacks the value of a link, or a value is impossible; the error's
@@ -91,8 +103,8 @@ def build_overlay(
     if not 0 < rate_factor < math.inf:
         raise TopologyError(f"rate_factor: {rate_factor}: expected above 0", key="rate_factor")
     regions = {site.name: site.region for site in sites}
-    rates = _draw_rates(rates_mbps, pairs, regions, rng)
-    delays = _draw_delays(_default_delays(delays_ms, rates_mbps), pairs, regions, rng)
+    rates = _draw_rates(rates_mbps, pairs, regions, rng, read)
+    delays = _draw_delays(_default_delays(delays_ms, rates_mbps), pairs, regions, rng, read)
     links = tuple(
         Link(src, dst, rate_factor * rate, delay, jitter_ms, loss_percent, queue_bytes)
         for (src, dst), rate, delay in zip(pairs, rates, delays, strict=True)
@@ -122,31 +134,42 @@ def draw_n2(rng: random.Random) -> float:
 
 
 def _draw_rates(
-    option: Rates, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
+    option: Rates,
+    pairs: Sequence[Pair],
+    regions: dict[str, str],
+    rng: random.Random,
+    read: ReadFile,
 ) -> list[float]:
+    if not isinstance(option, str):
+        return _draw_numbers("rates_mbps", option, pairs, rng)
     if option == "n2":
         return [draw_n2(rng) for _ in pairs]
-    if isinstance(option, str):
-        _check_matrix("rates_mbps", option, ("n2", *get_args(MatrixName)))
-        return load_matrix(option).rates(_region_pairs("rates_mbps", option, pairs, regions))
-    return _draw_numbers("rates_mbps", option, pairs, rng)
+    if option.endswith(".csv"):
+        return _read_file("rates_mbps", option, RATE, pairs, read)
+    matrix = _find_matrix("rates_mbps", option, ("n2",))
+    return matrix.rates(_region_pairs("rates_mbps", option, pairs, regions))
 
 
 def _default_delays(delays_ms: Delays | None, rates_mbps: Rates) -> Delays:
     if delays_ms is not None:
         return delays_ms
-    if isinstance(rates_mbps, str) and rates_mbps != "n2":
-        return rates_mbps
-    return DELAY_MS
+    measured: tuple[MatrixName, ...] = get_args(MatrixName)
+    return next((name for name in measured if name == rates_mbps), DELAY_MS)
 
 
 def _draw_delays(
-    option: Delays, pairs: Sequence[Pair], regions: dict[str, str], rng: random.Random
+    option: Delays,
+    pairs: Sequence[Pair],
+    regions: dict[str, str],
+    rng: random.Random,
+    read: ReadFile,
 ) -> list[float]:
-    if isinstance(option, str):
-        _check_matrix("delays_ms", option, get_args(MatrixName))
-        return load_matrix(option).delays(_region_pairs("delays_ms", option, pairs, regions))
-    return _draw_numbers("delays_ms", option, pairs, rng)
+    if not isinstance(option, str):
+        return _draw_numbers("delays_ms", option, pairs, rng)
+    if option.endswith(".csv"):
+        return _read_file("delays_ms", option, TIME, pairs, read)
+    matrix = _find_matrix("delays_ms", option)
+    return matrix.delays(_region_pairs("delays_ms", option, pairs, regions))
 
 
 def _draw_numbers(
@@ -178,13 +201,29 @@ def _read_explicit(key: str, option: Explicit, pairs: Sequence[Pair]) -> list[fl
     return [float(given[pair]) for pair in pairs]
 
 
-def _check_matrix(key: str, option: str, allowed: Sequence[str]) -> None:
-    if option not in allowed:
-        raise TopologyError(
-            f"{key}: {option!r}: expected one of {', '.join(allowed)}, a number, [low, high] or a "
-            "value for each link",
-            key=key,
-        )
+def _read_file(
+    key: str, name: str, unit: Unit, pairs: Sequence[Pair], read: ReadFile
+) -> list[float]:
+    """The values of links in a matrix; values of other pairs are not used."""
+    try:
+        values = csv_file.read_matrix(read(name), unit).values
+    except TopologyError as error:
+        raise TopologyError(f"{key}: {name!r}: {error}", key=key) from None
+    if missing := [f"{src} -> {dst}" for src, dst in pairs if (src, dst) not in values]:
+        raise TopologyError(f"{key}: {name!r}: no value for {list_some(missing)}", key=key)
+    return [values[pair] for pair in pairs]
+
+
+def _find_matrix(key: str, option: str, others: Sequence[str] = ()) -> Matrix:
+    names: tuple[MatrixName, ...] = get_args(MatrixName)
+    for name in names:
+        if name == option:
+            return load_matrix(name)
+    raise TopologyError(
+        f"{key}: {option!r}: expected one of {', '.join([*others, *names])}, a number, "
+        "[low, high], a CSV file or a value for each link",
+        key=key,
+    )
 
 
 def _region_pairs(

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from trunkline.topologies.model import PACKET_BYTES, Link, Topology, TopologyError
@@ -66,6 +67,14 @@ def mininet_topo(build: Callable[..., Topology]) -> Callable[..., Any]:
         return to_topo(build(rng, **{name: _split_list(value) for name, value in given.items()}))
 
     return topo
+
+
+def read_here(name: str) -> str:
+    """Read a text file relative to the working folder, for stock Mininet."""
+    try:
+        return Path(name).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as reason:
+        raise TopologyError(f"{name}: cannot read: {reason}") from None
 
 
 def to_topo(topology: Topology) -> Any:

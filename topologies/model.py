@@ -41,6 +41,8 @@ MAX_QUEUE_S = 270.0
 """The time in which the longest queue drains. The kernel counts that time in 32 bits of 64 ns, up
 to 274.8 s, at a rate that it rounds to whole bytes per second."""
 
+MAX_SITES = 1000
+
 MAX_LINKS = 50_000
 """The most directed links, a full mesh of 224 sites: `resolved.yaml` has them, and its length is
 limited. The largest mesh that was measured has 80 sites (docs/scale.md)."""

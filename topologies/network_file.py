@@ -10,13 +10,15 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from trunkline.topologies.link_options import MAX_SITES
 from trunkline.topologies.matrix import Pair
-from trunkline.topologies.model import TopologyError, check_link_count, check_site_name
+from trunkline.topologies.model import MAX_SITES, TopologyError, check_link_count, check_site_name
+
+ReadFile = Callable[[str], str]
+"""Reads a text file by its name. Raises TopologyError if it cannot."""
 
 MAX_CHARACTERS = 4_000_000
 """The longest file. The largest network of the Internet Topology Zoo has a tenth of this."""

@@ -16,9 +16,9 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
-from trunkline.topologies.link_options import MAX_SITES
 from trunkline.topologies.mininet_topo import mininet_topo
 from trunkline.topologies.model import (
+    MAX_SITES,
     Link,
     Site,
     Topology,

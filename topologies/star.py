@@ -18,8 +18,9 @@ from trunkline.topologies.link_options import (
     build_overlay,
     parse_sites,
 )
-from trunkline.topologies.mininet_topo import mininet_topo
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Topology, TopologyError
+from trunkline.topologies.network_file import ReadFile
 
 
 def build(
@@ -33,6 +34,7 @@ def build(
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
     rate_factor: float = 1.0,
+    read: ReadFile = read_here,
 ) -> Topology:
     """A star over all sites.
 
@@ -40,8 +42,8 @@ def build(
         sites: a count (the hub included), a list of names or measured regions, or name ->
             region.
         hub: the name of the site in the middle; the first by default.
-        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, or src -> dst ->
-            rate.
+        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, a CSV file with a
+            matrix, or src -> dst -> rate.
         delays_ms: one-way delays in the same forms, except n2; by default the measured delays if
             the rates are measured, else 30 ms.
         jitter_ms, loss_percent, queue_bytes: of every link.
@@ -64,6 +66,7 @@ def build(
         loss_percent=loss_percent,
         queue_bytes=queue_bytes,
         rate_factor=rate_factor,
+        read=read,
     )
 
 

@@ -142,6 +142,8 @@ def _write_rows(options: Sequence[Option]) -> Iterator[str]:
 def describe_type(annotation: Any, dimension: Dimension | None) -> str:
     """Describe in words the values of a type in a scenario file."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated and isinstance(arguments[1], str):
+        return _format_code(arguments[1])
     if origin is Annotated:
         return describe_type(arguments[0], dimension) + "".join(
             _describe_bounds(arguments[1:], dimension)

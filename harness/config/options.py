@@ -146,9 +146,12 @@ def make_check(annotation: Any) -> Callable[[Any], tuple[Any, list[Refusal]]]:
 def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
     """Convert a Python type into the pydantic type of its values in a file.
 
-    The type is strict. With a dimension, numbers are quantities with a unit.
+    The type is strict. With a dimension, numbers are quantities with a unit. In a form, such as
+    `Annotated[str, "*.csv"]`, `*` is any text.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated and isinstance(arguments[1], str):
+        return _make_pattern(arguments[1])
     if origin is Annotated:
         return Annotated[(make_type(arguments[0], dimension), *arguments[1:])]
     if annotation in (int, float):
@@ -230,6 +233,18 @@ def _make_quantity(dimension: Dimension) -> Any:
     schema = {"anyOf": [pattern, {"const": 0}]}
     kind = int if dimension.whole else float
     return Annotated[kind, BeforeValidator(read), WithJsonSchema(schema)]
+
+
+def _make_pattern(form: str) -> Any:
+    pattern = re.escape(form).replace(r"\*", ".+")
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise _error(f"expected {form}")
+        return value
+
+    schema = {"type": "string", "pattern": f"^{pattern}$"}
+    return Annotated[str, BeforeValidator(read), WithJsonSchema(schema)]
 
 
 def _check_word(words: Sequence[Any]) -> Callable[[Any], Any]:

@@ -310,7 +310,7 @@ def test_an_empty_round_trip_is_taken_from_the_reverse_direction_but_a_rate_neve
 # --- refusals
 
 AWS = ["aws:us-east-1", "aws:ap-northeast-1"]
-KINDS = "a number, [low, high] or a value for each link"
+KINDS = "a number, [low, high], a CSV file or a value for each link"
 
 
 @pytest.mark.parametrize(

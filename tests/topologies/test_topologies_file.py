@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.harness.config import units
-from trunkline.topologies import Link, Site, TopologyError, file, full_mesh
+from trunkline.topologies import Link, Site, TopologyError, file, full_mesh, star
 from trunkline.topologies.model import check_site_name
 from trunkline.topologies.network_file import (
     RATE,
@@ -339,6 +339,48 @@ def test_matrices_of_different_sites_or_with_holes_are_refused():
     with pytest.raises(TopologyError) as refused:
         build({"r": RATES, "d": RTTS}, rates="r", delays="d")
     assert str(refused.value) == "no delay and no coordinates for b -> a: give default_delay"
+
+
+MATRIX = ",a,b,c\na,,1,2\nb,3,,4 Gbit/s\nc,5,6,\n"
+
+
+def test_other_builders_take_the_rates_and_delays_of_their_links_from_a_matrix():
+    files = {"r.csv": MATRIX, "d.csv": MATRIX.replace("Gbit/s", "us")}
+    built = star.build(
+        random.Random(1),
+        sites=["b", "a", "c"],
+        rates_mbps="r.csv",
+        delays_ms="d.csv",
+        rate_factor=0.5,
+        read=files.__getitem__,
+    )
+    assert links_of(built) == {
+        ("b", "a"): (1.5, 3.0),
+        ("a", "b"): (0.5, 1.0),
+        ("b", "c"): (2000.0, 0.004),
+        ("c", "b"): (3.0, 6.0),
+    }
+    mesh = full_mesh.build(
+        random.Random(1), sites=["a", "b"], rates_mbps="r.csv", read=files.__getitem__
+    )
+    assert links_of(mesh) == {("a", "b"): (1.0, 30.0), ("b", "a"): (3.0, 30.0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (",a,b\na,,1\nb,,\n", "no value for a -> n3, n3 -> a"),
+        (",a\na,\n", "line 1: 1 nodes: expected 2 to 1000"),
+    ],
+)
+def test_a_matrix_that_lacks_a_link_of_the_builder_is_refused(text, message):
+    options = {"sites": ["a", "n3"], "rates_mbps": "r.csv", "read": {"r.csv": text}.__getitem__}
+    with pytest.raises(TopologyError) as refused:
+        full_mesh.build(random.Random(1), **options)
+    assert (str(refused.value), refused.value.key) == (
+        f"rates_mbps: 'r.csv': {message}",
+        "rates_mbps",
+    )
 
 
 # --- lists of links

@@ -354,11 +354,23 @@ def test_a_network_from_a_file_beside_the_scenario_is_resolved_without_the_file(
     assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
 
 
+def test_a_builder_takes_rates_from_a_matrix_beside_the_scenario(tmp_path):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "rates.csv").write_text(",a,b\na,,20\nb,1 Gbit/s,\n")
+    head = "topology: {builder: full_mesh, sites: [a, b], rates: nets/rates.csv, delays: 7 ms}"
+    (tmp_path / "x.yaml").write_text(SMALL.replace(SMALL.splitlines()[0], head))
+    scenario = load(tmp_path / "x.yaml", ["scheme.p=2"])
+    assert scenario.topology.link("a", "b").rate_mbps == 20.0
+    assert scenario.topology.link("b", "a") == Link("b", "a", 1000.0, 7.0, queue_bytes=1_750_000)
+    assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
+
+
 def test_a_file_of_a_network_that_cannot_be_read_is_a_problem_of_its_key(tmp_path):
     (tmp_path / "large.gml").touch()
     os.truncate(tmp_path / "large.gml", 100_000_001)
     (tmp_path / "wrong.csv").write_text("src,dst\na,b,c\n")
     (tmp_path / "r.csv").write_text(",a,b\na,,1\nb,x,\n")
+    (tmp_path / "ok.csv").write_text(",a,b\na,,1\nb,2,\n")
     os.mkfifo(tmp_path / "pipe.gml")
     allowed_rate = "expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
     for named, message in (
@@ -367,8 +379,12 @@ def test_a_file_of_a_network_that_cannot_be_read_is_a_problem_of_its_key(tmp_pat
         ("file: large.gml", "file: large.gml: expected 100000000 bytes or fewer"),
         ("file: wrong.csv", "file: wrong.csv: line 2: 3 cells: expected 2 as in the header row"),
         ("rates: r.csv", f"rates: r.csv: line 3: b -> a: 'x': {allowed_rate}"),
+        ("sites: 2, rates: r.csv", f"rates: r.csv: line 3: b -> a: 'x': {allowed_rate}"),
+        ("sites: 2, rates: no.csv", "rates: no.csv: cannot read: no such file or directory"),
+        ("sites: 2, delays: ok.csv", "delays: ok.csv: no value for n1 -> n2, n2 -> n1"),
     ):
-        text = SMALL.replace(SMALL.splitlines()[0], f"topology: {{builder: file, {named}}}")
+        builder = "full_mesh" if "sites" in named else "file"
+        text = SMALL.replace(SMALL.splitlines()[0], f"topology: {{builder: {builder}, {named}}}")
         (tmp_path / "x.yaml").write_text(text)
         with pytest.raises(ScenarioErrors) as refused:
             load(tmp_path / "x.yaml")
