@@ -49,7 +49,12 @@ docs: .venv/.docs ## build the documentation; warnings are errors
 	    }; \
 	done
 	.venv/bin/sphinx-build --quiet --fresh-env --nitpicky --fail-on-warning docs docs/_build
+	.venv/bin/python docs/figures.py --check
 	@echo "docs/_build/index.html"
+
+.PHONY: figures
+figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/x.md, or also TABLE=name
+	.venv/bin/python docs/figures.py $(PAGE) $(if $(TABLE),--table $(TABLE))
 
 .PHONY: reference
 reference: $(INSTALLED) ## write the generated pages of the documentation

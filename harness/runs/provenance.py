@@ -61,7 +61,7 @@ def identify_run(scenario: Scenario) -> str:
 def list_entries(scenario: Scenario) -> tuple[str, ...]:
     """The modules that a run starts from, including those that a user's own files import."""
     scheme = scenario.scheme
-    needed = (name for text in scenario.code.values() for name in _list_imports(text))
+    needed = (name for text in scenario.code.values() for name in list_imports(text))
     chosen = (
         f"trunkline.agents.plans.{scheme.plan.kind}",
         f"trunkline.agents.policies.{scheme.policy.kind}",
@@ -89,16 +89,11 @@ def find_imports(entries: Iterable[str]) -> set[Path]:
         file = _find_file(waiting.pop())
         if file is not None and file not in found:
             found.add(file)
-            waiting += _list_imports(file.read_text())
+            waiting += list_imports(file.read_text())
     return found
 
 
-def _describe_machinery() -> str:
-    packages = [f"{name} {run_folder.version(name)}" for name in run_folder.PACKAGES]
-    return " ".join([str(build.path()), platform.python_version(), *packages])
-
-
-def _list_imports(source: str) -> Iterator[str]:
+def list_imports(source: str) -> Iterator[str]:
     """Every name that a program imports anywhere: a module, or a name in one."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -106,6 +101,11 @@ def _list_imports(source: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _describe_machinery() -> str:
+    packages = [f"{name} {run_folder.version(name)}" for name in run_folder.PACKAGES]
+    return " ".join([str(build.path()), platform.python_version(), *packages])
 
 
 def _find_file(module: str) -> Path | None:

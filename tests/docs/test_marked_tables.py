@@ -1,0 +1,291 @@
+"""Tables of numbers: their markers are read strictly, and written with intervals."""
+
+import ast
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import figures
+import pytest
+from marked_tables import (
+    Marker,
+    MarkerError,
+    Result,
+    find_tables,
+    format_mean,
+    format_quantity,
+    format_ratio,
+    render,
+    replace_table,
+)
+
+PAGE = """\
+# Groups
+
+<!-- table: group-size
+$ trunkline reproduce r2sp/18 --fluid --trials 3 \\
+    --set 'stop={time: 3 s}'
+show: fluid rounds
+corner: groups of
+columns: {2: "64", 4: "32", the paper: by hand}
+rows: {rounds: }
+made: 2026-11-23 at 1dac291, code 3f2a1b77
+-->
+| groups of | 2 | 4 | the paper |
+| --- | --- | --- | --- |
+| rounds | 17.8 | 19.5 | 12 to 14 |
+
+After it.
+"""
+
+
+def result(*values: str, **numbers: float) -> Result:
+    return Result(values, {name.replace("fluid_", "fluid ", 1): v for name, v in numbers.items()})
+
+
+RESULTS = [
+    result("64", fluid_rounds=18.02, fluid_rounds_low=17.9, fluid_rounds_high=18.14),
+    result("32", fluid_rounds=19.5, fluid_rounds_low=math.nan, fluid_rounds_high=math.nan),
+]
+
+
+def read(page: str) -> Marker:
+    (found,) = find_tables(page)
+    assert found.marker is not None
+    return found.marker
+
+
+def mark(text: str) -> str:
+    return f"<!-- table: name\n{text}\n-->\n| | a |\n| --- | --- |\n| b | 1 |\n"
+
+
+STUDY = "$ trunkline reproduce crew/4\ncolumns: {a: x}\n"
+
+
+def test_a_marker_names_its_command_date_and_code() -> None:
+    marker = read(PAGE)
+    command = "trunkline reproduce r2sp/18 --fluid --trials 3 --set 'stop={time: 3 s}'"
+    assert (marker.name, marker.commands) == ("group-size", (command,))
+    assert (marker.made, marker.code) == ("2026-11-23 at 1dac291, code 3f2a1b77", "3f2a1b77")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("show: rounds", "a command is missing"),
+        (STUDY, "rows and columns are missing"),
+        (STUDY + "rows: {b: }\ncolour: red", "colour: allowed is one of by hand, columns"),
+        (STUDY + "rows: {b: {show: 2 rounds}}", "show: 2 rounds: allowed is"),
+        (STUDY + "rows: {b: {plan: crew}}", "allowed are the keys of, show"),
+        (STUDY + "rows: {b: [{plan: crew}]}", "put mappings and lists into quotes"),
+        (STUDY + "rows: {b: }\nmade: yesterday", "made: allowed is unknown, DATE"),
+        (STUDY + "rows: {b: }\nby hand: why", "allowed is either `by hand`, or rows and columns"),
+        (STUDY + "rows: {b", "this is not YAML"),
+        ("$ python a.py\ncolumns: {a: x}\nrows: {b: }", "a script alone prints the table"),
+    ],
+)
+def test_a_wrong_marker_is_refused_with_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(MarkerError) as refused:
+        read(mark(text))
+    assert said in str(refused.value) and "line 1" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("<!-- table: a b\nby hand: why\n-->\n| | a |\n| --- | --- |\n", "a name is missing"),
+        ("<!-- table: name\nby hand: why\n| | a |\n| --- | --- |\n", "--> is missing"),
+        ("<!-- table: name\nby hand: why\n-->\n\ntext\n", "no table follows"),
+    ],
+)
+def test_a_marker_ends_and_a_table_follows(page: str, said: str) -> None:
+    with pytest.raises(MarkerError, match=said):
+        list(find_tables(page))
+
+
+def test_tables_in_fenced_blocks_are_not_tables() -> None:
+    assert list(find_tables(f"```\n{PAGE}```\n")) == []
+
+
+def test_a_table_of_numbers_is_told_from_one_of_words() -> None:
+    numbers, words = (
+        next(iter(find_tables(f"| key | a | b |\n| --- | --- | --- |\n| x | {cells} |\n")))
+        for cells in ("1.2 ± 0.1 | `fast`", "60 s | the timeout of each run | text")
+    )
+    assert numbers.has_numbers and not words.has_numbers
+
+
+def test_cells_are_chosen_by_row_and_column_and_those_by_hand_stay() -> None:
+    (found,) = find_tables(PAGE)
+    assert render(read(PAGE), RESULTS, found.lines) == [
+        "| groups of | 2 | 4 | the paper |",
+        "| --- | --- | --- | --- |",
+        "| rounds | 18.02 ± 0.12 | 19.5 | 12 to 14 |",
+    ]
+
+
+def test_a_part_of_a_mapping_selects_the_only_value_that_has_it() -> None:
+    text = (
+        '$ trunkline reproduce crew/4\nshow: task_s\ncolumns: {"task, s": }\n'
+        'rows: {"CREW | default": "{plan: crew}", "CREW | even": "{split: even}"}\n'
+        "corner: plan | split"
+    )
+    results = [
+        result("{plan: crew}", task_s=2.0),
+        result("{plan: crew, split: even}", task_s=3.0),
+    ]
+    assert render(read(mark(text)), results, [])[2:] == [
+        "| CREW | default | 2.00 |",
+        "| CREW | even | 3.00 |",
+    ]
+
+
+@pytest.mark.parametrize("left", [[], [RESULTS[0], RESULTS[0], RESULTS[1]]])
+def test_a_cell_that_selects_no_or_several_results_is_refused(left: list[Result]) -> None:
+    with pytest.raises(MarkerError, match=r"row 'rounds', column '2': selects \d results"):
+        render(read(PAGE), left, [])
+
+
+def test_a_page_gets_the_new_rows_and_their_version_and_nothing_else_changes() -> None:
+    rows = ["| groups of | 2 |", "| --- | --- |", "| rounds | 18.0 |"]
+    written = replace_table(PAGE, "group-size", rows, "2026-12-01 at abc1234, code 00112233")
+    assert written == PAGE.replace(
+        "| groups of | 2 | 4 | the paper |\n| --- | --- | --- | --- |\n"
+        "| rounds | 17.8 | 19.5 | 12 to 14 |\n",
+        "\n".join(rows) + "\n",
+    ).replace("2026-11-23 at 1dac291, code 3f2a1b77", "2026-12-01 at abc1234, code 00112233")
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (8.8934, 0.1312, "8.89 ± 0.13"),
+        (8.8934, 0.0412, "8.89 ± 0.04"),
+        (1052.3, 113.0, "1050 ± 110"),
+        (0.3337, math.nan, "0.334"),
+        (0.99996, math.nan, "1.00"),
+        (1234.5, math.nan, "1234"),
+        (15.5, 1e-16, "15.5"),
+        (15.52, 0.00001, "15.52"),
+        (0.0, math.nan, "0.00"),
+        (math.nan, math.nan, ""),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_interval_leaves(
+    mean: float, half: float, text: str
+) -> None:
+    assert format_mean(mean, half) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        ((1.0, math.nan, math.nan), "1"),
+        ((1.0, 1.0, 1.0), "1"),
+        ((1.2433, 1.0512, 1.4634), "1.2 (1.1 to 1.5)"),
+        ((1.0251, 1.0183, 1.0332), "1.025 (1.018 to 1.033)"),
+        ((2.5, math.nan, math.nan), "2.50"),
+    ],
+)
+def test_a_ratio_has_the_bounds_of_its_interval(
+    ratio: tuple[float, float, float], text: str
+) -> None:
+    assert format_ratio(*ratio) == text
+
+
+def test_a_speed_up_is_the_inverse_ratio_and_seconds_become_milliseconds() -> None:
+    numbers = {"task_s_ratio": 0.5, "task_s_ratio_low": 0.4, "task_s_ratio_high": 0.625}
+    assert format_quantity("task_s speed-up", numbers) == "2.0 (1.6 to 2.5)"
+    assert format_quantity("task_s ms", {"task_s": 0.0662}) == "66.2"
+    assert format_quantity("gaps_percent", {"gaps_percent": 94.444}) == "94.4"
+    with pytest.raises(MarkerError, match="no rounds"):
+        format_quantity("rounds", numbers)
+
+
+@pytest.mark.parametrize(
+    ("command", "show", "of", "said"),
+    [
+        ("trunkline reproduce crew/99", "fluid rounds", "x", "allowed is one of crew/4"),
+        ("trunkline reproduce crew/7 --flood", "fluid rounds", "x", "--flood"),
+        ("trunkline compare scenarios/no.yaml --vary seed=1", "rounds", "x", "does not exist"),
+        ("trunkline reproduce crew/7 --fluid", "fluid rounds", "lifo", "selects 0 results"),
+        ("trunkline reproduce crew/7 --fluid", "rounds", "fair", "measures nothing"),
+        ("trunkline reproduce crew/7 --fluid", "fluid speed", "fair", "fluid speed: allowed is"),
+        ("trunkline run scenarios/quickstart.yaml", "rounds", "x", "reproduce or compare"),
+    ],
+)
+def test_the_check_refuses_commands_and_values_that_do_not_exist(
+    command: str, show: str, of: str, said: str, tmp_path: Path, capsys
+) -> None:
+    text = f"$ {command}\nshow: {show}\ncolumns: {{a: }}\nrows: {{b: {of}}}"
+    page = tmp_path / "page.md"
+    page.write_text(mark(text))
+    assert figures.check([page]) == 1
+    assert "page.md:1: name: " in (shown := capsys.readouterr().out) and said in shown
+
+
+def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_one(
+    tmp_path: Path, capsys
+) -> None:
+    study = (
+        "$ trunkline reproduce crew/7 --fluid\nshow: fluid rounds\ncolumns: {a: fair}\nrows: {b: }"
+    )
+    code = figures.hash_table(read(mark(study)))
+    pages = {
+        "new.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code {code}"),
+        "old.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code 00000000"),
+        "hand.md": mark("by hand: the values of the paper"),
+    }
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bare.md").write_text("| | a |\n| --- | --- |\n| b | 1 |\n")
+    assert figures.check([tmp_path / name for name in pages]) == 0
+    assert capsys.readouterr().out.replace(f"{tmp_path}/", "") == (
+        "Tables whose code has changed since they were made (1):\n"
+        "  old.md:1: name: made 2026-11-23 at 1dac291, code 00000000\n"
+        "Tables that no command makes (1):\n"
+        "  hand.md:1: name: the values of the paper\n"
+        "1 tables of numbers are up to date.\n"
+    )
+    assert figures.check([tmp_path / "bare.md"]) == 1
+    assert "bare.md:1: a table of numbers without a marker" in capsys.readouterr().out
+
+
+def test_the_results_of_a_comparison_are_its_tables(tmp_path: Path) -> None:
+    study = figures.read_study("trunkline reproduce crew/9 --vary scheme.weights=null,uniform")
+    study = replace(study, folder=tmp_path, cells=study.cells[:2])
+    (tmp_path / "tables").mkdir()
+    head = "workload.compute_factor,scheme.weights"
+    (tmp_path / "tables" / "cells.csv").write_text(f"{head},rounds\n1.0,null,3\n1.0,uniform,4\n")
+    trials = ("1.0,null,0,1,2,pass", "1.0,null,1,2,4,pass", "1.0,uniform,0,1,9,pass")
+    table = "\n".join((f"{head},trial,seed,rounds,verdict", *trials))
+    (tmp_path / "tables" / "fluid.csv").write_text(table)
+    null, uniform = figures.read_results(study)
+    assert (null.values, null.numbers["rounds"]) == (("1.0", "null"), 3)
+    assert (null.numbers["fluid rounds"], uniform.numbers["fluid rounds"]) == (3, 9)
+    assert uniform.numbers["rounds"] == 4
+
+
+def test_wording_does_not_make_a_table_out_of_date_but_code_does(tmp_path: Path) -> None:
+    texts = {
+        "a.py": '"""Doc."""\nx = 1  # why\ndef f():\n    """Doc."""\n    return x\n',
+        "b.py": '"""Other words."""\n\nx = 1\n\n\ndef f():\n    return x\n',
+        "c.py": "x = 2\ndef f():\n    return x\n",
+    }
+    for name, text in texts.items():
+        ast.parse(text)
+        (tmp_path / name).write_text(text)
+    a, b, c = (figures.read_code(tmp_path / name) for name in texts)
+    assert a == b != c
+
+
+def test_a_fluid_table_depends_on_the_plans_that_it_names_and_not_on_agents_or_other_plans() -> (
+    None
+):
+    files = figures.find_dependencies("trunkline reproduce crew/7 --fluid")[0]
+    names = {str(file).partition("trunkline/")[2] for file in files}
+    assert {"agents/plans/crew.py", "agents/policies/preduce.py"} <= names
+    assert {"harness/study/fluid_run.py", "topologies/full_mesh.py"} <= names
+    assert not {"agents/plans/fapt.py", "agents/site/executor.py"} & names
+    measured = figures.find_dependencies("trunkline reproduce crew/7")[0]
+    assert "agents/site/executor.py" in {str(file).partition("trunkline/")[2] for file in measured}
