@@ -77,10 +77,10 @@ def tabulate_tasks(
 def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     """One row per site, in the given order.
 
-    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from its
-    contribution until it installs the result, gives up or continues). Branches that it computes while
-    a model arrives count as computing only. A server does none of these, and a worker may take part
-    in other tasks meanwhile. Bytes include work for others' tasks.
+    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from
+    its contribution until it installs the result, gives up or continues). Branches that it computes
+    while a model arrives count as computing only. A server does none of these, and a worker may
+    take part in other tasks meanwhile. Bytes include work for others' tasks.
     """
     spent_ns = _count_spent_ns(history)
     sent: Counter[str] = Counter()
