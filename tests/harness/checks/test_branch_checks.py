@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from falsifications import FALSIFICATIONS, apply
+from falsified import FALSIFICATIONS, apply
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps

@@ -1,6 +1,6 @@
 """A verdict notices every falsified log: with faults, servers or branches, without, of programs.
 
-Each of the five runs is a real one. `falsifications.py` has the ways to falsify its log.
+Each of the five runs is a real one. the folder `falsified` has the ways to falsify its log.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from falsifications import FALSIFICATIONS, Log, NotHereError, apply
+from falsified import FALSIFICATIONS, Log, NotHereError, apply
 from inside import run_all
 
 from trunkline.agents.events import event_reading

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from falsifications import apply
+from falsified import apply
 from wan import Wan, mesh
 
 from trunkline.agents.control.replay import ReplayError, replay

@@ -1,0 +1,32 @@
+"""Ways to falsify the log of a run. A verdict must notice every one that changes its meaning.
+
+Each function takes the log's lines as dictionaries, in order, and returns the falsified log. It
+raises `NotHereError` if the log has nothing of its kind to falsify.
+"""
+
+from falsified import (
+    of_agents,
+    of_branches,
+    of_bytes,
+    of_models,
+    of_servers,
+    of_tasks,
+    of_the_frame,
+    of_times,
+)
+from falsified.falsifying import FALSIFICATIONS, Log, NotHereError, apply
+
+__all__ = [
+    "FALSIFICATIONS",
+    "Log",
+    "NotHereError",
+    "apply",
+    "of_agents",
+    "of_branches",
+    "of_bytes",
+    "of_models",
+    "of_servers",
+    "of_tasks",
+    "of_the_frame",
+    "of_times",
+]

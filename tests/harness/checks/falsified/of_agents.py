@@ -1,0 +1,319 @@
+"""Falsifications of agents and faults."""
+
+from __future__ import annotations
+
+from falsified.falsifying import (
+    FALSIFICATIONS,
+    MS,
+    Falsify,
+    Log,
+    NotHereError,
+    copy_of,
+    every,
+    falsification,
+    first,
+    last,
+    without,
+)
+
+
+@falsification
+def an_agent_dies_of_signal_11(log: Log) -> Log:
+    first(log, "agent_exited")["signal"] = 11
+    return log
+
+
+@falsification
+def signal_11_is_blamed_on_a_fault(log: Log) -> Log:
+    last(log, "agent_exited").update(signal=11, fault=999, asked=None)
+    return log
+
+
+@falsification
+def an_agent_exits_with_an_error(log: Log) -> Log:
+    first(log, "agent_exited")["code"] = 1
+    return log
+
+
+@falsification
+def an_agent_failed(log: Log) -> Log:
+    line = every(log, "compute_finished")[-1]
+    new = {"t_ns": line["t_ns"], "site": line["site"], "event": "agent_failed", "reason": "bug"}
+    return [*log, new]
+
+
+@falsification
+def a_link_breaks_without_a_fault(log: Log) -> Log:
+    line = every(log, "task_joined")[0]
+    peer = next(s for s in first(log, "run_started")["sites"] if s != line["site"])
+    new = {"site": line["site"], "event": "link_lost", "peer": peer, "reason": "because"}
+    return [*log, {"t_ns": line["t_ns"], **new}]
+
+
+@falsification
+def a_fault_that_the_scenario_does_not_have(log: Log) -> Log:
+    line = first(log, "task_joined", "sync_started")
+    new = {
+        "event": "fault_started",
+        "fault": 77,
+        "verb": "isolate",
+        "text": "isolate n1 blackhole",
+        "targets": [],
+    }
+    return [*log, {"t_ns": line["t_ns"] + MS, "site": "runner", **new}]
+
+
+@falsification
+def a_fault_is_another_one(log: Log) -> Log:
+    line = last(log, "fault_started")
+    line["text"] = f"{line['text']} for 9 s"
+    return log
+
+
+@falsification
+def a_link_has_another_rate(log: Log) -> Log:
+    first(log, "link_changed")["rate_mbps"] *= 1.5
+    return log
+
+
+@falsification
+def a_cut_link_is_not_cut(log: Log) -> Log:
+    next_cut = next((e for e in every(log, "link_changed") if e["cuts"]), None)
+    if next_cut is None:
+        raise NotHereError("cuts")
+    next_cut["cuts"] = []
+    return log
+
+
+@falsification
+def another_agent_is_killed(log: Log) -> Log:
+    line = first(log, "agent_changed", do="kill")
+    line["who"] = next(s for s in first(log, "run_started")["sites"] if s != line["who"])
+    return log
+
+
+@falsification
+def a_killed_agent_speaks(log: Log) -> Log:
+    kill = first(log, "agent_changed", do="kill")
+    again = first(log[log.index(kill) :], "agent_changed", do="restart", who=kill["who"])
+    t_ns = (kill["t_ns"] + again["t_ns"]) // 2
+    new = {"event": "controller_lost", "reason": "x", "t_ns": t_ns, "site": kill["who"]}
+    return [*log, new]
+
+
+@falsification
+def a_paused_agent_speaks(log: Log) -> Log:
+    pause = first(log, "agent_changed", do="pause")
+    end = first(log[log.index(pause) :], "agent_changed", do="resume", who=pause["who"])
+    new = {"event": "controller_lost", "reason": "x", "site": pause["who"]}
+    return [*log, {"t_ns": (pause["t_ns"] + end["t_ns"]) // 2, **new}]
+
+
+@falsification
+def a_dead_site_is_found(log: Log) -> Log:
+    for kill in every(log, "agent_changed", do="kill"):
+        later = log[log.index(kill) :]
+        for line in later:
+            if line["event"] == "link_lost" and line["peer"] == kill["who"]:
+                t_ns = line["t_ns"] + 1000 * MS
+                changes = [e for e in later[1:] if e["event"] == "agent_changed"]
+                ends = kill["who"], line["site"]
+                changed = any(e["who"] in ends for e in changes if e["t_ns"] <= t_ns)
+                if not changed and t_ns < log[-1]["t_ns"]:
+                    found = {"t_ns": t_ns, "site": line["site"], "event": "link_found"}
+                    lost = copy_of(line, t_ns=t_ns + MS)
+                    return [*log, {**found, "peer": kill["who"]}, lost]
+    raise NotHereError("link_lost")
+
+
+@falsification
+def a_worker_is_found_before_it_is_lost(log: Log) -> Log:
+    line = first(log, "worker_found")
+    before = every(log, "worker_lost", site=line["site"], worker=line["worker"])[0]
+    line["t_ns"] = max(0, before["t_ns"] - MS)
+    return log
+
+
+@falsification
+def all_found_the_other_controller(log: Log) -> Log:
+    for line in every(log, "controller_found"):
+        line["controller"] = "backup" if line["controller"] == "controller" else "controller"
+    return log
+
+
+def _forget_losses(*events: str, reason: str) -> Falsify:
+    """Remove these events, if a repair is explained by them."""
+
+    def function(log: Log) -> Log:
+        repairs = every(log, "task_halted", "task_rearranged")
+        if not any(reason in line["reason"] for line in repairs):
+            raise NotHereError(reason)
+        return without(log, every(log, *events))
+
+    return function
+
+
+FALSIFICATIONS["no_link_was_lost_or_found"] = _forget_losses(
+    "link_lost", "link_found", reason="lost each other"
+)
+FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", reason=" is lost")
+
+
+@falsification
+def a_replanned_task_has_another_holder(log: Log) -> Log:
+    for line in every(log, "task_replanned"):
+        group = first(log, "task_started", task=line["task"])["group"]
+        line["holder"] = None if line["holder"] else group[0]
+    return log
+
+
+@falsification
+def a_halt_that_asks_members_is_there_twice(log: Log) -> Log:
+    asking = [line for line in every(log, "task_halted") if line["members"]]
+    if not asking:
+        raise NotHereError("members")
+    return [*log, copy_of(asking[-1], t_ns=asking[-1]["t_ns"] + 1)]
+
+
+@falsification
+def nothing_is_withdrawn(log: Log) -> Log:
+    for line in every(log, "task_rearranged"):
+        line["withdrawn"] = []
+    return log
+
+
+@falsification
+def halts_of_followed_controllers_ask_nobody(log: Log) -> Log:
+    """Only halts in which a member counts that neither lost nor was lost by its controller."""
+    found = False
+    for line in every(log, "task_halted"):
+        started = first(log, "task_started", task=line["task"])
+        lost = set()
+        for event in log[log.index(started) : log.index(line) + 1]:
+            if event["event"] in ("worker_lost", "controller_lost", "agent_changed"):
+                lost.add(event.get("worker", event.get("who", event["site"])))
+        ours = started["site"] == line["site"] and line["site"] not in lost
+        before = {e["worker"] for e in log[: log.index(started)] if e["event"] == "worker_lost"}
+        if ours and set(line["members"]) - lost - before:
+            line["members"], found = [], True
+    if not found:
+        raise NotHereError("members")
+    return log
+
+
+@falsification
+def a_fault_without_a_number_restarts_an_agent(log: Log) -> Log:
+    first(log, "agent_changed")["fault"] = 555
+    return log
+
+
+@falsification
+def rounds_are_counted_twice(log: Log) -> Log:
+    for line in every(log, "round_finished"):
+        line["rounds"] *= 2
+    return log
+
+
+@falsification
+def iterations_are_skipped(log: Log) -> Log:
+    site = first(log, "compute_started")["site"]
+    for line in every(log, "compute_started", "compute_finished", "ready", site=site)[6:]:
+        line["iteration"] += 1
+    return log
+
+
+@falsification
+def a_site_is_idle(log: Log) -> Log:
+    site = first(log, "compute_started")["site"]
+    kinds = ("compute_started", "compute_finished", "ready", "round_finished", "round_alone")
+    return without(log, every(log, *kinds, site=site)[4:])
+
+
+@falsification
+def the_run_ended_for_another_reason(log: Log) -> Log:
+    first(log, "run_finished")["reason"] = "because"
+    return log
+
+
+@falsification
+def the_run_stopped_for_another_reason(log: Log) -> Log:
+    first(log, "stopping")["reason"] = first(log, "run_finished")["reason"] = "1 tasks are started"
+    return log
+
+
+@falsification
+def the_wrong_size_is_synchronized(log: Log) -> Log:
+    first(log, "sync_started")["bytes"] += 4
+    return log
+
+
+@falsification
+def a_site_never_begins_a_synchronization(log: Log) -> Log:
+    line = every(log, "sync_started", operation="allreduce")[-1]
+    mine = {"task": line["task"], "site": line["site"]}
+    return without(log, every(log, "sync_started", "sync_finished", **mine))
+
+
+@falsification
+def a_site_never_synchronizes(log: Log) -> Log:
+    site = first(log, "sync_started", operation="allreduce")["site"]
+    return without(log, every(log, "sync_started", "sync_finished", site=site))
+
+
+@falsification
+def the_sites_do_different_things(log: Log) -> Log:
+    first(log, "sync_started")["operation"] = "broadcast"
+    return log
+
+
+@falsification
+def a_sync_ends_before_it_begins(log: Log) -> Log:
+    line = every(log, "sync_finished")[2]
+    line["t_ns"] = first(log, "sync_started", task=line["task"], site=line["site"])["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_sync_ends_at_once(log: Log) -> Log:
+    for line in every(log, "sync_finished"):
+        begun = first(log, "sync_started", task=line["task"], site=line["site"])
+        line["t_ns"] = begun["t_ns"] + 1
+    return log
+
+
+@falsification
+def a_program_reports_after_its_exit(log: Log) -> Log:
+    line = first(log, "sync_finished")
+    gone = first(log, "agent_exited", who=line["site"])
+    line["t_ns"] = gone["t_ns"] + 1
+    return log
+
+
+@falsification
+def a_fault_has_another_verb(log: Log) -> Log:
+    line = first(log, "fault_started")
+    line["verb"] = "pause" if line["verb"] == "kill" else "kill"
+    return log
+
+
+@falsification
+def a_killed_agent_exits_before_its_kill(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        if line.get("fault") is not None:
+            line["t_ns"] -= 200 * MS
+    return log
+
+
+@falsification
+def a_killed_agent_exits_after_its_restart(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        if line.get("fault") is not None:
+            line["t_ns"] = log[-1]["t_ns"] - 1
+    return log
+
+
+@falsification
+def agents_exit_without_a_code(log: Log) -> Log:
+    for line in every(log, "agent_exited"):
+        line["code"] = None
+    return log

@@ -1,0 +1,215 @@
+"""Falsified bytes, and results that do not wait for them."""
+
+from __future__ import annotations
+
+from falsified.falsifying import (
+    MS,
+    Line,
+    Log,
+    NotHereError,
+    every,
+    falsification,
+    finished_task,
+    first,
+    of_task,
+    without,
+)
+
+
+@falsification
+def a_byte_less_arrives(log: Log) -> Log:
+    of_task(log, finished_task(log), "received")[0]["bytes"] -= 1
+    return log
+
+
+@falsification
+def a_byte_more_is_sent(log: Log) -> Log:
+    of_task(log, finished_task(log), "sent")[0]["bytes"] += 1
+    return log
+
+
+@falsification
+def all_payload_is_halved(log: Log) -> Log:
+    for line in every(log, "sent", "received"):
+        line["bytes"] //= 2
+    return log
+
+
+@falsification
+def a_chunk_less_arrives(log: Log) -> Log:
+    of_task(log, finished_task(log), "received")[0]["chunks"] -= 1
+    return log
+
+
+@falsification
+def payload_takes_another_link(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "sent")[0]
+    sites = first(log, "run_started")["sites"]
+    line["dst"] = next((s for s in sites if s not in (line["site"], line["dst"])), "n77")
+    return log
+
+
+@falsification
+def a_task_has_no_payload(log: Log) -> Log:
+    return without(log, of_task(log, finished_task(log), "sent", "received"))
+
+
+@falsification
+def the_interfaces_saw_nothing(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["bytes"] = 0
+    return log
+
+
+@falsification
+def the_interfaces_saw_too_much(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["bytes"] *= 100
+    return log
+
+
+@falsification
+def an_interface_was_not_counted(log: Log) -> Log:
+    first(log, "run_finished")["links"].pop()
+    return log
+
+
+@falsification
+def results_exist_before_their_bytes(log: Log) -> Log:
+    task = finished_task(log)
+    for line in of_task(log, task, "task_finished"):
+        ends = [e["end_ns"] for e in log if _arrives_at(e, task, line["site"])]
+        if ends:
+            line["t_ns"] = min(line["t_ns"], max(ends) - 15 * MS)
+    return log
+
+
+def _arrives_at(line: Line, task: int, site: str) -> bool:
+    return line["event"] == "received" and (line["task"], line["site"]) == (task, site)
+
+
+@falsification
+def one_result_exists_100_ms_early(log: Log) -> Log:
+    of_task(log, finished_task(log), "task_finished")[-1]["t_ns"] -= 100 * MS
+    return log
+
+
+@falsification
+def payload_arrives_after_the_results(log: Log) -> Log:
+    task = finished_task(log)
+    finished = {e["site"]: e["t_ns"] for e in of_task(log, task, "task_finished")}
+    for line in of_task(log, task, "received"):
+        if line["site"] in finished:
+            line["end_ns"] = finished[line["site"]] + 200 * MS
+            line["t_ns"] = max(line["t_ns"], line["end_ns"] + 1)
+    return log
+
+
+@falsification
+def forwarded_payload_arrives_when_it_is_reported(log: Log) -> Log:
+    for line in every(log, "received", phase="relay"):
+        line["end_ns"] = line["t_ns"]
+    return log
+
+
+def _halted(log: Log, *events: str) -> Log:
+    """Lines of tasks that were halted."""
+    halted = {line["task"] for line in every(log, "task_halted")}
+    lines = [line for line in every(log, *events) if line["task"] in halted]
+    if not lines:
+        raise NotHereError("task_halted")
+    return lines
+
+
+@falsification
+def halted_tasks_finish_as_soon_as_all_have_contributed(log: Log) -> Log:
+    given_ns: dict[int, int] = {}
+    for line in every(log, "contributed"):
+        given_ns[line["task"]] = max(line["t_ns"], given_ns.get(line["task"], 0))
+    for line in _halted(log, "task_finished"):
+        line["t_ns"] = min(line["t_ns"], given_ns[line["task"]] + 11 * MS)
+    return log
+
+
+@falsification
+def payload_of_halted_tasks_has_an_unknown_phase(log: Log) -> Log:
+    for line in _halted(log, "sent", "received"):
+        line["phase"] = "other"
+    return log
+
+
+@falsification
+def nothing_arrives_in_halted_tasks(log: Log) -> Log:
+    return without(log, _halted(log, "received"))
+
+
+@falsification
+def half_arrives_in_halted_tasks(log: Log) -> Log:
+    for line in _halted(log, "received"):
+        line["bytes"] = line["bytes"] // 8 * 4
+    return log
+
+
+@falsification
+def no_background_packet_arrives(log: Log) -> Log:
+    for line in every(log, "background_received"):
+        line["packets"] = line["bytes"] = 0
+    return log
+
+
+@falsification
+def no_background_traffic_arrives(log: Log) -> Log:
+    return without(log, every(log, "background_received", "background_file"))
+
+
+@falsification
+def background_traffic_arrives_early(log: Log) -> Log:
+    for line in every(log, "background_received"):
+        line["t_ns"] -= 200 * MS
+        line["since_ns"] = max(0, line["since_ns"] - 200 * MS)
+    return log
+
+
+@falsification
+def background_files_arrive_at_once(log: Log) -> Log:
+    for line in every(log, "background_file"):
+        line["t_ns"] = line["start_ns"] + 1
+    return log
+
+
+@falsification
+def a_background_connection_fails_without_a_fault(log: Log) -> Log:
+    flow = first(log, "background_file")["flow"]
+    new = {"event": "background_failed", "flow": flow, "reason": "broken"}
+    t_ns = every(log, "background_file")[0]["t_ns"]
+    return [*log, {"t_ns": t_ns, "site": "runner", **new}]
+
+
+@falsification
+def interfaces_counted_one_packet(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["packets"] = min(link["packets"], 1)
+    return log
+
+
+@falsification
+def interfaces_counted_a_packet_per_byte(log: Log) -> Log:
+    for link in first(log, "run_finished")["links"]:
+        link["packets"] = link["bytes"]
+    return log
+
+
+@falsification
+def more_is_discarded_than_arrived(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[0]
+    new = {"event": "discarded", "src": line["src"], "bytes": 10**9, "chunks": 1}
+    return [*log, {key: line[key] for key in ("t_ns", "site", "task")} | new]
+
+
+@falsification
+def a_chunk_more_is_sent_and_arrives(log: Log) -> Log:
+    out = of_task(log, finished_task(log), "sent")[0]
+    ends = {"site": out["dst"], "src": out["site"], "phase": out["phase"]}
+    first(log, "received", task=out["task"], **ends)["chunks"] += 1
+    out["chunks"] += 1
+    return log

@@ -1,0 +1,171 @@
+"""Falsified times."""
+
+from __future__ import annotations
+
+from falsified.falsifying import (
+    MS,
+    Log,
+    NotHereError,
+    every,
+    falsification,
+    finished_task,
+    first,
+    last,
+    of_task,
+)
+
+
+def _scale_times(log: Log, factor: float) -> Log:
+    for line in log:
+        for key in ("t_ns", "start_ns", "end_ns"):
+            if key in line:
+                line[key] = int(line[key] * factor)
+    return log
+
+
+@falsification
+def all_times_are_halved(log: Log) -> Log:
+    return _scale_times(log, 0.5)
+
+
+@falsification
+def all_times_are_doubled(log: Log) -> Log:
+    return _scale_times(log, 2)
+
+
+@falsification
+def computing_takes_one_nanosecond(log: Log) -> Log:
+    begun: dict[str, int] = {}
+    for line in every(log, "compute_started", "compute_finished"):
+        if line["event"] == "compute_started":
+            begun[line["site"]] = line["t_ns"]
+        elif line["site"] in begun:
+            line["t_ns"] = begun[line["site"]] + 1
+    return log
+
+
+@falsification
+def one_iteration_takes_half_its_time(log: Log) -> Log:
+    end = last(log, "compute_finished")
+    begin = last(
+        log[: log.index(end)], "compute_started", site=end["site"], iteration=end["iteration"]
+    )
+    end["t_ns"] = (begin["t_ns"] + end["t_ns"]) // 2
+    return log
+
+
+@falsification
+def members_finish_when_they_contribute(log: Log) -> Log:
+    task = finished_task(log)
+    given = {e["site"]: e["t_ns"] for e in of_task(log, task, "contributed")}
+    for line in of_task(log, task, "task_finished"):
+        line["t_ns"] = given[line["site"]] + 1
+    return log
+
+
+@falsification
+def a_member_finishes_before_it_contributes(log: Log) -> Log:
+    task = finished_task(log)
+    line = of_task(log, task, "task_finished")[0]
+    line["t_ns"] = of_task(log, task, "task_started")[0]["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_task_is_completed_before_its_members_finish(log: Log) -> Log:
+    task = finished_task(log)
+    done = of_task(log, task, "task_finished")[0]
+    of_task(log, task, "task_completed")[0]["t_ns"] = done["t_ns"] - MS
+    return log
+
+
+@falsification
+def a_member_contributes_after_its_bytes_left(log: Log) -> Log:
+    for out in every(log, "sent", phase="in"):
+        match = {"task": out["task"], "site": out["site"]}
+        given = [e for e in log if e["event"] == "contributed" and match.items() <= e.items()]
+        sends = every(log, "sent", phase="in", **match)
+        done = [e for e in log if e["event"] == "task_finished" and match.items() <= e.items()]
+        after_ns = min(e["start_ns"] for e in sends) + 5 * MS
+        blocks = first(log, "task_started", task=out["task"])["forest"]["blocks"]
+        if any(len(edge) > 2 for block in blocks for edge in block["in"]):
+            continue  # it may forward what others sent
+        if given and done and given[0]["t_ns"] < after_ns < done[0]["t_ns"]:
+            given[0]["t_ns"] = after_ns
+            return log
+    raise NotHereError("contributed")
+
+
+@falsification
+def a_member_joins_before_the_task_starts(log: Log) -> Log:
+    task = finished_task(log)
+    begun = of_task(log, task, "task_started")[0]["t_ns"]
+    for line in of_task(log, task, "task_joined"):
+        line["t_ns"] = begun - MS
+    return log
+
+
+@falsification
+def a_task_starts_late(log: Log) -> Log:
+    task = finished_task(log)
+    line = of_task(log, task, "task_started")[0]
+    line["t_ns"] = of_task(log, task, "task_finished")[0]["t_ns"]
+    return log
+
+
+@falsification
+def payload_arrives_before_it_is_sent(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[0]
+    line["start_ns"] = of_task(log, line["task"], "task_started")[0]["t_ns"] - 1
+    return log
+
+
+@falsification
+def payload_arrives_at_once(log: Log) -> Log:
+    task = finished_task(log)
+    sent = {(e["site"], e["dst"], e["phase"]): e for e in of_task(log, task, "sent")}
+    for line in of_task(log, task, "received"):
+        out = sent.get((line["src"], line["site"], line["phase"]))
+        if out is not None:
+            line["start_ns"] = line["end_ns"] = out["start_ns"] + 1
+    return log
+
+
+@falsification
+def payload_is_sent_before_the_task(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "sent")[0]
+    line["start_ns"] = 1
+    return log
+
+
+@falsification
+def payload_is_reported_before_it_ends(log: Log) -> Log:
+    line = of_task(log, finished_task(log), "received")[-1]
+    line["end_ns"] = line["t_ns"] + 1000 * MS
+    return log
+
+
+@falsification
+def the_run_stops_early(log: Log) -> Log:
+    first(log, "stopping")["t_ns"] = log[len(log) // 2]["t_ns"]
+    return log
+
+
+@falsification
+def a_fault_begins_late(log: Log) -> Log:
+    faults = every(log, "fault_started", "fault_ended")
+    faults[len(faults) // 2]["t_ns"] += 900 * MS
+    return log
+
+
+@falsification
+def all_faults_begin_early(log: Log) -> Log:
+    for line in every(log, "fault_started"):
+        line["t_ns"] = max(0, line["t_ns"] - 300 * MS)
+    return log
+
+
+@falsification
+def a_link_changes_late(log: Log) -> Log:
+    last(log, "link_changed")["t_ns"] += 900 * MS
+    return log
