@@ -621,6 +621,6 @@ def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
 def test_a_run_ends_by_exclusion_only_if_a_site_was_excluded() -> None:
     change = altered("stopping", {"reason": "every site has done its rounds or is excluded"})
     rules = replace(RULES, stop=Stop(rounds=1))
-    outcome, detail = one("the run ended as written", change, rules=rules)
+    outcome, detail = one("the run ended as specified", change, rules=rules)
     assert outcome == "fail"
     assert "no site was excluded" in detail
