@@ -101,15 +101,16 @@ def build(
     for rack, number in itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1)):
         racks_of[f"r{rack}n{number}"] = rack
     if server_rate_mbps is not None and not (switches and server):
-        text = "server_rate: allowed only with server and switches"
-        raise TopologyError(text, key="server_rate_mbps")
+        name = "server_rate_mbps"
+        text = f"{name}: {server_rate_mbps}: allowed only with server and switches"
+        raise TopologyError(text, key=name)
     sites = tuple(Site(name, rack=f"r{rack}" if rack else "") for name, rack in racks_of.items())
     if switches:
-        uplink_mbps = (
-            rate_factor * server_rate_mbps if server_rate_mbps else racks * inter.rate_mbps
-        )
+        uplink_mbps = racks * inter.rate_mbps
+        if server_rate_mbps is not None:
+            uplink_mbps = rate_factor * server_rate_mbps
         uplink = replace(inter, rate_mbps=uplink_mbps)
-        _check_link("inter", uplink)
+        _check_link("server", uplink)
         return _add_switches(sites, intra, inter, uplink)
     links = tuple(
         Link(src, dst, like.rate_mbps, like.delay_ms, *every)
@@ -138,9 +139,10 @@ def _add_switches(sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Lin
 
 
 def _check_link(kind: str, link: Link) -> None:
-    """Raise TopologyError for impossible values of the links between or within racks."""
+    """Raise TopologyError for impossible values of a kind of links: intra, inter or server."""
+    where = "the server's link" if kind == "server" else f"{kind}-rack links"
     try:
-        check_values(f"{kind}-rack links", link)
+        check_values(where, link)
     except TopologyError as error:
         of_its_kind = error.key in ("rate_mbps", "delay_ms")
         key = f"{kind}_{error.key}" if of_its_kind else error.key

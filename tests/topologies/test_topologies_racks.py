@@ -125,8 +125,15 @@ def test_without_a_server_switches_connect_all_sites():
 
 
 def test_a_servers_link_needs_a_server_and_switches():
-    with pytest.raises(TopologyError, match="server_rate: allowed only with"):
+    with pytest.raises(TopologyError, match=r"server_rate_mbps: 10\.0: allowed only"):
         racks.build(random.Random(0), server=True, server_rate_mbps=10.0)
+
+
+@pytest.mark.parametrize("rate_mbps", [0.0, -1.0])
+def test_a_servers_link_has_a_rate_above_0(rate_mbps):
+    with pytest.raises(TopologyError, match="the server's link: rate_mbps") as raised:
+        racks.build(random.Random(0), server=True, switches=True, server_rate_mbps=rate_mbps)
+    assert raised.value.key == "server_rate_mbps"
 
 
 def test_racks_survive_being_written_out():
