@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -180,11 +181,16 @@ def parse(text: str, where: str) -> LayeredModel:
         Base(name, tuple(branch for _, branch in group))
         for name, group in itertools.groupby(read, key=lambda pair: pair[0])
     )
-    names = [base.name for base in bases]
-    for name in names:
-        if names.count(name) > 1:
-            raise TableError(f"{where}: base {name}: expected one block of rows for each base")
+    for name in _find_repeated(base.name for base in bases):
+        raise TableError(f"{where}: base {name}: expected one block of rows for each base")
+    for base in bases:
+        for name in _find_repeated(branch.name for branch in base.branches):
+            raise TableError(f"{where}: base {base.name}: expected one branch {name}")
     return LayeredModel(bases)
+
+
+def _find_repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def _read_branch(row: list[str], where: str) -> Branch:
