@@ -89,10 +89,10 @@ class Found:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether at least half of the cells beside the first column are numbers."""
+        """Whether more than half of the cells beside the first column are numbers."""
         rows = [split_row(line)[1:] for line in self.lines[2:]]
         cells = [cell for row in rows for cell in row if cell]
-        return 2 * sum(NUMBER.match(cell) is not None for cell in cells) >= max(1, len(cells))
+        return 2 * sum(NUMBER.match(cell) is not None for cell in cells) > len(cells)
 
 
 @dataclass(frozen=True, slots=True)
