@@ -100,7 +100,7 @@ def main() -> int:
             pages = arguments.pages or sorted((ROOT / "docs").rglob("*.md"))
             return check([page.resolve() for page in pages])
         if not arguments.pages:
-            parser.error("allowed is a PAGE such as docs/reproduce/r2sp.md, or --check")
+            parser.error("expected a PAGE such as docs/reproduce/r2sp.md, or --check")
         for page in arguments.pages:
             make(page.resolve(), arguments.table)
     except MarkerError as error:
@@ -114,7 +114,7 @@ def make(page: Path, name: str | None) -> None:
     markers = [marker for marker, _ in _list_marked(page)]
     if name is not None and name not in [marker.name for marker in markers]:
         names = ", ".join(marker.name for marker in markers) or "none on this page"
-        raise MarkerError(f"{page}: table {name}: allowed is one of {names}")
+        raise MarkerError(f"{page}: table {name}: expected one of {names}")
     run = functools.cache(_run)
     for marker in markers:
         wanted = name in (None, marker.name) and not marker.by_hand
@@ -206,7 +206,7 @@ def _check_marker(marker: Marker) -> None:
             allowed = study.fluid if is_fluid else columns
             if allowed is not None and column not in allowed:
                 side = "fluid " if is_fluid else ""
-                raise MarkerError(f"show: {side}{column}: allowed is {', '.join(sorted(allowed))}")
+                raise MarkerError(f"show: {side}{column}: expected {', '.join(sorted(allowed))}")
 
 
 def _number(studies: Sequence[Study]) -> Iterator[tuple[grid.Cell, str]]:
@@ -230,7 +230,7 @@ def read_study(command: str) -> Study:
             return _read_reproduction(words, arguments)
     except grid.GridError as error:
         raise MarkerError(f"{command}: {error}") from None
-    raise MarkerError(f"{command}: allowed is trunkline reproduce or compare, or a script")
+    raise MarkerError(f"{command}: expected trunkline reproduce or compare, or a script")
 
 
 def _parse(command: str) -> argparse.Namespace:
@@ -255,7 +255,7 @@ def _read_comparison(words: tuple[str, ...], arguments: argparse.Namespace) -> S
 def _read_reproduction(words: tuple[str, ...], arguments: argparse.Namespace) -> Study:
     known = papers.find_figures()
     if arguments.figure not in known:
-        raise MarkerError(f"{shlex.join(words)}: allowed is one of {', '.join(known)}")
+        raise MarkerError(f"{shlex.join(words)}: expected one of {', '.join(known)}")
     figure = known[arguments.figure]
     folder = ROOT / (arguments.out or Path("reproductions") / arguments.figure)
     if isinstance(figure, papers.ModelFigure) and arguments.fluid:
@@ -285,7 +285,7 @@ def _find_script(command: str) -> Path:
     words = [word for word in shlex.split(command) if word != "sudo"]
     file = ROOT / (words[1] if len(words) > 1 else "")
     if words[:1] != ["python"] or not file.is_file():
-        raise MarkerError(f"{command}: allowed is trunkline ... or python FILE ..., of a file here")
+        raise MarkerError(f"{command}: expected trunkline ... or python FILE ..., of a file here")
     return file
 
 

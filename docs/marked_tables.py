@@ -245,7 +245,7 @@ def _read_marker(lines: Sequence[str], number: int) -> Marker:
     where = f"line {number}: {lines[0]}"
     name = lines[0].removeprefix(BEGIN).removesuffix(END).strip()
     if not re.fullmatch(r"[a-z0-9-]+", name):
-        raise MarkerError(f"{where}: a name is missing: allowed are a to z, 0 to 9 and -")
+        raise MarkerError(f"{where}: a name is missing: expected a to z, 0 to 9 and -")
     joined = re.sub(r" *\\\n *", " ", "\n".join(lines[1:]).removesuffix(END)).split("\n")
     commands = tuple(line[2:].strip() for line in joined if line.startswith("$ "))
     rest = "\n".join(line for line in joined if not line.startswith("$ "))
@@ -255,12 +255,10 @@ def _read_marker(lines: Sequence[str], number: int) -> Marker:
         raise MarkerError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
     unknown = sorted(set(data) - set(KEYS)) if isinstance(data, dict) else [str(data)]
     if unknown:
-        raise MarkerError(f"{where}: {unknown[0]}: allowed is one of {', '.join(KEYS)}")
+        raise MarkerError(f"{where}: {unknown[0]}: expected one of {', '.join(KEYS)}")
     made = MADE.fullmatch(data.get("made", ""))
     if made is None and data.get("made", UNKNOWN) != UNKNOWN:
-        raise MarkerError(
-            f"{where}: made: allowed is {UNKNOWN}, DATE, or DATE at COMMIT, code HASH"
-        )
+        raise MarkerError(f"{where}: made: expected {UNKNOWN}, DATE, or DATE at COMMIT, code HASH")
     read = {side: _read_lines(data, side, where) for side in ("rows", "columns")}
     marker = Marker(
         name,
@@ -279,7 +277,7 @@ def _refuse_halves(marker: Marker, where: str) -> None:
     """Raise MarkerError if the marker does not say how its table is made."""
     drawn = bool(marker.rows or marker.columns)
     if marker.by_hand and drawn:
-        raise MarkerError(f"{where}: allowed is either `by hand`, or rows and columns")
+        raise MarkerError(f"{where}: expected either `by hand`, or rows and columns")
     if not (marker.by_hand or marker.commands):
         raise MarkerError(f"{where}: a command is missing ($ trunkline ...), or by hand: REASON")
     if marker.by_hand:
@@ -295,7 +293,7 @@ def _read_lines(data: Mapping[str, Any], side: str, where: str) -> tuple[Line, .
     """The rows or columns; only columns get the `show` of the whole table."""
     found = data.get(side) or {}
     if not isinstance(found, dict):
-        raise MarkerError(f"{where}: {side}: allowed is a mapping of labels")
+        raise MarkerError(f"{where}: {side}: expected a mapping of labels")
     default = data.get("show", "") if side == "columns" else ""
     return tuple(_read_line(label, spec, default, where) for label, spec in found.items())
 
@@ -307,13 +305,13 @@ def _read_line(label: str, spec: Any, default: str, where: str) -> Line:
     values, show = spec, default
     if isinstance(spec, dict):
         if not set(spec) <= {"of", "show"}:
-            raise MarkerError(f"{where}: allowed are the keys of, show")
+            raise MarkerError(f"{where}: expected the keys of, show")
         values, show = spec.get("of", ""), spec.get("show", default)
     if show and QUANTITY.fullmatch(show) is None:
-        raise MarkerError(f"{where}: show: {show}: allowed is [fluid] COLUMN [ratio|speed-up|ms]")
+        raise MarkerError(f"{where}: show: {show}: expected [fluid] COLUMN [ratio|speed-up|ms]")
     texts = [values] if isinstance(values, str) else values
     if not all(isinstance(text, str) for text in texts):
-        raise MarkerError(f"{where}: allowed are texts: put mappings and lists into quotes")
+        raise MarkerError(f"{where}: expected texts: put mappings and lists into quotes")
     return Line(label, tuple(text for text in texts if text), show)
 
 

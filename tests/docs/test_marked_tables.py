@@ -74,12 +74,12 @@ def test_a_marker_names_its_command_date_and_code() -> None:
     [
         ("show: rounds", "a command is missing"),
         (STUDY, "rows and columns are missing"),
-        (STUDY + "rows: {b: }\ncolour: red", "colour: allowed is one of by hand, columns"),
-        (STUDY + "rows: {b: {show: 2 rounds}}", "show: 2 rounds: allowed is"),
-        (STUDY + "rows: {b: {plan: crew}}", "allowed are the keys of, show"),
+        (STUDY + "rows: {b: }\ncolour: red", "colour: expected one of by hand, columns"),
+        (STUDY + "rows: {b: {show: 2 rounds}}", "show: 2 rounds: expected"),
+        (STUDY + "rows: {b: {plan: crew}}", "expected the keys of, show"),
         (STUDY + "rows: {b: [{plan: crew}]}", "put mappings and lists into quotes"),
-        (STUDY + "rows: {b: }\nmade: yesterday", "made: allowed is unknown, DATE"),
-        (STUDY + "rows: {b: }\nby hand: why", "allowed is either `by hand`, or rows and columns"),
+        (STUDY + "rows: {b: }\nmade: yesterday", "made: expected unknown, DATE"),
+        (STUDY + "rows: {b: }\nby hand: why", "expected either `by hand`, or rows and columns"),
         (STUDY + "rows: {b", "this is not YAML"),
         ("$ python a.py\ncolumns: {a: x}\nrows: {b: }", "a script alone prints the table"),
     ],
@@ -205,12 +205,12 @@ def test_a_speed_up_is_the_inverse_ratio_and_seconds_become_milliseconds() -> No
 @pytest.mark.parametrize(
     ("command", "show", "of", "said"),
     [
-        ("trunkline reproduce crew/99", "fluid rounds", "x", "allowed is one of crew/4"),
+        ("trunkline reproduce crew/99", "fluid rounds", "x", "expected one of crew/4"),
         ("trunkline reproduce crew/7 --flood", "fluid rounds", "x", "--flood"),
         ("trunkline compare scenarios/no.yaml --vary seed=1", "rounds", "x", "does not exist"),
         ("trunkline reproduce crew/7 --fluid", "fluid rounds", "lifo", "selects 0 results"),
         ("trunkline reproduce crew/7 --fluid", "rounds", "fair", "measures nothing"),
-        ("trunkline reproduce crew/7 --fluid", "fluid speed", "fair", "fluid speed: allowed is"),
+        ("trunkline reproduce crew/7 --fluid", "fluid speed", "fair", "fluid speed: expected"),
         ("trunkline run scenarios/quickstart.yaml", "rounds", "x", "reproduce or compare"),
     ],
 )

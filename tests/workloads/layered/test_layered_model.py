@@ -64,7 +64,7 @@ def test_a_table_becomes_bases_with_numbered_branches():
             f"{HEAD}x,a,8,1,1\ny,a,8,1,1\nx,b,8,1,1\n",
             "mine.csv: base x: expected one block of rows for each base",
         ),
-        (f"{HEAD}x,a,8,1,1\nx,a,8,1,1\n", "mine.csv: base x: allowed is one branch a"),
+        (f"{HEAD}x,a,8,1,1\nx,a,8,1,1\n", "mine.csv: base x: expected one branch a"),
     ],
 )
 def test_a_table_that_is_no_model_is_refused(text, said):
