@@ -9,6 +9,7 @@ that has not arrived. Then come the backward computation and the rest of the ste
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, check
@@ -32,18 +33,29 @@ def simulate_forward(
     """The branches of each worker, in the order of computation. Raises HandoutError."""
     check(model, handout)
     arrived_s = _simulate_transfers(model, handout, cluster)
-    done = []
-    for worker in range(handout.workers):
-        now_s = 0.0
-        order = sorted(
-            range(len(model.branches)),
-            key=lambda branch: (model.base_of[branch], arrived_s[worker, branch], branch),
+    numbers = range(len(model.branches))
+    return tuple(
+        ComputedBranch(worker, branch, arrived_s[worker, branch], start_s, end_s)
+        for worker in range(handout.workers)
+        for branch, start_s, end_s in compute_in_order(
+            model, [arrived_s[worker, branch] for branch in numbers]
         )
-        for branch in order:
-            start_s = max(now_s, arrived_s[worker, branch])
+    )
+
+
+def compute_in_order(
+    model: LayeredModel, arrived_s: Sequence[float]
+) -> Iterator[tuple[int, float, float]]:
+    """Each branch with the start and the end of its forward computation at a worker, in seconds.
+
+    `arrived_s` is when each branch is there, by its number.
+    """
+    now_s = 0.0
+    for numbers in model.numbers:
+        for branch in sorted(numbers, key=lambda branch: (arrived_s[branch], branch)):
+            start_s = max(now_s, arrived_s[branch])
             now_s = start_s + model.branches[branch].forward_s
-            done.append(ComputedBranch(worker, branch, arrived_s[worker, branch], start_s, now_s))
-    return tuple(done)
+            yield branch, start_s, now_s
 
 
 def compute_forward_end(model: LayeredModel, handout: Handout, cluster: Cluster) -> float:

@@ -152,6 +152,7 @@ class _RunningTask:
     trees: list[_Trees]
     missing: dict[str, int]
     received: Callable[[str], None]
+    arrived: Callable[[str, int], None] | None
     flows: Mapping[bool, Flow]
     offers: Collection[Offer]
     kept: Mapping[tuple[int, Edge], int]
@@ -279,6 +280,7 @@ class FluidOverlay:
         received: Callable[[str], None],
         offers: Collection[Offer] = (),
         unready: Collection[str] = (),
+        arrived: Callable[[str, int], None] | None = None,
     ) -> None:
         """Start a task now.
 
@@ -288,6 +290,7 @@ class FluidOverlay:
             offers: early contributions of this task's group. Their sites send again only what the
                 offers do not bring where the task wants it.
             unready: contributors that take part later, when they `join`.
+            arrived: called with each receiver and chunk of the result when it has the chunk.
         """
         plan, number = job.plan, self.started
         self.started += 1
@@ -298,7 +301,9 @@ class FluidOverlay:
         }
         flows = {inward: Flow(number, inward) for inward in (True, False)}
         kept = _find_kept(plan, trees, offers)
-        task = _RunningTask(job, trees, missing, received, flows, offers, kept, set(unready))
+        task = _RunningTask(
+            job, trees, missing, received, arrived, flows, offers, kept, set(unready)
+        )
         self.open |= dict.fromkeys(unready, task)
         for offer in offers:
             offer.task, offer.flow.task = task, number
@@ -473,6 +478,8 @@ class FluidOverlay:
         for edge in task.trees[block].children.get(site, ()):
             self._send(_Chunk(task, block, chunk, edge, inward=False))
         if site in task.missing:
+            if task.arrived is not None:
+                task.arrived(site, chunk)
             task.missing[site] -= 1
             if not task.missing[site]:
                 self._forget_if_complete(task)

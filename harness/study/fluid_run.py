@@ -16,6 +16,7 @@ from functools import partial
 from statistics import fmean
 
 from trunkline.agents.control.driver import Action, NewTask
+from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready
@@ -25,7 +26,7 @@ from trunkline.harness.faults.timeline import LinkStep, Timeline
 from trunkline.harness.report import mixing
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.workloads import compute_time
+from trunkline.harness.study.fluid_steps import HandOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class Expectation:
     The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
     over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
     groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
-    until all servers have their update, and until they have the servers' model. `samples_per_s` is
-    NaN for workloads without a batch.
+    until all servers have their update, and until they have the servers' model. `step_s` and
+    `stall_percent` are those of iterations that are computed while their parameters arrive, as in
+    `tables/run.csv`. `samples_per_s` is NaN for workloads without a batch.
     """
 
     task_s: float
@@ -46,6 +48,8 @@ class Expectation:
     rho: float
     push_s: float
     pull_s: float
+    step_s: float
+    stall_percent: float
     samples_per_s: float
 
 
@@ -55,14 +59,13 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     With `delays`, every hop of a chunk and every message to and from the controller takes the
     propagation delay of its path. Without, nothing does, as in the papers' models.
 
-    It cannot with faults, with a stop by accuracy alone, with programs, with branches that are
-    computed while they arrive, or with a user's own workload, whose compute times are not known in
-    advance.
+    It cannot with faults, with a stop by accuracy alone, with programs, or with a user's own
+    workload, whose compute times are not known in advance.
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
     unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
-    if faults or unknown or scenario.layers is not None:
+    if faults or unknown:
         return None
     if not (stop.time_s or stop.tasks or stop.rounds):
         return None
@@ -109,7 +112,9 @@ class _Run:
         self._offers: dict[str, Offer] = {}
         self._workers = scenario.workers
         self._times = {
-            site: compute_time.of_options(rank, self._workers, scenario.seed, **options)
+            site: scenario.workload.module.compute_times(
+                rank, self._workers, scenario.seed, **options
+            )
             for rank, site in enumerate(self._workers)
         }
         self._batches: dict[str, int] = {}
@@ -118,6 +123,11 @@ class _Run:
         self._iterations: Counter[str] = Counter()
         self._tasks_s: list[float] = []
         self._servers = frozenset(scheme.servers)
+        self._branches: tuple[range, ...] = ()
+        if scenario.layers is not None:
+            self._branches = cut_tensors(scheme.chunk_bytes, scenario.tensor_bytes)
+        self._steps_s: list[float] = []
+        self._stalls_s: list[float] = []
         self._push_s: list[float] = []
         self._pull_s: list[float] = []
         self._updates = 0
@@ -138,15 +148,22 @@ class _Run:
             self._overlay.call_at(self._update_s, self._update)
         self._overlay.run()
         window_s = self._overlay.now_s if self._until_s is None else self._until_s
-        task_s = fmean(self._tasks_s) if self._tasks_s else float("nan")
-        rho = mixing.compute_rho(self._groups, self._workers)
-        update_s = window_s / self._updates if self._updates else float("nan")
-        rounds = self._rounds / len(self._workers)
-        push_s, pull_s = (fmean(t) if t else math.nan for t in (self._push_s, self._pull_s))
-        samples_per_s = self._samples / window_s if self._samples_of and window_s else math.nan
-        return Expectation(task_s, rounds, window_s, update_s, rho, push_s, pull_s, samples_per_s)
+        stalled_s, stepped_s = sum(self._stalls_s), sum(self._steps_s)
+        return Expectation(
+            task_s=_mean(self._tasks_s),
+            rounds=self._rounds / len(self._workers),
+            window_s=window_s,
+            update_s=window_s / self._updates if self._updates else math.nan,
+            rho=mixing.compute_rho(self._groups, self._workers),
+            push_s=_mean(self._push_s),
+            pull_s=_mean(self._pull_s),
+            step_s=_mean(self._steps_s),
+            stall_percent=100 * stalled_s / stepped_s if self._steps_s else math.nan,
+            samples_per_s=self._samples / window_s if self._samples_of and window_s else math.nan,
+        )
 
-    def _compute(self, site: str) -> None:
+    def _compute(self, site: str, handed: HandOut | None = None) -> None:
+        """Let a site compute; `handed` brings the parameters, and they begin when they arrive."""
         iteration = self._iterations[site]
         if self._until_s is not None:
             return
@@ -154,8 +171,14 @@ class _Run:
             self._leave(site)
         if site not in self._working:
             return
-        took_s = self._times[site].time_s(iteration, self._batches.get(site))
-        self._overlay.call_at(self._overlay.now_s + took_s, lambda: self._on_ready(site, iteration))
+        times, batch = self._times[site], self._batches.get(site)
+        took_s = times.time_s(iteration, batch)
+        end_s = self._overlay.now_s + took_s
+        if handed is not None:
+            end_s = handed.compute_end(site, times.layers(iteration, batch))
+            self._steps_s.append(end_s - handed.begun_s)
+            self._stalls_s.append(self._steps_s[-1] - took_s)
+        self._overlay.call_at(end_s, lambda: self._on_ready(site, iteration))
 
     def _on_ready(self, site: str, iteration: int) -> None:
         """Let a site be ready, once no task in which it is passive replaces its model."""
@@ -230,6 +253,12 @@ class _Run:
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
         locked = start.passive.intersection(plan.receivers, self._workers)
         self._locks.update(locked)
+        overlaps = self._branches and not start.merges
+        handed = HandOut(begun_s, plan, self._branches) if overlaps else None
+
+        def arrived(site: str, chunk: int) -> None:
+            if handed is not None:
+                handed.arrived_s[site][chunk] = self._overlay.now_s
 
         def received(site: str) -> None:
             missing.discard(site)
@@ -240,14 +269,14 @@ class _Run:
             if site in locked:
                 self._unlock(site)
             elif site not in start.passive and start.then == "proceed":
-                self._finish_round(site, start.batches.get(site))
+                self._finish_round(site, start.batches.get(site), handed)
 
         if not self._has_begun:  # timelines start with the first task
             self._has_begun = True
             self._change_links(begun_s)
         self._running += 1
         offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
-        self._overlay.start(self._make_task(plan), received, offers, new.unready)
+        self._overlay.start(self._make_task(plan), received, offers, new.unready, arrived)
         self._end_if_enough()
 
     def _end_task(self, new: NewTask, task_s: float) -> None:
@@ -308,15 +337,21 @@ class _Run:
         sizes = self._model_bytes, self._chunk_bytes
         return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
 
-    def _finish_round(self, site: str, batch: int | None = None) -> None:
+    def _finish_round(
+        self, site: str, batch: int | None = None, handed: HandOut | None = None
+    ) -> None:
         if self._until_s is None:
             self._rounds += 1
             self._samples += self._samples_of(self._batches.get(site)) if self._samples_of else 0
         if batch is not None:
             self._batches[site] = batch
         self._iterations[site] += 1
-        self._compute(site)
+        self._compute(site, handed)
 
     def _end(self) -> None:
         if self._until_s is None:
             self._until_s = self._overlay.now_s
+
+
+def _mean(values: list[float]) -> float:
+    return fmean(values) if values else math.nan

@@ -10,6 +10,7 @@ from wan import Wan, mesh
 
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.study import fluid_run
+from trunkline.workloads.layered.model import load as load_table
 
 ROOT = Path(__file__).parents[3]
 
@@ -292,6 +293,40 @@ def test_pushes_and_pulls_take_the_time_of_the_slower_side():
     assert (found.push_s, found.pull_s) == pytest.approx((4.0, 2.0), rel=0.06)
     assert found.update_s == pytest.approx(found.window_s / 3)
     assert math.isnan(expected().push_s) and math.isnan(expected().pull_s)
+
+
+def layered(plan):
+    return expected(
+        "workload={kind: layered, table: vgg-19, size_factor: 0.001, batch: 64}",
+        "scheme={policy: ps, servers: [n1], chunk: 100 kB}",
+        f"scheme.plan={plan}",
+    )
+
+
+def test_branches_are_computed_while_the_model_arrives():
+    model = load_table("vgg-19").resized(0.001).scaled(64)
+    now_s = sent_s = 0.0
+    for branch in model.branches:  # at 1 MB/s, one after the other
+        sent_s += branch.parameter_bytes / 1e6
+        now_s = max(now_s, sent_s) + branch.forward_s
+    pulled_s = model.parameter_bytes / 1e6
+    assert pulled_s < now_s < pulled_s + model.forward_s
+    for plan in ("ps", "overlap", "owl"):
+        found = layered(plan)
+        step_s = now_s + model.backward_s
+        assert (found.pull_s, found.step_s) == pytest.approx((pulled_s, step_s))
+        stalled_s = now_s - model.forward_s
+        assert found.stall_percent == pytest.approx(100 * stalled_s / step_s)
+        # The first of three iterations has its parameters, and the last pull begins none.
+        computed_s = model.forward_s + model.backward_s
+        assert found.window_s == pytest.approx(computed_s + 2 * step_s + 4 * pulled_s)
+
+
+def test_a_whole_message_can_be_computed_when_all_of_it_has_arrived():
+    model = load_table("vgg-19").resized(0.001).scaled(64)
+    step_s = model.parameter_bytes / 1e6 + model.forward_s + model.backward_s
+    assert layered("naive").step_s == pytest.approx(step_s)
+    assert math.isnan(expected().step_s) and math.isnan(expected().stall_percent)
 
 
 def test_a_round_of_one_group_is_an_update_although_servers_keep_nothing():

@@ -1,0 +1,38 @@
+"""Iterations that are computed while their parameters arrive, in the fluid model (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trunkline.agents.distribution.step import compute_in_order
+from trunkline.agents.planning.plan import Plan
+from trunkline.workloads.layered.model import LayeredModel
+
+
+@dataclass(frozen=True, slots=True)
+class HandOut:
+    """A task that hands a model out, and when its chunks arrive.
+
+    Attributes:
+        begun_s: when the task began, in seconds.
+        plan: the plan; all of a `whole` block can be used when its last chunk is there.
+        branches: the chunks of each branch.
+        arrived_s: site -> chunk -> time in seconds.
+    """
+
+    begun_s: float
+    plan: Plan
+    branches: Sequence[range]
+    arrived_s: defaultdict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+
+    def compute_end(self, site: str, model: LayeredModel) -> float:
+        """When a site that has the whole model has computed the iteration, backward included."""
+        usable_s = dict(self.arrived_s[site])
+        for block in self.plan.blocks:
+            if block.whole:
+                last_s = max(usable_s[chunk] for chunk in block.indexes())
+                usable_s |= dict.fromkeys(block.indexes(), last_s)
+        arrived_s = [max(usable_s[chunk] for chunk in chunks) for chunks in self.branches]
+        return max(end_s for _, _, end_s in compute_in_order(model, arrived_s)) + model.backward_s
