@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import (
@@ -23,7 +24,14 @@ from trunkline.agents.events.round_events import (
     SyncStarted,
     WorkerFinished,
 )
-from trunkline.agents.events.run_events import RunStarted
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    CaptureEnded,
+    RunFinished,
+    RunStarted,
+    Stopping,
+    TimersLate,
+)
 from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
@@ -52,6 +60,9 @@ Interval = tuple[int, int]
 
 Outcome = Literal["completed", "abandoned", "unfinished"]
 Doing = Literal["compute", "wait", "sync"]
+
+EXIT_SHARE = 0.1
+"""Charts do not show the exit of agents if it takes longer than this share of the time before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +297,17 @@ class History:
         """The time of the last event, 0 in an empty log."""
         return self.events[-1].t_ns if self.events else 0
 
+    @property
+    def active_end_ns(self) -> int:
+        """The end of charts: when all sites had finished, if agents exited much later.
+
+        Otherwise it is the time of the last event.
+        """
+        if not self.all(Stopping):
+            return self.end_ns
+        end_ns = max(event.t_ns for event in self.events if not isinstance(event, _EXITING))
+        return end_ns if self.end_ns > (1 + EXIT_SHARE) * end_ns else self.end_ns
+
 
 def phases(history: History) -> dict[str, tuple[Phase, ...]]:
     """The phases of every worker, by site, in order of time. Open phases end with the log.
@@ -350,6 +372,17 @@ def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
             merged.append((start, end))
     return tuple(merged)
 
+
+_EXITING = (
+    AgentExited,
+    CaptureEnded,
+    ControllerLost,
+    LinkLost,
+    RunFinished,
+    TimersLate,
+    WorkerLost,
+)
+"""The events of a run that has stopped, apart from those of sites that finish."""
 
 _KINDS: Mapping[type[Event], str] = {
     TaskJoined: "joined",

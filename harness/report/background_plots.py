@@ -30,7 +30,7 @@ def draw_background(
     history: History, flows: Sequence[Flow], clock: str, width_in: float = WIDTH_IN
 ) -> Figure:
     """Draw the rate at which the payload of each flow arrived, over time."""
-    edges_ns = np.linspace(0.0, max(history.end_ns, 1), STEPS + 1)
+    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), STEPS + 1)
     rates = compute_rates_mbps(history, flows, edges_ns)
     order = sorted(range(len(flows)), key=lambda n: (-rates[:, n].sum(), n))
     rest = order[FLOWS:]

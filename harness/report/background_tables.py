@@ -82,7 +82,7 @@ def compute_flow_loads(
     history: History, topology: Topology, flows: Sequence[Flow], steps: int
 ) -> Loads:
     """The rate of each flow over time, as a share of the slowest link on its path."""
-    edges_ns = np.linspace(0.0, max(history.end_ns, 1), steps + 1)
+    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
     slowest = [
         min(topology.link(*hop).rate_mbps for hop in pairwise(topology.path(flow.src, flow.dst)))
         for flow in flows

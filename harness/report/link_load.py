@@ -38,9 +38,9 @@ class Loads:
 
 
 def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
-    """The loads of a run's links in the topology's order; the run is divided into `steps`."""
+    """The loads of links in the topology's order, in `steps` until all sites had finished."""
     links = tuple((link.src, link.dst) for link in topology.links)
-    edges_ns = np.linspace(0.0, max(history.end_ns, 1), steps + 1)
+    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
     moved, room = count_bytes(history, topology, links, edges_ns)
     conditions = Conditions.of(history, topology)
     cut = np.zeros(moved.shape, dtype=bool)

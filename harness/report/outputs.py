@@ -494,5 +494,7 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     probes = data.tables.get("probes")
     if probes is not None and len(probes):
         conditions = Conditions.of(history, scenario.topology)
-        figure = awareness_plots.draw_estimates(probes, conditions, history.end_ns / 1e9, **width)
+        figure = awareness_plots.draw_estimates(
+            probes, conditions, history.active_end_ns / 1e9, **width
+        )
         plots.write(folder, "probes", figure)

@@ -82,7 +82,7 @@ def draw_gantt(
 
     `window_s` is the part of the run to show, in seconds. See `activity.list_bars` for the bars.
     """
-    window_s = window_s or (0.0, max(history.end_ns / 1e9, 1e-3))
+    window_s = window_s or (0.0, max(history.active_end_ns / 1e9, 1e-3))
     bars = activity.list_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19

@@ -61,8 +61,8 @@ PATTERNS = tag(
 
 
 def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
-    """Draw the whole run; `clock` is the name of its clock."""
-    window_s = (0.0, max(history.end_ns / 1e9, 1e-3))
+    """Draw the run until all sites had finished; `clock` is the name of its clock."""
+    window_s = (0.0, max(history.active_end_ns / 1e9, 1e-3))
     shown = lay_out(history.faults, window_s)
     many = len(shown) > MAX_NAMED
     named = [lane for lane in shown if lane.number < MAX_LANES and not many]
@@ -231,6 +231,8 @@ def _write_caption(
         )
     if len(named) < len(shown):
         words.append(f" {len(shown) - len(named)} of {len(shown)} faults are not named here.")
+    if history.end_ns > history.active_end_ns:
+        words.append(f" Not shown: agents exited until {history.end_ns / 1e9:.1f} s.")
     if gap_s:
         words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words

@@ -30,8 +30,8 @@ MAX_LETTERS = 300_000
 MAX_STEPS, MIN_STEPS = 120, 20
 """The number of steps in time; the more links, the fewer steps."""
 
-MAP_LINKS = 150
-"""An overlay with at most this many directed links is a map, else a matrix."""
+MAP_LINKS, SPARSE_MAP_LINKS = 30, 150
+"""The most directed links of a map; a sparse overlay, without half of the pairs, may have more."""
 
 MATRIX_SITES = 100
 """The largest matrix; more cells would make the page too large."""
@@ -75,9 +75,9 @@ def draw_overlay(
     `loads`, the figure has a slider through time.
     """
     sites = len(topology.node_names)
-    if len(topology.links) > MAP_LINKS and sites > MATRIX_SITES:
+    is_map = _is_map(sites, len(topology.links))
+    if not is_map and sites > MATRIX_SITES:
         return [tag("p", f"No map: {sites} nodes and {len(topology.links)} links are too many.")]
-    is_map = len(topology.links) <= MAP_LINKS
     image, words = _draw_map(topology, shares) if is_map else _draw_matrix(topology, shares)
     words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
     keys = _list_keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
@@ -142,6 +142,12 @@ def _list_keys(kind: str, cut: bool) -> list[tuple[str, str]]:
     """The legend of loads; it has an entry for cut links if `cut`."""
     names = [(f"{kind}-{level}", name) for level, name in enumerate(LEVEL_NAMES)]
     return [*names, *([(f"{kind}-cut", "cut by a fault")] if cut else ())]
+
+
+def _is_map(sites: int, links: int) -> bool:
+    """Whether a map shows the overlay, and not a matrix: arcs of a dense one hide each other."""
+    is_sparse = 2 * links <= sites * (sites - 1)
+    return links <= (SPARSE_MAP_LINKS if is_sparse else MAP_LINKS)
 
 
 def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -22,12 +23,13 @@ from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
-from trunkline.harness.report.pages import charts, markup, run_page, site_layout
+from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
 from trunkline.harness.report.pages.differences import RunInputs
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
+from trunkline.topologies import full_mesh, internet2
 from trunkline.topologies.model import Link, Site, Topology
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
@@ -358,3 +360,25 @@ def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> 
     made = compared(tmp_path, ("", ""))
     assert f"2: {tmp_path.name}/1" in made.texts["th"]
     assert "Nothing: the scenarios, the hosts and the versions are the same." in made.text("p")
+
+
+@pytest.mark.parametrize(
+    ("build", "sites", "shape"),
+    [
+        (full_mesh.build, 6, "Map"),  # 30 links
+        (full_mesh.build, 7, "Matrix"),  # 42 links
+        (internet2.build, 12, "Map"),  # more links than that, but few of all pairs
+    ],
+)
+def test_a_dense_overlay_of_many_links_is_a_matrix(build, sites, shape) -> None:
+    topology = build(random.Random(1), sites=sites)
+    shares = [0.5] * len(topology.links)
+    drawn = "".join(map(str, overlay_section.draw_overlay(topology, shares, None, history(), "x")))
+    assert re.search(r'aria-label="(Map|Matrix) of', drawn)[1] == shape
+
+
+def test_the_caption_says_when_agents_exited_that_the_chart_does_not_show() -> None:
+    late = history(altered("run_finished", {"t_ns": 9 * 10**9}))
+    words = "Not shown: agents exited until 9.0 s."
+    assert words in str(draw_gantt(late, TOPOLOGY.site_names, "virtual"))
+    assert "Not shown" not in str(draw_gantt(history(), TOPOLOGY.site_names, "virtual"))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from three_sites import SITES, TOPOLOGY, added, history, without
+from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
 from trunkline.harness.report import fault_layout, plots, tables
@@ -85,6 +85,14 @@ def test_bars_too_short_for_their_numbers_have_none() -> None:
     (axes,) = plots.draw_gantt(long, SITES).axes
     assert len(bars(axes, "in a task")) == 6
     assert texts(axes) == []
+
+
+def test_agents_that_exit_late_do_not_take_the_time_axis() -> None:
+    late = history(altered("run_finished", {"t_ns": 9 * 10**9}))
+    (axes,) = plots.draw_gantt(late, SITES).axes
+    assert axes.get_xlim() == (0.0, late.active_end_ns / 1e9)
+    assert 4.4 <= late.active_end_ns / 1e9 < 5
+    assert history().active_end_ns == history().end_ns
 
 
 def test_task_times_stand_beside_estimate_and_bound() -> None:
