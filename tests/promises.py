@@ -153,7 +153,7 @@ class Promises:
 
     def _on_contributed(self, event: Contributed) -> None:
         task = self.tasks[event.task]
-        check(event.site in task.started.group, f"{event.site} is no member of {event.task}")
+        check(event.site in task.started.group, f"{event.site} is not a member of {event.task}")
         check(event.site not in task.joined, f"{event.site} contributes twice to {event.task}")
         early = task.inputs.get(event.site, event.iteration)
         check(early == event.iteration, f"{event.site} offered {early}: {event}")

@@ -62,7 +62,7 @@ def read_matrix(text: str, unit: Unit) -> Table:
     """Read a matrix of rates (in Mbit/s) or times (in ms), see the module's docstring.
 
     Raises:
-        TopologyError: the text is no such matrix; the message has the line.
+        TopologyError: the text is not a matrix; the message has the line.
     """
     rows = _read_rows(text)
     number, header = rows[0]
@@ -133,7 +133,7 @@ def read_edges(text: str) -> Network:
     """Read a list of links, see the module's docstring.
 
     Raises:
-        TopologyError: the text is no such list; the message has the line.
+        TopologyError: the text is not a list of links; the message has the line.
     """
     rows = _read_rows(text)
     number, header = rows[0]

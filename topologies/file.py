@@ -75,8 +75,8 @@ def build(
             these sites has a connection to each other one. By default every node is a site, with
             connections to its neighbours.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
-            alike.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times
+            stay the same.
     """
     matrices = {"rates": rates, "delays": delays, "rtts": rtts}
     network = _read_network(file, {key: name for key, name in matrices.items() if name}, read)

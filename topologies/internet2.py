@@ -72,8 +72,8 @@ def build(
             matrix, or src -> dst -> rate.
         delays_ms: one-way delays in the same forms, except n2.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
-            alike.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times
+            stay the same.
     """
     places = parse_sites(sites)
     if len(places) not in SIZES:

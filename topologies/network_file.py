@@ -197,7 +197,7 @@ def list_some(names: Sequence[str]) -> str:
 def name_site(label: str) -> str:
     """The name of the site with a label: `São Paulo (GRU)` becomes `sao-paulo-gru`.
 
-    A name that a site may have stays as it is. Words that are no names get `node-` in front:
+    A name that a site may have stays as it is. Words that are not names get `node-` in front:
     `7` becomes `node-7`.
     """
     if _is_name(label):
@@ -268,7 +268,7 @@ def read_quantity(value: object, unit: Unit) -> float:
     """Read `2.5 Gbit/s`, or a number without a unit in Mbit/s or ms.
 
     Raises:
-        TopologyError: the value is no such quantity.
+        TopologyError: the value is not a quantity of this unit.
     """
     match = _QUANTITY.fullmatch(str(value))
     size = unit.sizes.get(match[2] or unit.plain) if match else None

@@ -72,10 +72,10 @@ def build(
             `intra_rate` and half of `intra_delay`. Only the server is connected with sites of all
             racks, if there is one.
         server_rate_mbps: with switches, the rate of the server's link, which all racks share; by
-            default it is no limit: that of all racks together.
+            default it is not a limit: that of all racks together.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
-            alike.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times
+            stay the same.
     """
     ratios = {"alpha": alpha, "rate_factor": rate_factor}
     for name, ratio in ratios.items():

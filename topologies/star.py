@@ -47,8 +47,8 @@ def build(
         delays_ms: one-way delays in the same forms, except n2; by default the measured delays if
             the rates are measured, else 30 ms.
         jitter_ms, loss_percent, queue_bytes: of every link.
-        rate_factor: multiplies every rate. With a model smaller by the same factor, times stay
-            alike.
+        rate_factor: multiplies every rate. With a model smaller by the same factor, times
+            stay the same.
     """
     places = parse_sites(sites)
     names = [site.name for site in places]

@@ -124,7 +124,7 @@ def from_values(told: str, values: Mapping[str, Any]) -> policies.Event:
     try:
         event: policies.Event = KINDS[told](**{**values, **tuples})
     except (KeyError, TypeError) as error:
-        raise ReplayError(f"{told} with {dict(values)} is no event of a policy") from error
+        raise ReplayError(f"{told} with {dict(values)} is not an event of a policy") from error
     return event
 
 

@@ -1,7 +1,7 @@
 """Reads the event log (pure): one JSON object per line in, one frozen event out.
 
-A run is judged by its events alone, so a line that is no event is an error that names its place. A
-key that is no field of the event is ignored, so that programs may report more than is read here.
+A run is judged by its events alone, so a line that is not an event is an error that names its
+place. A key that is not a field of the event is ignored, so that programs may report more.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PARTS = {int: "a whole number", float: "a number", str: "a string"}
 
 
 class EventError(ValueError):
-    """A line that is no event, as `name:line: key: value: what is allowed`."""
+    """A line that is not an event, as `name:line: key: value: what is allowed`."""
 
 
 def read(lines: Iterable[str], name: str = "events.jsonl") -> tuple[Event, ...]:

@@ -310,7 +310,7 @@ def indexes_of(chunks: Chunks) -> Iterator[int]:
 def _check_hops(block: Block, links: Collection[Directed], where: str) -> None:
     for edge in (*block.in_edges, *block.out_edges):
         if len(edge) < 2 or len(set(edge)) != len(edge):
-            raise PlanError(f"{where}: edge {' -> '.join(edge)} is no simple path")
+            raise PlanError(f"{where}: edge {' -> '.join(edge)} is not a simple path")
         for hop in itertools.pairwise(edge):
             if hop not in links:
                 raise PlanError(f"{where}: there is no link {hop[0]} -> {hop[1]}")

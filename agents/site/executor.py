@@ -75,7 +75,7 @@ class Executor:
         """Take part in a task; `finished(result)` is called once if this site is a receiver.
 
         `contribution` is the whole model and must not change before `finished` is called, which
-        happens only when the links have sent all of it. If this site is no receiver, `left()` is
+        happens only when the links have sent all of it. If this site is not a receiver, `left()` is
         called then, perhaps several times; the contribution must not change before the task ends.
         `arrived` is called for each chunk of the result that this site keeps and can use.
         """

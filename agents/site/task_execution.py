@@ -142,7 +142,7 @@ class Share:
         Chunks of the result that arrived already stay valid, unless the message has a floor. A site
         that has not finished reads its contribution again for the new blocks. A site that has
         finished contributes no more; for parts that have no sources, it sends its result if it
-        holds their chunks. With other chunks it helps, like a site that is no member.
+        holds their chunks. With other chunks it helps, like a site that is not a member.
         """
         parts = message.parts
         for block in message.withdrawn:
@@ -167,7 +167,7 @@ class Share:
         """Withdraw all blocks below this number, and begin an incomplete result again.
 
         So nothing that is still on its way from here can complete the result afterwards. What one
-        contributor hands out is no sum, so that every plan brings the same chunks: they stay.
+        contributor hands out is not a sum, so that every plan brings the same chunks: they stay.
         """
         if floor > self.floor:
             self.floor = floor

@@ -216,5 +216,5 @@ async def _hello(sock: socket.socket) -> Hello:
             raise ProtocolError("closed before a hello")
         frame = reader.advance(count)
     if not isinstance(frame, Hello):
-        raise ProtocolError("the first frame is no hello")
+        raise ProtocolError("the first frame is not a hello")
     return frame

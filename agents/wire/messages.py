@@ -416,7 +416,7 @@ def to_json(message: Control) -> bytes:
 
 
 def from_json(text: bytes) -> Control:
-    """Decode a message. Raises ProtocolError if the text is no valid message."""
+    """Decode a message. Raises ProtocolError if the text is not a valid message."""
     try:
         return _CONTROL.validate_json(text)
     except ValidationError as error:

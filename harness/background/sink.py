@@ -50,7 +50,7 @@ class Sink(Endpoint):
 
 
 class Arriving:
-    """A file that arrives. Its connection is closed at its end, or if it is no file of a flow."""
+    """A file that arrives. Its connection is closed at its end, or if it is of no flow."""
 
     def __init__(self, sink: Sink, connection: socket.socket) -> None:
         self._sink, self._connection = sink, connection

@@ -377,7 +377,7 @@ def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterato
     """A task is complete when all of its receivers but those in `without` have reported."""
     finished_ns = {done.site: done.t_ns for done in reversed(task.finished)}
     for site in set(event.without) - set(task.started.receivers):
-        yield fail(f"task {task.number} was completed without {site}, which is no member")
+        yield fail(f"task {task.number} was completed without {site}, which is not a member")
     for site in task.started.receivers:
         if site in event.without:
             continue

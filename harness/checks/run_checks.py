@@ -86,7 +86,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     agents = {*rules.topology.site_names, *(rules.controllers or {CONTROLLER: ""}), RUNNER}
     for event in history.events:
         if event.site not in agents:
-            yield fail(f"{event.site}, which is no agent, logged {event_name(type(event))}")
+            yield fail(f"{event.site}, which is not an agent, logged {event_name(type(event))}")
     yield judged(len(history.events))
     yield note(f"{len(history.tasks) + len(history.syncs)} tasks")
 
@@ -111,7 +111,7 @@ def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
         if same != (run.policy, run.plan, run.model_bytes, run.chunk_bytes):
             yield fail(f"task {task.number} has another policy, plan, model or chunk than the run")
         for site in sorted({*started.group, *started.weights} - {*rules.topology.site_names}):
-            yield fail(f"task {task.number}: {site} is no site")
+            yield fail(f"task {task.number}: {site} is not a site")
         yield judged()
 
 
@@ -165,7 +165,7 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
             yield fail(f"{who} logged an event after it had exited")
     for event in history.all(AgentExited):
         if event.who not in agents:
-            yield fail(f"{event.who}, which is no agent of the run, exited")
+            yield fail(f"{event.who}, which is not an agent of the run, exited")
         if event.fault is not None:
             if (event.who, event.fault) not in kills:
                 yield fail(f"{event.who} exited by fault {event.fault}, which did not kill it")
@@ -234,7 +234,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
         if max(known, default=0.0) < (wanted.accuracy_percent or 0.0):
             yield fail(f"{reason!r} was said, but the best so far was {max(known, default=0):g} %")
     elif reason != ASKED:
-        yield fail(f"{reason!r} is no reason to stop")
+        yield fail(f"{reason!r} is not a reason to stop")
 
 
 def _check_promptness(

@@ -69,14 +69,14 @@ class Refusal:
 
 
 GIVEN = ("rng", "servers", "read")
-"""Keyword-only parameters that are no options: two of policies, and `read` of builders."""
+"""Keyword-only parameters that are not options: two of policies, and `read` of builders."""
 
 
 def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     """Read the options of a function (keyword-only parameters) or of a dataclass (fields).
 
     Their meanings are in the docstring, under `Options:`, in the form of Google's style. A
-    keyword-only `rng`, `servers` or `read` is no option: Trunkline gives its value.
+    keyword-only `rng`, `servers` or `read` is not an option: Trunkline gives its value.
     """
     hints = get_type_hints(function, include_extras=True)
     meanings = _read_meanings(inspect.getdoc(function) or "")

@@ -28,7 +28,7 @@ LONGEST_MS = 24 * 3600 * 1000
 MAX_STEPS = 200_000
 """The most steps of all traces of a scenario: `resolved.yaml` has them, and its length is limited.
 
-A line of a mahimahi file is no step.
+A line of a mahimahi file is not a step.
 """
 
 _COLUMNS = {

@@ -300,7 +300,7 @@ class Shell(cmd.Cmd):
                 self._complain(f"{line}: not done: the run is over")
 
     def _check_messages(self, *_: Any) -> None:
-        """Handle messages that are no answers, such as the run's end, while a line is read."""
+        """Handle messages that are not answers, such as the run's end, while a line is read."""
         while self.reading and self.channel.has_message():
             said = self.channel.receive()
             if "ending" in said:

@@ -112,7 +112,7 @@ class RunFolder:
         except FileNotFoundError:
             if missing is not None:
                 return missing
-            raise StoreError(f"{path}: is missing, so {self.path} is no complete run") from None
+            raise StoreError(f"{path}: is missing, so {self.path} is not a complete run") from None
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"{path}: cannot be read: {error}") from None
 

@@ -151,7 +151,7 @@ PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When a run ends: as soon as one of these conditions holds. None is no condition.
+    """When a run ends: as soon as one of these conditions holds. None is not a condition.
 
     Options:
         rounds: every worker has done this number of rounds.

@@ -188,7 +188,7 @@ def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
         if same and (group[numbers].nunique(dropna=False) == 1).all():
             cell = " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
             what = f"{cell}: its" if cell else "all"
-            yield f"{what} {len(group)} trials came out alike: nothing depends on the seed"
+            yield f"{what} {len(group)} trials have identical results: nothing depends on the seed"
 
 
 def _group_cells(

@@ -25,7 +25,7 @@ from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, form
 from trunkline.harness.record.history import History, Task
 
 _NO_PLAN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What values that are no plan raise."""
+"""What values that are not plans raise."""
 
 
 def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
@@ -154,7 +154,7 @@ def _explain(checked: Callable[[], None]) -> str | None:
     except PlanError as error:
         return str(error)
     except _NO_PLAN as error:
-        return f"it is no plan ({type(error).__name__}: {error})"
+        return f"it is not a plan ({type(error).__name__}: {error})"
     return None
 
 

@@ -271,7 +271,7 @@ class _Worker:
         match event:
             case ServerBegan():
                 if not self.is_server:
-                    yield self._wrong(event, "it is no server")
+                    yield self._wrong(event, "it is not a server")
                 if self.state not in ("idle", "restarted"):
                     yield self._wrong(event, "it had begun before")
                 self.state = "serving"
@@ -307,7 +307,7 @@ class _Worker:
         task = self.tasks.get(number)
         receives = task is None or self.site in task.started.receivers
         if isinstance(event, TaskFinished) and not receives:
-            yield self._wrong(event, "it is no receiver of the result")
+            yield self._wrong(event, "it is not a receiver of the result")
         if isinstance(event, ContributionTaken) and receives:
             yield self._wrong(event, "it is a receiver of the result")
 
@@ -371,7 +371,7 @@ class _Worker:
                 wanted, after = ("finished", "waiting"), self.state
                 yield from self._check_task(event, task)
                 if not -1 <= event.similarity <= 1:
-                    yield self._wrong(event, f"{event.similarity:g} is no similarity")
+                    yield self._wrong(event, f"{event.similarity:g} is not a similarity")
             case RoundFinished(rounds=rounds):
                 wanted, after = ("finished", "waiting"), "idle"
                 if self._has_left():
@@ -436,7 +436,7 @@ class _Worker:
     def _check_link(self, event: LinkLost | LinkFound, peer: str) -> Iterator[Finding]:
         """A link is lost and found by turns; a worker that was restarted begins without links."""
         if peer not in self.neighbours:
-            yield self._wrong(event, f"{peer} is no neighbour")
+            yield self._wrong(event, f"{peer} is not a neighbour")
         is_found = isinstance(event, LinkFound)
         begins_without = self.restart_ns > 0 or not self.begins_whole
         if peer in self.lost and is_found != self.lost[peer]:
@@ -561,7 +561,7 @@ def _check_cause(
     """A task is repaired only after a loss, after a site has left, or when its budget is spent."""
     name = f"task {task.number}: {event_name(type(event))}"
     if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
-        yield fail(f"{name} asks sites that are no members")
+        yield fail(f"{name} asks sites that are not members")
     ends = [end.t_ns for end in (*task.completed, *task.abandoned) if end.site == event.site]
     if ends and event.t_ns > max(ends):
         yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")

@@ -73,5 +73,5 @@ def _predict(scenario: Scenario) -> Expectation:
             "stop.time, stop.tasks or stop.rounds; no faults but changes of links; no programs"
         )
         reason = "the fluid model cannot predict this scenario"
-        raise terminal.UsageError(f"{reason}: expected {allowed} and no workload of one's own")
+        raise terminal.UsageError(f"{reason}: expected {allowed} and no custom workload")
     return found

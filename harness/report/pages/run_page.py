@@ -103,7 +103,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         "p",
         "Made by Trunkline from this run's event log; ",
         tag("code", "trunkline report RUN"),
-        " makes it again.",
+        " writes it again.",
     )
     return frame.write_page(scenario.name, lead, parts, end)
 

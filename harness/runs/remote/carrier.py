@@ -88,7 +88,7 @@ def _move(folder: Path, sent: Mapping[str, str]) -> str:
 
 @dataclass(slots=True)
 class _Voice:
-    """Writes what there is to say to a file."""
+    """Writes messages to a file."""
 
     path: Path
     said_s: float = 0.0

@@ -233,7 +233,7 @@ def stars(*blocks, count=2, contributors=("a", "b"), receivers=("a", "b")):
         (stars(Block(((0, 2),), "z", (("a", "z"), ("b", "z")), (("z", "a"),))), "no link a -> z"),
         (stars(Block(((0, 3),), "a", (("b", "a"),), (("a", "b"),))), "out of order or of bounds"),
         (stars(Block((), "a", (("b", "a"),), (("a", "b"),))), "has no chunks"),
-        (stars(Block(((0, 2),), "a", (("b", "a", "b"),), ())), "no simple path"),
+        (stars(Block(((0, 2),), "a", (("b", "a", "b"),), ())), "not a simple path"),
         (stars(contributors=()), "at least one contributor"),
     ],
 )

@@ -86,7 +86,7 @@ STRANGERS = {
     "call of z, which does not call b": hello(caller="z"),
     "name of 'a' without proof": hello(callee="c"),
     "an old call of a again": hello(called_ns=1),
-    "the first frame is no hello": encode(Begin(())),
+    "the first frame is not a hello": encode(Begin(())),
     "a control frame of 16777216 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7),
     "a control frame of 0 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 0, *[0] * 7),
     "a chunk on a control connection": encode_chunk(ChunkHeader(True, 0, 0, 0, 0, (), False, 1000)),

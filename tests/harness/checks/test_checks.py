@@ -124,20 +124,20 @@ def _wrong_block(**values: Any) -> dict[str, Any]:
 
 
 WRONG_FORESTS = [
-    ({}, "it is no plan (KeyError: 'contributors')"),
+    ({}, "it is not a plan (KeyError: 'contributors')"),
     ({**FOREST, "contributors": []}, "contributors = []: expected ['oslo', 'rome']"),
     ({**FOREST, "contributors": "ab"}, "the plan = {'contributors': 'ab', "),
-    ({**FOREST, "contributors": [1, "rome"]}, "it is no plan (TypeError: "),
+    ({**FOREST, "contributors": [1, "rome"]}, "it is not a plan (TypeError: "),
     ({**FOREST, "receivers": ["oslo"]}, "receivers = ['oslo']: expected ['oslo', 'rome']"),
     ({**FOREST, "chunk_count": 5}, "chunk_count = 5: expected 4"),
     ({**FOREST, "blocks": []}, "oslo misses chunks [0, 1, 2, 3] and gets [] more than once"),
-    ({**FOREST, "blocks": [{}]}, "it is no plan (KeyError: 'chunks')"),
+    ({**FOREST, "blocks": [{}]}, "it is not a plan (KeyError: 'chunks')"),
     ({**FOREST, "shards": {"oslo": [[0, 2]]}}, "shards = {'oslo': ((0, 2),)}: expected {}"),
     (_wrong_block(aggregator="bern"), "block 0 at bern: "),
     (_wrong_block(out=[]), "oslo misses chunks"),
     (_wrong_block(out=[["rome", "bern"]]), "there is no link rome -> bern"),
     (_wrong_block(chunks=[[0, 10**12]]), "block 0 at rome: chunk range 0..1000000000000 is out"),
-    (_wrong_block(chunks=None), "it is no plan (TypeError: "),
+    (_wrong_block(chunks=None), "it is not a plan (TypeError: "),
 ]
 
 
@@ -160,7 +160,7 @@ def test_a_plan_that_is_wrong_fails_the_run_and_nothing_relies_on_it(
     [
         ("task_rearranged", {"withdrawn": [0], "first": 1, "forest": FOREST}, None),
         ("task_rearranged", {"withdrawn": [], "first": 1, "forest": FOREST}, "more than once"),
-        ("task_rearranged", {"withdrawn": [0], "first": 1, "forest": {}}, "it is no plan"),
+        ("task_rearranged", {"withdrawn": [0], "first": 1, "forest": {}}, "it is not a plan"),
         ("task_replanned", {"first": 1, "holder": None, "forest": FOREST}, None),
         ("task_replanned", {"first": 1, "holder": None, "forest": _wrong_block(out=[])}, "misses"),
     ],
@@ -180,7 +180,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every plan is valid",
         [altered("task_started", {"forest": {}}, task=0)],
         "fail",
-        "task 0: its plan at 0.210 s is not valid: it is no plan (KeyError: 'contributors')",
+        "task 0: its plan at 0.210 s is not valid: it is not a plan (KeyError: 'contributors')",
     ),
     (
         "plans match the scenario",

@@ -86,4 +86,4 @@ def test_a_similarity_is_a_cosine(wan: Any) -> None:
         return log
 
     outcome, detail = judge(wan, PROTOCOL, change)
-    assert outcome == "fail" and "1.5 is no similarity" in detail
+    assert outcome == "fail" and "1.5 is not a similarity" in detail

@@ -142,7 +142,7 @@ BAD: list[tuple[str, list[Change], str]] = [
                 task=0,
             )
         ],
-        "kyiv at 0.325 s: task_finished: it is no receiver of the result",
+        "kyiv at 0.325 s: task_finished: it is not a receiver of the result",
     ),
     (
         WORKERS,

@@ -148,7 +148,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as raised:
         RunFolder(tmp_path).read_text("events.jsonl")
     assert str(raised.value) == (
-        f"{tmp_path}/events.jsonl: is missing, so {tmp_path} is no complete run"
+        f"{tmp_path}/events.jsonl: is missing, so {tmp_path} is not a complete run"
     )
 
 

@@ -378,6 +378,6 @@ def test_strangers_in_a_site_change_nothing_in_a_run(embedded, tmp_path):
     reasons = " ".join(event["reason"] for event in refused)
     for reason in (
         "without proof", "of run 'another'", "an old call of n1 again", "not a version",
-        "a control frame of 16777216 bytes", "a chunk on a control", "the first frame is no hello",
+        "a control frame of 16777216 bytes", "a chunk on a control", "first frame is not a hello",
     ):  # fmt: skip
         assert reason in reasons

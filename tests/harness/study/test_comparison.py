@@ -124,7 +124,8 @@ def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
 
 def test_trials_that_came_out_alike_are_named(trials):
     assert list(comparison.list_identical(trials, KEYS)) == [
-        "scheme.plan=crew scheme.p=10: its 2 trials came out alike: nothing depends on the seed"
+        "scheme.plan=crew scheme.p=10: its 2 trials have identical results: "
+        "nothing depends on the seed"
     ]
     trials.loc[3, "verdict"] = "fail"
     assert list(comparison.list_identical(trials, KEYS)) == []
