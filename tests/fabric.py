@@ -51,7 +51,8 @@ class FakeLink:
 class Fabric:
     """All sites of an overlay; `results` are (site, task) -> result, once each.
 
-    `inward_bytes` counts the payload of what went towards aggregators.
+    `inward_bytes` counts the payload of what went towards aggregators, `moves` lists the link of
+    each chunk that was delivered.
     """
 
     rates: Mapping[Directed, float]
@@ -61,6 +62,7 @@ class Fabric:
     tensors: tuple[int, ...] = ()
     results: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     inward_bytes: int = 0
+    moves: list[Directed] = field(default_factory=list)
 
     def __post_init__(self):
         self.rng = random.Random(self.seed)
@@ -157,6 +159,7 @@ class Fabric:
             if frame.chunk:
                 frame.sent(0, 0)
                 moved[link] += len(frame.payload)
+                self.moves.append(link)
                 self.inward_bytes += len(frame.payload) * frame.chunk.inward
             self._receive(link, stream)
             frames = frames and frames - 1

@@ -14,7 +14,7 @@ from overlays import ladder, mesh
 
 from trunkline.agents import registry
 from trunkline.agents.control.controller import Controller
-from trunkline.agents.planning.plan import PlanRequest
+from trunkline.agents.planning.plan import PlanRequest, send_on_whole
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
 from trunkline.agents.site.worker import Worker
@@ -42,6 +42,7 @@ class Setting:
     task_s: float
     faults: int
     steps: int
+    pipelined: bool = True
 
     @staticmethod
     def draw(rng: random.Random) -> Setting:
@@ -152,6 +153,8 @@ def make_controller(setting, name, log, last_tasks) -> Controller:
         last_tasks=last_tasks,
     )
     build, default = registry.plans()[setting.plan].build, None
+    if not setting.pipelined:
+        build = send_on_whole(build)
     if setting.early:
         sites, chunks = setting.sites, settings.cut.count
         default = crew.default(

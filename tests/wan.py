@@ -31,7 +31,7 @@ from trunkline.agents.events.run_events import (
     RunStarted,
     Stopping,
 )
-from trunkline.agents.planning.plan import PlanRequest
+from trunkline.agents.planning.plan import PlanRequest, send_on_whole
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
@@ -290,6 +290,7 @@ class Wan:
         backup=False,
         task_s=60.0,
         early=False,
+        pipelined=True,
         latest_mbps=None,
         probing=None,
         clocks=None,
@@ -308,6 +309,7 @@ class Wan:
             elements = layers.parameter_bytes // 4
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
+        self.pipelined = pipelined
         self.latest_mbps, self.bounds = latest_mbps, bounds
         self.servers, self.traits = servers, Traits.of(policy)
         self.probing, self.assumed = probing, assumed or rates
@@ -534,6 +536,8 @@ class Wan:
             **self.stop,
         )
         build, default = registry.plans()[self.plan].build, None
+        if not self.pipelined:
+            build = send_on_whole(build)
         if self.early:
             delays, chunks = settings.delays_ms, -(-settings.model_bytes // CHUNK_BYTES)
             request = PlanRequest(

@@ -1,8 +1,9 @@
 """The time that tasks should take: a fluid model of the overlay, chunk by chunk (pure).
 
 The model has the executor's rules and no TCP. Every directed link serves one chunk at a time, at
-its rate, in the order of the discipline. A chunk is added or sent on as soon as all of it has
-arrived. Additions take no time. With auxiliary paths, sites choose a path as the executor does.
+its rate, in the order of the discipline. A chunk is added as soon as all of it has arrived, and sent
+on then or, if its block is not pipelined, when all of the block is there. Additions take no time.
+With auxiliary paths, sites choose a path as the executor does.
 
 In a network with routers, an overlay link is a path of links that others use as well. All overlay
 links that send at a time get max-min fair rates.
@@ -146,6 +147,7 @@ class _RunningTask:
             them.
         unready: contributors that have not begun to take part.
         waiting: how many contributions each sum (block, chunk, site) lacks.
+        ready: the chunks that wait at a site until their block is whole, by (block, site, inward).
     """
 
     job: FluidTask
@@ -158,13 +160,20 @@ class _RunningTask:
     kept: Mapping[tuple[int, Edge], int]
     unready: set[str]
     waiting: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    ready: dict[tuple[int, str, bool], list[int]] = field(default_factory=dict)
+
+    def own_edges(self, chunk: int, block: int) -> list[Edge]:
+        """The edges on which leaves of the in-tree send a chunk when the task starts."""
+        edges = self.trees[block].leaf_edges
+        return [e for e in edges if (chunk, e) not in self.kept and e[0] not in self.unready]
 
 
 @dataclass(slots=True, eq=False)
 class _Chunk:
     """A chunk under way, after `hops` hops of its edge.
 
-    A chunk of an offer has no block yet. On an auxiliary path `edge` is that path.
+    A chunk of an offer has no block yet. On an auxiliary path `edge` is that path. A relay sends a
+    chunk on with the next one of its block if `more` are to come that it waits for.
     """
 
     of: _RunningTask | Offer
@@ -172,6 +181,7 @@ class _Chunk:
     number: int
     edge: Edge
     inward: bool
+    more: bool = False
     hops: int = 0
     primary: bool = True
 
@@ -204,6 +214,7 @@ class FluidOverlay:
         rates_mbps: the rate of each link of the overlay, or of the `paths`.
         delays_ms: the one-way delay of each link of the overlay.
         paths: the links of each overlay link; None if overlay links share nothing.
+        relayed: the chunks that wait at a relay, by task, block, edge and number of hops.
         sending: with `paths`, the chunk that each overlay link sends.
         shared_s: with `paths`, when the bits in `sending` were counted.
         shares: how often rates were shared.
@@ -229,6 +240,9 @@ class FluidOverlay:
     busy: set[Directed] = field(default_factory=set)
     open: dict[str, _RunningTask] = field(default_factory=dict)
     path_queues: PathQueues[_Chunk, _Chunk] = field(init=False)
+    relayed: dict[tuple[_RunningTask | Offer, int | None, Edge, int], list[_Chunk]] = field(
+        default_factory=dict
+    )
     sending: dict[Directed, _Sending] = field(default_factory=dict)
     shared_s: float = 0.0
     shares: int = 0
@@ -310,10 +324,12 @@ class FluidOverlay:
             self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
             for chunk in offer.arrived:
                 self._arrive_early(offer, chunk)
-        for chunk, block in _list_chunks(plan):
-            for edge in trees[block].leaf_edges:
-                if (chunk, edge) not in kept and edge[0] not in task.unready:
-                    self._send(_Chunk(task, block, chunk, edge, inward=True))
+        chunks = _list_chunks(plan)
+        last = {(block, edge): c for c, block in chunks for edge in task.own_edges(c, block)}
+        for chunk, block in chunks:
+            for edge in task.own_edges(chunk, block):
+                made = self._make_chunk(task, block, chunk, edge, last[block, edge], inward=True)
+                self._send(made)
             if not trees[block].expected:
                 self._finish_sum(task, block, chunk)
 
@@ -323,12 +339,15 @@ class FluidOverlay:
         if task is None:
             return False
         task.unready.discard(site)
-        for chunk, block in _list_chunks(task.job.plan):
+        chunks = _list_chunks(task.job.plan)
+        last = {block: chunk for chunk, block in chunks}
+        for chunk, block in chunks:
             trees = task.trees[block]
             if site in trees.expected:
                 self._arrive_in(task, block, chunk, site)
             else:
-                self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
+                edge = trees.parent[site]
+                self._send(self._make_chunk(task, block, chunk, edge, last[block], inward=True))
         return True
 
     def call_at(self, time_s: float, what: Callable[[], None]) -> None:
@@ -356,7 +375,7 @@ class FluidOverlay:
     def _arrive(self, chunk: _Chunk) -> None:
         chunk.hops += 1
         if chunk.hops + 1 < len(chunk.edge):
-            self._queue(chunk)
+            self._relay(chunk)
             return
         if not chunk.primary:
             self.path_queues.release(chunk)
@@ -373,6 +392,14 @@ class FluidOverlay:
             self._queue(chunk)
         else:
             self.path_queues.put(chunk.edge, chunk, chunk)
+
+    def _relay(self, chunk: _Chunk) -> None:
+        """Queue a chunk for its next hop, with those that wait, unless it has to wait itself."""
+        stream = chunk.of, chunk.block, chunk.edge, chunk.hops
+        self.relayed.setdefault(stream, []).append(chunk)
+        if not chunk.more:
+            for each in self.relayed.pop(stream):
+                self._queue(each)
 
     def _take_path(self, path: Edge, chunk: _Chunk) -> None:
         chunk.primary, chunk.edge = path == chunk.edge, path
@@ -467,7 +494,7 @@ class FluidOverlay:
             return
         del task.waiting[key]
         if site in trees.parent:
-            self._send(_Chunk(task, block, chunk, trees.parent[site], inward=True))
+            self._send_on(task, block, chunk, site, (trees.parent[site],), inward=True)
         else:
             self._finish_sum(task, block, chunk)
 
@@ -475,8 +502,8 @@ class FluidOverlay:
         self._arrive_out(task, block, chunk, task.job.plan.blocks[block].aggregator)
 
     def _arrive_out(self, task: _RunningTask, block: int, chunk: int, site: str) -> None:
-        for edge in task.trees[block].children.get(site, ()):
-            self._send(_Chunk(task, block, chunk, edge, inward=False))
+        edges = task.trees[block].children.get(site, ())
+        self._send_on(task, block, chunk, site, edges, inward=False)
         if site in task.missing:
             if task.arrived is not None:
                 task.arrived(site, chunk)
@@ -484,6 +511,35 @@ class FluidOverlay:
             if not task.missing[site]:
                 self._forget_if_complete(task)
                 task.received(site)
+
+    def _send_on(
+        self,
+        task: _RunningTask,
+        block: int,
+        chunk: int,
+        site: str,
+        edges: Sequence[Edge],
+        *,
+        inward: bool,
+    ) -> None:
+        """Send a sum or result on, at once or with all others of its block."""
+        found, ready = task.job.plan.blocks[block], [chunk]
+        if not found.pipelined:
+            ready = task.ready.setdefault((block, site, inward), [])
+            ready.append(chunk)
+            if len(ready) < found.size:
+                return
+            ready = sorted(task.ready.pop((block, site, inward)))
+        for each in ready:
+            for edge in edges:
+                self._send(self._make_chunk(task, block, each, edge, ready[-1], inward=inward))
+
+    def _make_chunk(
+        self, task: _RunningTask, block: int, chunk: int, edge: Edge, last: int, *, inward: bool
+    ) -> _Chunk:
+        """A chunk, of which relays know whether it is the last that its site sends on this edge."""
+        waits = not task.job.plan.blocks[block].pipelined and self.auxiliary is None
+        return _Chunk(task, block, chunk, edge, inward, more=waits and chunk != last)
 
     def _forget_if_complete(self, task: _RunningTask) -> None:
         """Remove the task's flows from all queues, once every receiver has the result."""

@@ -20,8 +20,8 @@ import itertools
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from trunkline.workloads.layered.model import LayeredModel
@@ -49,7 +49,9 @@ class Block:
 
     `in_edges` point from child to parent, towards the aggregator; `out_edges` from parent to
     child, away from it. A block that is `whole` is one message: a receiver that computes while the
-    model arrives can use its chunks only when all of them have arrived.
+    model arrives can use its chunks only when all of them have arrived. A site sends the sums and
+    results of a block on chunk by chunk or, if the block is not `pipelined`, all at once when it
+    has all of them.
     """
 
     chunks: Chunks
@@ -57,6 +59,7 @@ class Block:
     in_edges: tuple[Edge, ...]
     out_edges: tuple[Edge, ...]
     whole: bool = False
+    pipelined: bool = True
 
     @property
     def size(self) -> int:
@@ -126,6 +129,7 @@ class Plan:
                     "out": [list(edge) for edge in block.out_edges],
                 }
                 | ({"whole": True} if block.whole else {})
+                | ({} if block.pipelined else {"pipelined": False})
                 for block in self.blocks
             ],
         } | ({"shards": held} if held else {})
@@ -144,6 +148,7 @@ class Plan:
                     in_edges=tuple(tuple(edge) for edge in block["in"]),
                     out_edges=tuple(tuple(edge) for edge in block["out"]),
                     whole=bool(block.get("whole", False)),
+                    pipelined=bool(block.get("pipelined", True)),
                 )
                 for block in data["blocks"]
             ),
@@ -205,6 +210,17 @@ class PlanBuilder(Protocol):
     """A plan file's `build`: the request, then its options as keyword arguments."""
 
     def __call__(self, request: PlanRequest, /, **options: Any) -> Plan: ...
+
+
+def send_on_whole(build: Callable[[PlanRequest], Plan]) -> Callable[[PlanRequest], Plan]:
+    """Wrap a builder, so that no block of its plans is pipelined."""
+
+    def build_whole(request: PlanRequest) -> Plan:
+        plan = build(request)
+        blocks = tuple(replace(block, pipelined=False) for block in plan.blocks)
+        return replace(plan, blocks=blocks)
+
+    return build_whole
 
 
 def check(plan: Plan, links: Collection[Directed]) -> None:

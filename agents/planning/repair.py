@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
 from trunkline.agents.planning.plan_rates import PlanRates
@@ -120,12 +120,8 @@ def move_block(plan: Plan, block: Block, hub: str) -> Block:
     direct = {(a, b): (a, b) for site in plan.contributors for a, b in _both(hub, site)}
     in_edges, _ = star(hub, plan.contributors, direct)
     receivers = {block.aggregator, *(edge[1] for edge in block.out_edges)} & set(plan.receivers)
-    return Block(
-        block.chunks,
-        hub,
-        in_edges,
-        tuple((hub, site) for site in sorted(receivers) if site != hub),
-    )
+    out_edges = tuple((hub, site) for site in sorted(receivers) if site != hub)
+    return replace(block, aggregator=hub, in_edges=in_edges, out_edges=out_edges)
 
 
 def plan_gift(

@@ -27,6 +27,7 @@ class BlockPart:
         outs: the edges that the result takes from here.
         receives: whether the site keeps the result.
         whole: whether the block is one message (`Block`).
+        pipelined: whether sums and results are sent on chunk by chunk (`Block`).
     """
 
     block: int
@@ -37,6 +38,12 @@ class BlockPart:
     outs: tuple[Edge, ...]
     receives: bool
     whole: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    pipelined: Annotated[bool, Field(exclude_if=bool)] = True
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return sum(stop - start for start, stop in self.chunks)
 
     def indexes(self) -> Iterable[int]:
         """Every chunk index, ascending."""
@@ -89,4 +96,5 @@ def _block_part(plan: Plan, number: int, block: Block, site: str) -> BlockPart |
         outs=outs,
         receives=reached and site in plan.receivers_of(block),
         whole=block.whole,
+        pipelined=block.pipelined,
     )

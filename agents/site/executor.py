@@ -1,12 +1,14 @@
-"""Runs one site's part of any plan, chunk by chunk, pipelined.
+"""Runs one site's part of any plan, chunk by chunk.
 
-A chunk is added as soon as it arrives, and a sum is sent on as soon as it is complete
-(`agents.site.task_execution`). This module sorts arriving chunks: into running tasks, tasks that
-this site does not know yet, offers, and chunks to forward.
+A chunk is added as soon as it arrives. A sum is sent on as soon as it is complete or, if its block
+is not pipelined, when all sums of the block are complete (`agents.site.task_execution`). This
+module sorts arriving chunks: into running tasks, tasks that this site does not know yet, offers,
+and chunks to forward.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -26,6 +28,9 @@ from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
 from trunkline.workloads.base import Vector, allocate
+
+Stream = tuple[bool, int, int, tuple[int, ...]]
+"""The chunks of one block that a relay forwards: inward, block, source, route."""
 
 
 class Executor:
@@ -52,6 +57,7 @@ class Executor:
             self._put,
             self.dispatch.drop,
             held,
+            relays_wait=bounds is None,
         )
         self._now_ns = now_ns
         self._tasks: dict[int, Share] = {}
@@ -61,6 +67,7 @@ class Executor:
         self._own: OwnOffer | None = None
         self._ended: set[int] = set()
         self._early: dict[int, list[tuple[ChunkHeader, Vector]]] = {}
+        self._relayed: dict[int, dict[Stream, list[tuple[ChunkHeader, Vector]]]] = {}
         self._received, self._discarded = Book(), Book()
         self._spare: Vector | None = None
 
@@ -196,7 +203,8 @@ class Executor:
         if (ended := self._tasks.pop(task, None)) is not None:
             ended.over = True
             self._spare = self._spare if ended.result is None else ended.result
-        for _, data in self._early.pop(task, []):
+        relayed = self._relayed.pop(task, {}).values()
+        for _, data in itertools.chain(self._early.pop(task, []), *relayed):
             self._chunks.give(data)
         self.dispatch.forget(self._flows.pop(task, {}).values())
         self._repairs.pop(task, None)
@@ -246,7 +254,7 @@ class Executor:
         if task is not None and task.is_withdrawn(header.block):
             self._chunks.give(data)
         elif onward is not None:
-            self._forward(onward, header, data)
+            self._relay(onward, header, data)
         elif task is not None and header.block < task.blocks:
             self._process(task, header, data)
         else:
@@ -327,6 +335,15 @@ class Executor:
                 self._process(share, header, data)
             else:
                 self._early.setdefault(header.task, []).append((header, data))
+
+    def _relay(self, hop: str, header: ChunkHeader, data: Vector) -> None:
+        """Forward a chunk, with those of its block that wait, unless it has to wait itself."""
+        streams = self._relayed.setdefault(header.task, {})
+        stream = header.inward, header.block, header.source, header.route
+        streams.setdefault(stream, []).append((header, data))
+        if not header.more:
+            for each in streams.pop(stream):
+                self._forward(hop, *each)
 
     def _forward(self, hop: str, header: ChunkHeader, data: Vector) -> None:
         self.dispatch.forward(hop, header, data, self._flow(header), self._chunks.give)

@@ -2,13 +2,16 @@
 
 A site adds contributions in the plan's order of sources, not in order of arrival, so that rounding
 does not depend on timing. The contribution is only read; the result has memory of its own.
+
+Sums and results of a block that is not pipelined wait here until the block is whole. The last of
+them tells relays to send the block on. Relays do not wait where chunks take auxiliary paths one by
+one, because no relay then gets a whole block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -37,7 +40,8 @@ class Local:
     """What all tasks of a site share: its name, the chunks of its model, memory, the links.
 
     `drop` removes the queued chunks that its argument selects from all links. A server has the
-    chunks of its shard in `held`; with None, the site receives all.
+    chunks of its shard in `held`; with None, the site receives all. `relays_wait`: whether relays
+    wait for the whole of a block that is not pipelined.
     """
 
     site: str
@@ -47,6 +51,7 @@ class Local:
     put: Put
     drop: Callable[[Callable[[Outgoing], bool]], None]
     held: tuple[int, ...] | None = None
+    relays_wait: bool = True
     rank: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +80,7 @@ class Share:
     offer: this site's offer that the task took in, with its flow `offer_flow`; its chunks in
         `offered` are where the task needs them.
     sums: the sums that are not complete yet, by (block, chunk).
+    waiting: the chunks that wait until their block is whole, by (block, inward).
     taken: with offers, the contributions that are in sums, as (block, chunk, site). A chunk may
         come twice: early, and by the task's plan, if the two have different ways to this site.
     """
@@ -99,6 +105,7 @@ class Share:
     offer_flow: Flow | None = None
     offered: set[int] = field(default_factory=set)
     sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+    waiting: dict[tuple[int, bool], list[_Waiting]] = field(default_factory=dict)
     taken: set[tuple[int, int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -117,14 +124,23 @@ class Share:
     def start(self, parts: Iterable[BlockPart]) -> None:
         """Send or keep all chunks that need no other site's chunks, in order of chunk index."""
         leaves = [part for part in parts if part.sources == (self.local.site,)]
-        for chunk, block in sorted((c, p.block) for p in leaves for c in p.indexes()):
-            if block < self.message.blocks and chunk in self.offered:
-                continue
+        own_chunks = sorted(
+            (chunk, part.block)
+            for part in leaves
+            for chunk in part.indexes()
+            if part.block >= self.message.blocks or chunk not in self.offered
+        )
+        last = {block: chunk for chunk, block in own_chunks}
+        for chunk, block in own_chunks:
             assert self.contribution is not None
             part = self.parts[block]
             own = self.contribution[self.local.cut.span(chunk)]
             if part.parent is not None:
-                self._send(part.parent, part, chunk, own, original=True)
+                more = chunk != last[block]
+                self.unsent += 1
+                self._send(
+                    part.parent, part, chunk, own, self.release_own, original=True, more=more
+                )
             else:
                 self._deliver(part, chunk, self._weighted(own), self.message.scale)
 
@@ -239,9 +255,7 @@ class Share:
         assert self.result is not None
         for chunk in part.indexes():
             data = self.result[self.local.cut.span(chunk)]
-            shared = _Shared(data, len(part.outs), _keep)
-            for edge in part.outs:
-                self._send(edge, part, chunk, data, inward=False, shared=shared)
+            self._send_on(part, part.outs, _Waiting(chunk, data, _keep), inward=False)
 
     def _withdraw(self, chosen: Callable[[int], bool]) -> None:
         offered: set[int] = set()
@@ -257,6 +271,9 @@ class Share:
             for data in (*sum_.held.values(), *([] if sum_.lent else [sum_.total])):
                 if data is not None:
                     self.local.chunks.give(data)
+        for where in [where for where in self.waiting if chosen(where[0])]:
+            for each in self.waiting.pop(where):
+                each.free(each.data)
 
     def _drop_offered(self, unwanted: Callable[[int], bool]) -> None:
         """Drop these queued chunks of the offer that the task took in."""
@@ -296,7 +313,8 @@ class Share:
         if part.parent is None:
             self._deliver(part, header.chunk, sum_.total, self.message.scale)
         else:
-            self._send(part.parent, part, header.chunk, sum_.total)
+            complete = _Waiting(header.chunk, sum_.total, self.local.chunks.give)
+            self._send_on(part, (part.parent,), complete, inward=True)
             self.finish_if_done()
 
     def _accumulate(self, sum_: _Sum, data: Vector, lent: bool = False) -> None:
@@ -327,10 +345,9 @@ class Share:
             data, free = kept, _keep
         else:
             _scale(data, scale)
-        shared = _Shared(data, len(part.outs), free)
-        for edge in part.outs:
-            self._send(edge, part, chunk, data, inward=False, shared=shared)
-        if not part.outs:
+        if part.outs:
+            self._send_on(part, part.outs, _Waiting(chunk, data, free), inward=False)
+        else:
             free(data)
         self.finish_if_done()
 
@@ -345,16 +362,36 @@ class Share:
             place = self.local.cut.span(index)
             self.arrived(index, place, self.result[place])
 
+    def _send_on(
+        self, part: BlockPart, edges: Sequence[Edge], chunk: _Waiting, *, inward: bool
+    ) -> None:
+        """Send a sum or result on, at once or with all others of its block."""
+        ready = [chunk]
+        if not part.pipelined:
+            waiting = self.waiting.setdefault((part.block, inward), [])
+            waiting.append(chunk)
+            if len(waiting) < part.size:
+                return
+            ready = sorted(self.waiting.pop((part.block, inward)), key=lambda each: each.chunk)
+        for each in ready:
+            shared = _Shared(each.data, len(edges), each.free)
+            more = each is not ready[-1]
+            for edge in edges:
+                self._send(
+                    edge, part, each.chunk, each.data, shared.release, inward=inward, more=more
+                )
+
     def _send(
         self,
         edge: Edge,
         part: BlockPart,
         chunk: int,
         data: Vector,
+        release: Callable[[], None],
         *,
         original: bool = False,
         inward: bool = True,
-        shared: _Shared | None = None,
+        more: bool = False,
     ) -> None:
         header = ChunkHeader(
             inward=inward,
@@ -365,14 +402,8 @@ class Share:
             route=tuple(self.local.rank[site] for site in edge[2:]),
             original=original,
             size=data.nbytes,
+            more=more and self.local.relays_wait and not part.pipelined,
         )
-        if shared:
-            release = shared.release
-        elif original:
-            self.unsent += 1
-            release = self.release_own
-        else:
-            release = partial(self.local.chunks.give, data)
         self.local.put(edge[1], header, data, "in" if inward else "out", release)
 
     def _weighted(self, own: Vector) -> Vector:
@@ -393,6 +424,15 @@ class _Sum:
     lent: bool = False
     added: int = 0
     held: dict[str, Vector] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A chunk of a sum or result, and what frees its memory."""
+
+    chunk: int
+    data: Vector
+    free: Callable[[Vector], None]
 
 
 @dataclass(slots=True)

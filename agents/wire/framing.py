@@ -7,7 +7,7 @@ source route and then its payload, which is received into its final memory witho
     flags 1 | time 8
 
 The time, in nanoseconds of the sender's clock, is when the frame's first byte entered the socket.
-The upper five bits of the flags are the rank of the controller whose clock the sender's clock
+The upper four bits of the flags are the rank of the controller whose clock the sender's clock
 follows. A beat is a header without a body: a heartbeat on an idle connection.
 """
 
@@ -21,11 +21,11 @@ from typing import NamedTuple
 from trunkline.agents.wire.messages import Control, ProtocolError, from_json, to_json
 
 MAGIC = 0x544C
-VERSION = 3
+VERSION = 4
 HEADER = struct.Struct("!HBBIIIIHBBq")
 CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
-ORIGINAL, EARLY, AUXILIARY = 1, 2, 4
-FLAG_BITS = 3
+ORIGINAL, EARLY, AUXILIARY, MORE = 1, 2, 4, 8
+FLAG_BITS = 4
 MAX_CONTROL_BYTES = 16 * 2**20
 MAX_HELLO_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
@@ -68,6 +68,7 @@ class ChunkHeader:
     original: whether the payload is the source's own contribution, not yet weighted.
     early: whether the chunk is of an offer: `task` is then the offer's number, `block` unused.
     auxiliary: whether the chunk is on an auxiliary path (NetStorm's IS_AUX and PATH).
+    more: whether a relay waits for more chunks of the block before it sends this one on.
     """
 
     inward: bool
@@ -80,6 +81,7 @@ class ChunkHeader:
     size: int
     early: bool = False
     auxiliary: bool = False
+    more: bool = False
 
 
 def encode(message: Control) -> bytes:
@@ -102,7 +104,10 @@ def encode_chunk(header: ChunkHeader) -> bytes:
             header.chunk,
             header.source,
             len(header.route),
-            ORIGINAL * header.original | EARLY * header.early | AUXILIARY * header.auxiliary,
+            ORIGINAL * header.original
+            | EARLY * header.early
+            | AUXILIARY * header.auxiliary
+            | MORE * header.more,
             UNTIMED.time_ns,
         )
         + route
@@ -216,6 +221,7 @@ class FrameReader:
             size=length - 2 * hops,
             early=bool(flags & EARLY),
             auxiliary=bool(flags & AUXILIARY),
+            more=bool(flags & MORE),
         )
         self._expect(self._allocate(self._chunk), self._read_payload, ends_frame=True)
         return None

@@ -23,8 +23,8 @@ class ProtocolError(Exception):
 Plain = Field(exclude_if=lambda value: not value)
 """For fields that messages leave out if they say nothing: the size of a message takes time."""
 
-ControllerRank = Annotated[int, Field(ge=0, lt=32)]
-"""0 for the controller that starts the run, 1 for the backup; a frame has five bits for it."""
+ControllerRank = Annotated[int, Field(ge=0, lt=16)]
+"""0 for the controller that starts the run, 1 for the backup; a frame has four bits for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import partial
 from trunkline.agents.awareness import measured_rates
 from trunkline.agents.control.driver import Driver
 from trunkline.agents.control.planner import Build, make_request
-from trunkline.agents.planning.plan import Plan
+from trunkline.agents.planning.plan import Plan, send_on_whole
 from trunkline.agents.planning.rearrange import keep_split_of
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Policy
@@ -71,6 +71,8 @@ def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Bu
     """
     component = scenario.scheme.plan
     build: Build = partial(component.module.build, **component.options)
+    if not scenario.scheme.pipelined:
+        build = send_on_whole(build)
     if scenario.scheme.scatter != "non-blocking":
         return build, None
     rng = random.Random(f"{scenario.seed} default split")

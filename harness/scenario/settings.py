@@ -122,6 +122,8 @@ class Scheme:
         update_rate_percent: plans take them over only if a rate has changed by at least this share.
         auxiliary: whether and when chunks may take paths around an edge of the plan; `null` is
             never.
+        pipelined: whether aggregators and relays send a block on chunk by chunk; with `false`, they
+            send it on when it is whole.
         servers: the sites that compute nothing; if the policy uses servers, they hold the model,
             each of several servers an even share of its chunks, and the default is the first site.
     """
@@ -137,6 +139,7 @@ class Scheme:
     update_s: Duration = 5.0
     update_rate_percent: Annotated[float, Field(ge=0)] = 0.0
     auxiliary: Auxiliary | None = None
+    pipelined: bool = True
     servers: tuple[str, ...] = ()
 
     @property

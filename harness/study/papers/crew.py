@@ -16,6 +16,7 @@ FIGURES: Mapping[str, Figure] = {
         (
             "scheme={plan: crew},{plan: crew, split: even},{plan: crew, split: pipelined},"
             "{plan: opr},{plan: a2a},{plan: ring},{plan: ps},{plan: blink},{plan: toa}",
+            "scheme.pipelined=true,false",
         ),
         "task_s",
     ),

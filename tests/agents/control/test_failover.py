@@ -418,7 +418,7 @@ def test_a_block_is_moved_whole_with_what_it_promises_to_its_receivers():
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(9))
 def test_random_faults_break_no_promise(seed):
     rng = random.Random(seed)
     sites = tuple(f"s{rank}" for rank in range(rng.randint(3, 5)))
@@ -428,5 +428,14 @@ def test_random_faults_break_no_promise(seed):
     backup = rng.random() < 0.5
     early = plan == "crew"
     budgets = {"task_s": 20.0, "time_s": 16.0}
-    wan = Wan(rates, plan, policy, backup=backup, early=early, elements=8000, **budgets)
+    wan = Wan(
+        rates,
+        plan,
+        policy,
+        backup=backup,
+        early=early,
+        pipelined=seed < 6,
+        elements=8000,
+        **budgets,
+    )
     check(wan, schedule(seed, wan, faults=6, until_s=14.0))

@@ -8,8 +8,11 @@ seed, and the message ends with the steps that led to it.
 from __future__ import annotations
 
 import os
+import random
+from dataclasses import replace
 
 import pytest
+from model_setting import Setting
 from promises import BrokenPromiseError
 from protocol_model import Model
 
@@ -30,9 +33,22 @@ def test_no_order_of_messages_losses_and_timers_breaks_a_promise(seeds):
             explain(seed)
 
 
-def explain(seed: int) -> None:
+def test_no_order_breaks_a_promise_when_blocks_are_sent_on_whole():
+    for seed in range(BATCH):
+        setting = send_whole(seed)
+        try:
+            Model(seed, setting=setting).run()
+        except Exception:
+            explain(seed, setting)
+
+
+def send_whole(seed: int) -> Setting:
+    return replace(Setting.draw(random.Random(seed)), pipelined=False)
+
+
+def explain(seed: int, setting: Setting | None = None) -> None:
     """Run a seed again and fail with its last steps."""
-    model = Model(seed, trace=True)
+    model = Model(seed, trace=True, setting=setting)
     try:
         model.run()
     except Exception as error:

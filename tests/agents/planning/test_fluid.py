@@ -1,8 +1,9 @@
-"""Contributions that set out early, in the fluid model: cases worked out by hand, and laws."""
+"""The fluid model of early contributions, whole blocks and paths: worked out by hand, and laws."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -150,6 +151,59 @@ def test_offers_of_a_task_that_starts_at_once_are_like_a_blocking_scatter(splits
     rates, default, _ = splits
     done_s, _ = carried_out(default, default, 0.0, rates, 1000)
     assert done_s == estimate(default, rates, 1000, 1000 * default.chunk_count)
+
+
+LINE = dict.fromkeys([("a", "b"), ("b", "c"), ("c", "b"), ("b", "a")], 8.0)
+IN = (("a", "b"), ("b", "c"))
+OUT = (("c", "b"), ("b", "a"))
+TEN = ((0, 10),)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "pipelined_s", "whole_s"),
+    [
+        # A chunk takes a second per link. Two hops of ten chunks, by a relay or a sum at b:
+        ([Block(TEN, "c", (("a", "b", "c"), ("b", "c")), ())], 20.0, 20.0),  # b's own go first
+        ([Block(TEN, "c", IN, ())], 11.0, 20.0),
+        ([Block(TEN, "c", IN, OUT)], 13.0, 40.0),
+        # The first half is whole at b after 5 s, and at c 5 s later; the second is at b by then.
+        ([Block(((0, 5),), "c", IN, ()), Block(((5, 10),), "c", IN, ())], 11.0, 15.0),
+        # A block of one chunk is whole when the chunk is there.
+        ([Block(((n, n + 1),), "c", IN, OUT) for n in range(10)], 13.0, 13.0),
+    ],
+)
+def test_a_block_that_is_not_pipelined_is_sent_on_when_it_is_whole(blocks, pipelined_s, whole_s):
+    receivers = tuple("abc") if blocks[0].out_edges else ("c",)
+    for pipelined, seconds in ((True, pipelined_s), (False, whole_s)):
+        sent = tuple(replace(block, pipelined=pipelined) for block in blocks)
+        plan = Plan(tuple("abc"), receivers, 10, sent)
+        assert estimate(plan, LINE, MB, 10 * MB) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("auxiliary", "pipelined_s", "whole_s"),
+    [
+        (None, 11.0, 20.0),
+        (Bounds(100, 1), 11.0, 11.0),  # chunks that choose their paths are not awaited
+    ],
+)
+def test_a_relay_sends_a_whole_block_on_unless_chunks_choose_paths(auxiliary, pipelined_s, whole_s):
+    for pipelined, seconds in ((True, pipelined_s), (False, whole_s)):
+        block = Block(TEN, "a", (), (("a", "b", "c"),), pipelined=pipelined)
+        plan = Plan(("a",), ("c",), 10, (block,))
+        found = estimate(plan, LINE, MB, 10 * MB, auxiliary=auxiliary)
+        assert found == pytest.approx(seconds)
+
+
+def test_a_late_contributor_sends_its_part_of_a_block_over_relays_as_well():
+    block = Block(TEN, "c", (("a", "b", "c"),), (), pipelined=False)
+    overlay = FluidOverlay(LINE, {})
+    job = FluidTask(Plan(("a", "c"), ("c",), 10, (block,)), 10 * MB, MB)
+    overlay.start(job, lambda _: None, unready="a")
+    overlay.run(5.0)
+    assert overlay.join("a")
+    overlay.run()
+    assert overlay.now_s == 25.0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from overlays import MESH, mesh, overlays, request
 from trunkline.agents import registry
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import FluidTask, estimate, simulate
-from trunkline.agents.planning.plan import Block, Plan, PlanError, check, split
+from trunkline.agents.planning.plan import Block, Plan, PlanError, check, send_on_whole, split
 from trunkline.agents.planning.routes import routes
 from trunkline.agents.plans import a2a, crew, opr, ps, ring
 
@@ -27,8 +27,11 @@ def test_any_plan_on_any_connected_overlay_is_right_or_refused_with_a_reason(nam
     group = data.draw(st.lists(st.sampled_from(sites), min_size=1, unique=True))
     count = data.draw(st.integers(1, 50))
     plan, reason = None, ""
+    build = registry.plans()[name].build
+    if data.draw(st.booleans()):
+        build = send_on_whole(build)
     try:
-        plan = registry.plans()[name].build(request(rates, sorted(group), count))
+        plan = build(request(rates, sorted(group), count))
     except PlanError as refusal:
         reason = str(refusal)
     if plan is None:

@@ -9,7 +9,7 @@ from fabric import CHUNK_BYTES, Fabric, exact, integers, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.planning.plan import Block, Plan, send_on_whole
 from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.plans import crew
@@ -55,10 +55,13 @@ def default_split(fabric):
     n=st.integers(2, 6),
     elements=st.integers(1, 90),
     seed=st.integers(0, 10**6),
+    pipelined=st.booleans(),
     data=st.data(),
 )
 @settings(max_examples=300)
-def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elements, seed, data):
+def test_early_contributions_give_the_weighted_sums_of_task_after_task(
+    n, elements, seed, pipelined, data
+):
     """Everybody offers as soon as it can; whoever has a result, or is given up, offers again."""
     sites = [f"s{i}" for i in range(n)]
     rng = random.Random(seed)
@@ -78,7 +81,8 @@ def test_early_contributions_give_the_weighted_sums_of_task_after_task(n, elemen
     for task in range(data.draw(st.integers(1, 4))):
         group = tuple(sorted(data.draw(st.sets(st.sampled_from(fabric.sites), min_size=2))))
         weights = {site: float(rng.randint(1, 9)) for site in group}
-        plan = keep_split(default, crew.build(request(fabric, group)))
+        build = crew.build if pipelined else send_on_whole(crew.build)
+        plan = keep_split(default, build(request(fabric, group)))
         used = {site: offers[site] for site in group}
         fabric.tell(task, plan, weights, 0.5, models, used)
         dropped = data.draw(st.booleans())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from overlays import overlays
 
 from trunkline.agents import registry
 from trunkline.agents.planning.disciplines import DISCIPLINES, Queue
-from trunkline.agents.planning.plan import Block, Plan, PlanError, star
+from trunkline.agents.planning.plan import Block, Plan, PlanError, send_on_whole, star
+from trunkline.agents.planning.repair import move_block
 from trunkline.agents.planning.site_plan import BlockPart, parts_of, summation_order
 from trunkline.agents.plans import crew
 from trunkline.agents.site.executor import Executor
@@ -57,7 +59,10 @@ def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
     scale = 1 / sum(weights.values())
     models = integers(group, fabric.elements, 5)
     try:
-        plan = registry.plans()[name].build(request(fabric, group))
+        build = registry.plans()[name].build
+        if data.draw(st.booleans()):
+            build = send_on_whole(build)
+        plan = build(request(fabric, group))
     except PlanError:
         return
     fabric.tell(3, plan, weights, scale, models)
@@ -74,7 +79,7 @@ def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
         np.testing.assert_allclose(results[0], wanted, rtol=0, atol=50 * 2 * len(group) * 2**-24)
 
 
-def stars(hubs, count):
+def stars(hubs, count, pipelined=True):
     """The group a, b, c, with equal blocks at the hubs."""
     routes = {link: link for link in MESH}
     size = count // len(hubs)
@@ -83,7 +88,12 @@ def stars(hubs, count):
         ("a", "b", "c"),
         count,
         tuple(
-            Block(((n * size, (n + 1) * size),), hub, *star(hub, ("a", "b", "c"), routes))
+            Block(
+                ((n * size, (n + 1) * size),),
+                hub,
+                *star(hub, ("a", "b", "c"), routes),
+                pipelined=pipelined,
+            )
             for n, hub in enumerate(hubs)
         ),
     )
@@ -94,26 +104,73 @@ def stars(hubs, count):
     before=st.integers(0, 60),
     withdrawn=st.integers(0, 3),
     to=st.sampled_from("abcde"),
+    pipelined=st.booleans(),
 )
 @settings(max_examples=300)
 def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
-    seed, before, withdrawn, to
+    seed, before, withdrawn, to, pipelined
 ):
     fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4, seed)
     models = integers("abc", fabric.elements, seed)
     weights = {"a": 1.0, "b": 2.0, "c": 5.0}
-    plan = stars("abde", 20)
+    plan = stars("abde", 20, pipelined)
     fabric.tell(0, plan, weights, 0.125, models)
     fabric.deliver(before)
-    routes = {link: link for link in MESH}
-    chunks = plan.blocks[withdrawn].chunks
-    fabric.rearrange(0, plan, withdrawn, Block(chunks, to, *star(to, ("a", "b", "c"), routes)))
+    fabric.rearrange(0, plan, withdrawn, move_block(plan, plan.blocks[withdrawn], to))
     fabric.deliver()
     holders = [site for site in "abc" if (site, 0) in fabric.results]
     if len(holders) < 3:  # who has finished gives nothing to new blocks, but its result
         fabric.give(0, holders[0], [site for site in "abc" if site not in holders])
     for site in "abc":
         np.testing.assert_array_equal(fabric.results[site, 0], exact(models, weights, 0.125))
+
+
+LINE = dict.fromkeys([("a", "b"), ("b", "c"), ("c", "b"), ("b", "a")], 1.0)
+
+
+def moves_on_a_line(block, seed):
+    """The links, in order, over which the chunks of a block of four go that is not pipelined."""
+    fabric = Fabric(LINE, 4 * CHUNK_BYTES // 4, seed)
+    plan = Plan(tuple("abc"), tuple("abc"), 4, (replace(block, pipelined=False),))
+    models, weights = integers("abc", fabric.elements, seed), dict.fromkeys("abc", 1.0)
+    fabric.tell(0, plan, weights, 1.0, models)
+    fabric.deliver()
+    for site in "abc":
+        np.testing.assert_array_equal(fabric.results[site, 0], exact(models, weights, 1.0))
+    return fabric.moves
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_site_that_adds_sends_a_block_on_when_it_is_whole(seed):
+    block = Block(((0, 4),), "c", (("a", "b"), ("b", "c")), (("c", "b"), ("b", "a")))
+    hops = [("a", "b"), ("b", "c"), ("c", "b"), ("b", "a")]
+    assert moves_on_a_line(block, seed) == [hop for hop in hops for _ in range(4)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_relay_sends_a_block_on_when_it_is_whole(seed):
+    block = Block(((0, 4),), "c", (("a", "b", "c"), ("b", "c")), (("c", "b", "a"), ("c", "b")))
+    moves = moves_on_a_line(block, seed)
+    when = {hop: [n for n, each in enumerate(moves) if each == hop] for hop in LINE}
+    assert when["b", "c"][4] > when["a", "b"][3]  # b's own four go first
+    assert when["c", "b"][0] > when["b", "c"][7]
+    assert when["b", "a"][0] > when["c", "b"][6]  # c sends each chunk to a and then to b
+
+
+@pytest.mark.parametrize(("ends", "sent"), [(False, 4), (True, 0)])
+def test_a_relay_sends_what_waits_with_the_last_chunk_unless_the_task_has_ended(ends, sent):
+    relay = Executor("b", ("a", "b", "c"), 4 * CHUNK_BYTES // 4, CHUNK_BYTES, lambda: 0)
+    link = FakeLink()
+    relay.dispatch.links = {"c": link}
+    for chunk in range(4):
+        if ends and chunk == 3:
+            relay.end_task(0)
+        more = chunk < 3
+        header = ChunkHeader(True, 0, 0, chunk, 0, (2,), True, CHUNK_BYTES, more=more)
+        assert link.queue == []
+        relay.on_chunk("a", header, relay.allocate(header))
+    assert [frame.chunk.chunk for frame in link.queue] == list(range(sent))
+    assert [frame.chunk.more for frame in link.queue] == [True, True, True, False][:sent]
 
 
 def test_what_is_queued_for_a_withdrawn_block_is_not_sent():

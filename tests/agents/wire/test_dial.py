@@ -90,8 +90,8 @@ STRANGERS = {
     "a control frame of 16777216 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 2**24, *[0] * 7),
     "a control frame of 0 bytes": HEADER.pack(MAGIC, VERSION, CONTROL, 0, *[0] * 7),
     "a chunk on a control connection": encode_chunk(ChunkHeader(True, 0, 0, 0, 0, (), False, 1000)),
-    "not a version 3 frame: magic 0x544c, 1": HEADER.pack(MAGIC, 1, CONTROL, 10, *[0] * 7),
-    "not a version 3 frame: magic 0x5353": b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n",
+    "not a version 4 frame: magic 0x544c, 1": HEADER.pack(MAGIC, 1, CONTROL, 10, *[0] * 7),
+    "not a version 4 frame: magic 0x5353": b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n",
     "no valid message": HEADER.pack(MAGIC, VERSION, CONTROL, 2, *[0] * 7) + b"{}",
     "closed before a hello": hello()[:-1],
 }

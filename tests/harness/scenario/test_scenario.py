@@ -425,7 +425,7 @@ def test_a_resolved_scenario_spells_out_every_default():
         "policy": "preduce", "plan": "crew", "chunk": "256 KiB", "discipline": "fcfs",
         "scatter": "blocking", "rate_error": "0 %", "rates": "configured",
         "awareness": None, "auxiliary": None, "update": "5 s", "update_rate": "0 %", "servers": [],
-            "p": 3,
+        "pipelined": True, "p": 3,
         **PREDUCE, "split": "aware", "hubs": "routed",
     }  # fmt: skip
     assert data["stop"] == {
