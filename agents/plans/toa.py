@@ -14,6 +14,7 @@ The result is the best state of the search.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,11 @@ from trunkline.agents.planning.trees import (
     route_closure,
 )
 
-MAX_STEPS = 100_000
+MIN_STEPS, MAX_STEPS = 1000, 100_000
+STEPS_PER_PLACE = 100
+"""The default number of steps grows with the places that the search decides: one for each member of
+each tree. A step takes about 15 microseconds, so that a plan for 10 members takes 0.15 s."""
+
 HOTTEST, COLDEST = 0.1, 0.001
 """The first and the last temperature T."""
 
@@ -51,7 +56,9 @@ class State:
     shares: NDArray[np.float64]
 
 
-def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 1000) -> Plan:
+def build(
+    request: PlanRequest, *, aggregators: int | None = None, steps: int | None = None
+) -> Plan:
     """A tree of the group for each of up to `aggregators` random members.
 
     The search starts from random trees and equal shares. Edges that the overlay lacks become source
@@ -59,17 +66,21 @@ def build(request: PlanRequest, *, aggregators: int | None = None, steps: int = 
 
     Options:
         aggregators: the most members that aggregate; by default all.
-        steps: steps of the search.
+        steps: steps of the search; by default 100 for each member of each tree, but 1000 to
+            100000.
     """
     require_pair(request)
     if aggregators is not None and aggregators < 1:
         raise PlanError(f"aggregators: {aggregators}: expected 1 or more")
-    if not 0 <= steps <= MAX_STEPS:
+    if steps is not None and not 0 <= steps <= MAX_STEPS:
         raise PlanError(f"steps: {steps}: expected 0 to {MAX_STEPS}")
     found, _ = route_closure(request)
     members = request.group
     roots = request.rng.sample(members, min(aggregators or len(members), len(members)))
     search = _Search(members, found, request.rates_mbps, request.rng)
+    if steps is None:
+        places = len(roots) * len(members)
+        steps = min(max(MIN_STEPS, STEPS_PER_PLACE * places), MAX_STEPS)
     state = search.anneal(search.start(roots), steps)
     trees = list(zip(roots, state.trees, strict=True))
     return build_forest(request, trees, [float(share) for share in state.shares])
@@ -87,8 +98,9 @@ class _Search:
     ) -> None:
         self._members = members
         self._found = found
-        self._column = {link: number for number, link in enumerate(rates_mbps)}
-        self._rates_mbps = np.array(list(rates_mbps.values()))
+        links = sorted({hop for route in found.values() for hop in itertools.pairwise(route)})
+        self._column = {link: number for number, link in enumerate(links)}
+        self._rates_mbps = np.array([rates_mbps[link] for link in links])
         self._rng = rng
 
     def start(self, roots: Sequence[str]) -> State:

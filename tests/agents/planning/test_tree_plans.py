@@ -336,6 +336,14 @@ def test_toa_is_decided_by_the_seed_and_never_ends_worse_than_it_began():
         assert ends[1] < ends[0]
 
 
+@pytest.mark.parametrize(("group", "steps"), [("ab", 1000), ("abcd", 1600), ("abcdef", 3600)])
+def test_toa_searches_for_100_steps_per_member_and_tree_and_for_1000_at_least(group, steps):
+    rng = random.Random(6)
+    rates = {link: float(rng.randint(20, 200)) for link in mesh("abcdef")}
+    plan = toa.build(request(rates, group, 6000))
+    assert plan == toa.build(request(rates, group, 6000), steps=steps)
+
+
 def test_toa_has_as_many_aggregators_as_asked_for():
     assert toa.build(request(mesh(), MESH), steps=0).aggregators() == MESH
     assert len(toa.build(request(mesh(), MESH), steps=0, aggregators=2).aggregators()) == 2
