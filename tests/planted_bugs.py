@@ -26,6 +26,11 @@ MUTANTS = (
     *_in(
         "control/tasks.py",
         (
+            "blocks that are hit together do not count for each other's choice",
+            "        loads_bytes[block.aggregator] -= size\n",
+            "        loads_bytes[hub] -= size\n",
+        ),
+        (
             "a halt is concluded while one answer is missing",
             "        if running.awaited:\n            return\n",
             "        if running.awaited and len(running.awaited) > 1:\n            return\n",
@@ -295,10 +300,13 @@ MUTANTS = (
         ),
         (
             "the last, shorter chunk does not go down the out-trees",
-            "        shared = _Shared(data, len(part.outs), free)\n        for edge in part.outs:\n",
-            "        shared = _Shared(data, len(part.outs), free)\n"
-            "        short = len(data) < self.local.cut.size(0)\n"
-            "        for edge in () if short else part.outs:\n",
+            "        if part.outs:\n",
+            "        if part.outs and len(data) == self.local.cut.size(0):\n",
+        ),
+        (
+            "a block that is not pipelined is sent on before it is whole",
+            "            if len(waiting) < part.size:\n",
+            "            if len(waiting) < part.size - 1:\n",
         ),
         (
             "the scale is lost where a block has one source",
@@ -387,6 +395,11 @@ MUTANTS = (
             "chunks of a task that is over are kept for ever",
             "            return None if header.task in self._ended else header.task\n",
             "            return header.task\n",
+        ),
+        (
+            "chunks of a repair queue before what was scheduled earlier",
+            "        repairs = bisect_right(self._repairs.get(header.task, ()), header.block)\n",
+            "        repairs = 0\n",
         ),
         (
             "chunks of withdrawn blocks are added",
