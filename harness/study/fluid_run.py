@@ -136,6 +136,7 @@ class _Run:
         self._working = set(self._workers)
         self._alarm_s: float | None = None
         self._until_s: float | None = None
+        self._heard_s = 0.0  # the run ends then, even if links change later
         self._rounds = 0
         self._samples_of, self._samples = scenario.samples, 0
 
@@ -147,7 +148,7 @@ class _Run:
         if self._update_s is not None:
             self._overlay.call_at(self._update_s, self._update)
         self._overlay.run()
-        window_s = self._overlay.now_s if self._until_s is None else self._until_s
+        window_s = self._heard_s if self._until_s is None else self._until_s
         stalled_s, stepped_s = sum(self._stalls_s), sum(self._steps_s)
         return Expectation(
             task_s=_mean(self._tasks_s),
@@ -204,6 +205,7 @@ class _Run:
         """Let the policy decide when the controller has heard of the event from these sites."""
 
         def heard() -> None:
+            self._heard_s = self._overlay.now_s
             if self._until_s is None:
                 self._perform(self._driver.step(event, self._overlay.now_s))
 

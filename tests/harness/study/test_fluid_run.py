@@ -283,6 +283,14 @@ def test_a_wake_after_the_last_round_does_not_make_the_run_longer(windowed):
     assert fluid_run.predict(windowed("stop={time: 4 s}")).window_s == 4.0
 
 
+@pytest.mark.parametrize(
+    "later", [("scheme.rates=measured", "scheme.update=50 s"), ("timeline=[{at: 50 s, do: %s}]",)]
+)
+def test_what_links_do_after_the_last_round_does_not_make_the_run_longer(later):
+    found = expected(*(each.replace("%s", "setlink n1 n2 rate=1Mbit/s") for each in later))
+    assert (found.rounds, found.window_s) == pytest.approx((3.0, 6.0))
+
+
 def test_pushes_and_pulls_take_the_time_of_the_slower_side():
     found = expected(
         "topology.sites=3",
