@@ -101,9 +101,8 @@ def build(
     for rack, number in itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1)):
         racks_of[f"r{rack}n{number}"] = rack
     if server_rate_mbps is not None and not (switches and server):
-        name = "server_rate_mbps"
-        text = f"{name}: {server_rate_mbps}: allowed only with server and switches"
-        raise TopologyError(text, key=name)
+        text = "server_rate: only with server and switches"
+        raise TopologyError(text, key="server_rate_mbps")
     sites = tuple(Site(name, rack=f"r{rack}" if rack else "") for name, rack in racks_of.items())
     if switches:
         uplink_mbps = racks * inter.rate_mbps

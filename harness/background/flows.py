@@ -78,9 +78,9 @@ class Background:
             default = type(self).__dataclass_fields__[name].default
             if self.kind not in kinds and getattr(self, name) != default:
                 key, words = split_name(name)[0], " or ".join(kinds)
-                raise ValueError(f"{key}: allowed with kind {words}")
+                raise ValueError(f"{key}: only with kind {words}")
         if isinstance(self.size_bytes, int) and self.size_factor != 1.0:
-            raise ValueError("size_factor: allowed with a distribution of sizes")
+            raise ValueError("size_factor: only with a distribution of sizes")
         if not list(self.pairs()):
             raise ValueError("expected src and dst with two different sites")
 

@@ -292,7 +292,7 @@ def bucket_options(link: Link, packet_bytes: int) -> bytes:
     burst_bytes = max(2 * packet_bytes, round(rate * _TIMER_SLACK_S))
     assert link.queue_bytes is not None
     if link.queue_bytes > _UINT32_MAX:
-        what = f"queue_bytes {link.queue_bytes}: allowed without a policer is up to {_UINT32_MAX}"
+        what = f"queue_bytes {link.queue_bytes}: expected up to {_UINT32_MAX} without a policer"
         raise NetworkError(what, f"link {link.src} -> {link.dst}")
     parameters = _rate(rate) + bytes(12) + struct.pack("=III", link.queue_bytes, 0, 0)
     rate64 = attribute(4, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b""

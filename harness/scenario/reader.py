@@ -364,7 +364,7 @@ class Reader:
         self._check_policy(policy.create, chosen.policy.options, sites, chosen.servers)
         if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
             able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]
-            allowed = f"allowed with plan {', '.join(able)}; {names['plan']} has no default split"
+            allowed = f"only with plan {', '.join(able)}; {names['plan']} has no default split"
             self._source.refuse(("scheme", "scatter"), allowed)
         return chosen
 
@@ -381,7 +381,9 @@ class Reader:
         if sites and len(set(given)) >= len(sites):
             self._source.refuse(path, "expected fewer than all sites; the others are workers")
         if given and scheme.scatter != "blocking":
-            self._source.refuse(("scheme", "scatter"), "allowed with servers is blocking")
+            self._source.refuse(
+                ("scheme", "scatter"), "expected blocking, because there are servers"
+            )
         return replace(scheme, servers=given)
 
     def _check_policy(
@@ -408,13 +410,15 @@ class Reader:
         if traits.gives == "update" and not gives_changes(workload.module):
             known = self._extensions.workloads
             able = ", ".join(name for name, kind in known.items() if gives_changes(kind))
-            allowed = f"allowed with policy {scheme.policy.kind} are {able}, which give updates"
+            allowed = (
+                f"expected one of {able}, which give the updates of policy {scheme.policy.kind}"
+            )
             self._source.refuse(("workload", "kind"), allowed)
         wanted, batch = options.get("batch"), workload.options.get("batch")
         if wanted is not None and wanted != batch:
             allowed = f"expected the workload's batch, {batch}"
             if batch is None:
-                allowed = f"allowed with a workload that has a batch; {workload.kind} has none"
+                allowed = f"only with a workload that has a batch; {workload.kind} has none"
             self._source.refuse(("scheme", "batch"), allowed)
         for problem in workload.module.problems(workers, **workload.options):
             path: KeyPath = ("workload", *problem.key.split("."))
@@ -451,10 +455,10 @@ class Reader:
         if programs:
             for key in ("scheme", "controller", "clocks"):
                 if key in self._data:
-                    refuse((key,), f"not allowed with workload {kind['kind']}, which has no agents")
+                    refuse((key,), f"not with workload {kind['kind']}, which has no agents")
             for key in ("rounds", "tasks", "accuracy"):
                 if self._source.get(("stop", key)) not in (MISSING, None):
-                    refuse(("stop", key), f"allowed with workload {kind['kind']} are exit, time")
+                    refuse(("stop", key), f"expected exit or time with workload {kind['kind']}")
             chosen = stop.exit if isinstance(stop, Stop) else None
             if workload and self._source.is_sound("workload") and isinstance(chosen, tuple):
                 module = self._extensions.workloads[kind["kind"]]
@@ -463,7 +467,7 @@ class Reader:
                     if site not in placed:
                         refuse(("stop", "exit", index), list_choices(placed, site))
         elif isinstance(stop, Stop) and stop.exit is not None:
-            refuse(("stop", "exit"), "allowed only if sites run programs")
+            refuse(("stop", "exit"), "only if sites run programs")
 
     def _fit_task_budget(self, limits: Limits) -> Limits:
         """Limit the default budget of a task to that of the run."""
@@ -482,7 +486,7 @@ class Reader:
         """Check the rules over several sections."""
         refuse, limits, stop = self._source.refuse, basics["limits"], basics["stop"]
         if basics["backend"] == "host" and basics["clock"] == "virtual":
-            refuse(("clock",), "allowed with backend host is real; virtual needs embedded")
+            refuse(("clock",), "expected real with backend host; virtual needs embedded")
         least_s = 2 * (basics["failover"].heartbeat_s or 0.0)
         if (basics["failover"].timeout_s or math.inf) < least_s:
             least = units.render(least_s, units.TIME_S)
@@ -497,9 +501,7 @@ class Reader:
             kinds = self._extensions.workloads
             if not kinds[workload.kind].EVALUATES:
                 able = [name for name, module in kinds.items() if module.EVALUATES]
-                allowed = (
-                    f"allowed with workload {', '.join(able)}; {workload.kind} has no accuracy"
-                )
+                allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
                 refuse(("stop", "accuracy"), allowed)
         if topology:
             site = basics["controller"].site or topology.site_names[0]
@@ -508,7 +510,7 @@ class Reader:
                 refuse(("failover", "backup"), allowed)
         self._check_network(basics["network"], topology)
         if basics["backend"] == "host" and basics["network"].hystart is not True:
-            allowed = "allowed with backend host is true; others need embedded"
+            allowed = "expected true with backend host; other values need embedded"
             refuse(("network", "hystart"), allowed)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, self._model_bytes(workload))

@@ -67,11 +67,11 @@ def refuse_with_programs(fault: Fault) -> str | None:
     """The reason why a fault is not allowed with programs; None if it is allowed."""
     match fault:
         case Kill() | Restart() | Churn(kills_s=float()):
-            return "allowed with programs are pauses and faults of links, not kills and restarts"
+            return "expected pauses or faults of links, because sites run programs"
         case Pause(who=who) | Resume(who=who) if who == CONTROLLER:
-            return "allowed with programs are sites: there is no controller"
+            return "expected sites: programs have no controller"
         case Churn(controller_s=float()):
-            return "allowed with programs are pauses and faults of links: there is no controller"
+            return "expected pauses or faults of links: programs have no controller"
     return None
 
 

@@ -165,7 +165,7 @@ def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
     passed = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     others = {kind for kind in passed if kind not in plain} - {inspect.Parameter.KEYWORD_ONLY}
     if sum(kind in plain for kind in passed) != place.arguments or others:
-        allowed = f"allowed for {place.entry} is the form {place.form}, options after the *"
+        allowed = f"expected {place.entry} in the form {place.form}, options after the *"
         raise UserFileError(allowed)
     try:
         options = read_options(function)
@@ -296,7 +296,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
         try:
             inspect.signature(function).bind(*form.count("sites") * [()], **dict.fromkeys(options))
         except TypeError as reason:
-            text = f"allowed for {name} is the form {form} with the options of build"
+            text = f"expected {name} in the form {form} with the options of build"
             raise UserFileError(f"{text}: {reason}") from None
         setattr(made, name, _check_results(function, file, result, UserCodeError))
     build, model_bytes = made.build, made.model_bytes

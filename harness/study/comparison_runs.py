@@ -115,7 +115,7 @@ def plan(
     names = [Path(file).stem for file in files]
     for file, name in zip(files, names, strict=True):
         if names.count(name) > 1:
-            raise GridError(f"{file}: allowed beside each other are files of different names")
+            raise GridError(f"{file}: expected files of different names beside each other")
     shared = tuple(each for each in overrides if is_shared(each))
     grids = [combine(axes, names[0] if beside else None)]
     grids += [combine_beside(axes, name) for name in names[1:]]

@@ -125,7 +125,7 @@ def test_without_a_server_switches_connect_all_sites():
 
 
 def test_a_servers_link_needs_a_server_and_switches():
-    with pytest.raises(TopologyError, match=r"server_rate_mbps: 10\.0: allowed only"):
+    with pytest.raises(TopologyError, match="server_rate: only with"):
         racks.build(random.Random(0), server=True, server_rate_mbps=10.0)
 
 

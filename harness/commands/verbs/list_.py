@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     what = arguments.what
     if arguments.json and what != "runs":
-        raise terminal.UsageError("--json: allowed with runs")
+        raise terminal.UsageError("--json: only with runs")
     if what == "runs":
         found = list(overview.list_runs(Path(arguments.runs)))
         if arguments.json:

@@ -53,13 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(f"{folder}: this run is running: expected one that has ended")
     if len(folders) > 1:
         if arguments.width:
-            raise terminal.UsageError(f"--width {arguments.width:g}: allowed with one run")
+            raise terminal.UsageError(f"--width {arguments.width:g}: only with one run")
         if arguments.out and Path(arguments.out).suffix != ".html":
             raise terminal.UsageError(f"--out {arguments.out}: expected a name that ends in .html")
         return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
     if arguments.out:
         raise terminal.UsageError(
-            f"--out {arguments.out}: allowed with several runs; one run's page is its report.html"
+            f"--out {arguments.out}: only with several runs; one run's page is its report.html"
         )
     return terminal.show_verdict(
         folders[0], outputs.build(folders[0], arguments.width), arguments.quiet

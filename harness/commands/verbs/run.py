@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.scenario.loading import load
 
     if arguments.on is not None and arguments.watch:
-        raise terminal.UsageError("--watch: not allowed with --on, whose event log is elsewhere")
+        raise terminal.UsageError("--watch: not with --on, whose event log is elsewhere")
     scenario = load(arguments.file, [*arguments.set, *_captures(arguments.pcap)], arguments.seed)
     remote = arguments.on is not None
     carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here

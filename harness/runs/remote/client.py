@@ -284,7 +284,7 @@ def _check_writable(scenario: Scenario) -> None:
     for folder in map(Path, scenario.files.writable):
         if not any(folder.is_relative_to(each) for each in sent):
             raise RemoteError(
-                f"files.writable: {folder}: allowed with --on are folders in workload.folder"
+                f"files.writable: {folder}: expected folders in workload.folder with --on"
             )
 
 

@@ -93,9 +93,9 @@ def test_lists_of_sites_are_a_flow_for_each_pair():
     [
         ({"dst": "a"}, "two different sites"),
         ({"start_s": 3.0, "stop_s": 3.0}, "a time after start"),
-        ({"busy_s": 2.0}, "busy: allowed with kind on-off"),
-        ({"size_bytes": 1000}, "size: allowed with kind tcp"),
-        ({"kind": "tcp", "packet_bytes": 100}, "packet: allowed with kind constant or on-off"),
+        ({"busy_s": 2.0}, "busy: only with kind on-off"),
+        ({"size_bytes": 1000}, "size: only with kind tcp"),
+        ({"kind": "tcp", "packet_bytes": 100}, "packet: only with kind constant or on-off"),
         ({"kind": "tcp", "size_bytes": 1000, "size_factor": 2.0}, "with a distribution of sizes"),
     ],
 )

@@ -338,7 +338,7 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
 
 def test_only_runs_are_listed_as_json(capsys):
     assert main.main(["list", "plans", "--json"]) == 64
-    assert capsys.readouterr().err == "trunkline: --json: allowed with runs\n"
+    assert capsys.readouterr().err == "trunkline: --json: only with runs\n"
 
 
 def test_a_scenario_is_found_by_its_name(tmp_path, monkeypatch, capsys):

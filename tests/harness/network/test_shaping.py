@@ -66,7 +66,7 @@ def test_a_token_bucket_holds_two_packets_or_two_milliseconds():
 
 
 def test_a_queue_that_a_token_bucket_cannot_hold_is_refused():
-    with pytest.raises(NetworkError, match="allowed without a policer is up to 4294967295"):
+    with pytest.raises(NetworkError, match="expected up to 4294967295 without a policer"):
         shaping.bucket_options(replace(LINK, rate_mbps=1000.0, queue_bytes=2**32), 1514)
 
 

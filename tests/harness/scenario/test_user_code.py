@@ -196,7 +196,7 @@ def test_a_run_is_another_one_when_a_file_has_changed(file):
         ("import nothing_like_it\n", "line 1: ModuleNotFoundError: No module named"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("BUILD = 1\n", "expected a file with a function build(request, *, ...)"),
-        ("def build(request, rate): ...\n", "allowed for build is the form build(request, *, ...)"),
+        ("def build(request, rate): ...\n", "expected build in the form build(request, *, ...)"),
         ("def build(request, *, rate: open): ...\n", "an option of build has no type"),
     ],
 )
@@ -227,8 +227,8 @@ def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body
     ("old", "new", "said"),
     [
         ("def model_bytes", "def size", "workload.kind: expected a file with a function model_b"),
-        ("*, model_bytes)", "*, size)", "allowed for model_bytes is the form model_bytes(*, ...) "),
-        ("rank, sites, seed,", "rank, sites,", "allowed for build is the form build(rank, sites, "),
+        ("*, model_bytes)", "*, size)", "expected model_bytes in the form model_bytes(*, ...) "),
+        ("rank, sites, seed,", "rank, sites,", "expected build in the form build(rank, sites, "),
         ("from", "PROGRAMS = True\nfrom", "workload.kind: expected a file without PROGRAMS"),
         ("return model_bytes", "return {}[1]", "workload: sums.py: line 7: KeyError: 1"),
         ("return model_bytes", "return 3", "workload: sums.py: model_bytes gave 3: expected an "),
