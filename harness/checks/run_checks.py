@@ -265,7 +265,7 @@ def _check_promptness(
             if term.start_ns < t_ns < went_on_ns:
                 until = format_time(went_on_ns)
                 yield fail(
-                    f"{name} was over at {format_time(t_ns)}, but the run went on to {until}"
+                    f"{name} was over at {format_time(t_ns)}, but the run continued to {until}"
                 )
 
 

@@ -324,7 +324,7 @@ class CommandHandler:
         if refusal := mininet_cli.refusal(verb):
             raise RefusedError(f"{verb}: {refusal}")
         if self._busy is not None:
-            raise RefusedError("something else is going on: one command or step at a time")
+            raise RefusedError("another command or step is running: one at a time")
         if not self._commands:
             self._commands = True
             ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # orphans become our children, to be ended

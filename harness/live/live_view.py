@@ -83,7 +83,7 @@ class View:
         """The picture in one line of words."""
         words = [self._describe_progress()]
         if self.state.tasks:
-            words.append(f"tasks going on {len(self.state.tasks)}")
+            words.append(f"tasks in progress {len(self.state.tasks)}")
         if loads := self.state.loads_mbps():
             (src, dst), mbps = loads[0]
             words.append(f"busiest {src} -> {dst} {mbps:.1f} Mbit/s")

@@ -163,7 +163,7 @@ def _against(
     ratios = [took / told for took, told in zip(took_s, forecast_s, strict=True) if told > 0]
     text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
     if ratios:
-        text += f"; measured / it: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
+        text += f"; measured / {what}: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
     yield what, text
 
 

@@ -71,10 +71,10 @@ WORKERS = Table(
         "site": (TEXT, "its name"),
         "rounds": (INTEGER, "iterations computed and synchronized"),
         "compute_s": (NUMBER, "time spent computing, also while a model arrived"),
-        "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it went on"),
+        "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it continued"),
         "sync_s": (
             NUMBER,
-            "time from its contribution until the task's end or until it went on, without the time "
+            "time from its contribution until the task's end or until it continued, without the time "
             "in which it computed branches",
         ),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),

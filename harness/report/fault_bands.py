@@ -59,7 +59,7 @@ def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFra
     The first band has a label for the legend.
     """
     end_s = tasks["end_s"].fillna(math.inf)
-    label = "while a fault went on"
+    label = "during a fault"
     for fault in faults:
         from_s, until_s = clip_s(fault, (0.0, math.inf))
         during = (tasks["start_s"] < until_s) & (end_s > from_s)

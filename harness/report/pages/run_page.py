@@ -169,7 +169,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     yield (
         f"{data.scenario.clock} time",
         short(float(run["window_s"]), TIME_S),
-        "until told to stop",
+        "until the run was stopped",
     )
 
 
@@ -201,7 +201,7 @@ def _write_tasks(data: RunData) -> list[Child]:
         )
     if _changes_rates(data):
         words += (
-            " Links had other rates during the run. Estimate, latency and bound do not know that."
+            " Links had other rates during the run. Estimate, latency and bound use the first ones."
         )
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"

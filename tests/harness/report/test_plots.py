@@ -229,7 +229,7 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
     for faults, explained in ((FAULTY.faults[:1], 1), ((), 0)):
         (legend,) = plots.draw_task_times(tasks(), faults).legends
         labels = [text.get_text() for text in legend.get_texts()]
-        assert labels.count("while a fault went on") == explained
+        assert labels.count("during a fault") == explained
 
 
 @pytest.mark.parametrize(
