@@ -157,13 +157,26 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     at = dict(
         zip(topology.node_names, [(x + border + 40, y + border) for x, y in found], strict=True)
     )
+    rank = topology.rank
     arcs = [
-        _draw_link(at[link.src], at[link.dst], _write_title(link, share), find_level(share))
+        tag(
+            "g",
+            _write_title(link, share),
+            *_draw_link(at[link.src], at[link.dst]),
+            class_=f"link load-{find_level(share)}",
+            data_ends=f"{rank(link.src)} {rank(link.dst)}",
+        )
         for link, share in zip(topology.links, shares, strict=True)
     ]
     dots = [
-        _draw_site(site, at[site.name], at[site.name][1] > height / 2) for site in topology.sites
+        _draw_site(site, rank(site.name), at[site.name], at[site.name][1] > height / 2)
+        for site in topology.sites
     ]
+    isolate = "".join(
+        f'#overlay-map:has([data-site="{rank(name)}"]:is(:hover,:focus)) '
+        f'.link:not([data-ends~="{rank(name)}"]){{opacity:.12}}'
+        for name in topology.site_names
+    )
     words = "Each link bends to the right of its direction, like right-hand traffic. "
     words += (
         "Distances approximate delays."
@@ -177,13 +190,18 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
     return charts.draw_picture(
         height,
         label,
-        tag("g", arcs, id="map-links"),
-        tag("g", routers) if routers else None,
-        tag("g", dots, id="map-sites"),
-    ), words
+        tag("style", Html(isolate)),
+        tag(
+            "g",
+            tag("g", arcs, id="map-links"),
+            tag("g", routers) if routers else None,
+            tag("g", dots, id="map-sites"),
+            id="overlay-map",
+        ),
+    ), f"{words} Point at a site to see its links alone."
 
 
-def _draw_site(site: Site, place: Place, low: bool) -> Html:
+def _draw_site(site: Site, rank: int, place: Place, low: bool) -> Html:
     """Draw a site with its name: below it if `low`, else above it."""
     x, y = place
     return tag(
@@ -192,6 +210,8 @@ def _draw_site(site: Site, place: Place, low: bool) -> Html:
         tag("circle", cx=x, cy=y, r=9),
         tag("text", site.name, x=x, y=y + (24 if low else -15), class_="place middle"),
         class_="site doing--",
+        data_site=rank,
+        tabindex="0",
     )
 
 
@@ -206,8 +226,8 @@ def _write_title(link: Link, share: float) -> Html:
     return tag("title", f"{link.src} → {link.dst}: {share * 100:.0f} %")
 
 
-def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
-    """Draw a link bent to the right, with an arrow head past its middle."""
+def _draw_link(a: Place, b: Place) -> tuple[Html, Html]:
+    """The line of a link, bent to the right, and an arrow head past its middle."""
     (ax, ay), (bx, by) = a, b
     length = math.hypot(bx - ax, by - ay)
     ux, uy = (bx - ax) / length, (by - ay) / length
@@ -219,8 +239,7 @@ def _draw_link(a: Place, b: Place, title: Html, load: int) -> Html:
         f"M{mx:.1f} {my:.1f}L{mx - 13 * ux - 6 * uy:.1f} {my - 13 * uy + 6 * ux:.1f}"
         f"L{mx - 13 * ux + 6 * uy:.1f} {my - 13 * uy - 6 * ux:.1f}z"
     )
-    return tag("g", title, tag("path", d=path), tag("path", d=head, class_="head"),
-               class_=f"link load-{load}")  # fmt: skip
+    return tag("path", d=path), tag("path", d=head, class_="head")
 
 
 def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:

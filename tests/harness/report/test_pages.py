@@ -377,6 +377,20 @@ def test_a_dense_overlay_of_many_links_is_a_matrix(build, sites, shape) -> None:
     assert re.search(r'aria-label="(Map|Matrix) of', drawn)[1] == shape
 
 
+def test_on_a_map_each_link_has_its_ends_and_each_site_a_rule_that_shows_its_links_alone() -> None:
+    shares = [0.5] * len(TOPOLOGY.links)
+    (drawn,) = overlay_section.draw_overlay(TOPOLOGY, shares, None, history(), "x")
+    page = Page(str(drawn))
+    ends = [entry["data-ends"] for entry in page.all("g") if "data-ends" in entry]
+    assert ends == ["0 1", "0 2", "1 0", "1 2", "2 0", "2 1"]
+    assert [entry["data-site"] for entry in page.all("g") if "data-site" in entry] == [*"012"]
+    assert re.findall(r'data-site="(\d)".*?:not\(\[data-ends~="(\d)"', page.text("style")) == [
+        ("0", "0"),
+        ("1", "1"),
+        ("2", "2"),
+    ]
+
+
 def test_the_caption_says_when_agents_exited_that_the_chart_does_not_show() -> None:
     late = history(altered("run_finished", {"t_ns": 9 * 10**9}))
     words = "Not shown: agents exited until 9.0 s."
