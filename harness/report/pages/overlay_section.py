@@ -246,7 +246,8 @@ def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str
     """Draw a matrix with a row per source and a column per destination; return words too."""
     names = topology.node_names
     left = 14 + LETTER * max(map(len, names))
-    side = min(22.0, (WIDTH - left - 8) / len(names))
+    large = min(36.0, 560.0 / len(names))
+    side = min(max(22.0, large), (WIDTH - left - 8) / len(names))
     top = left
     size = 12 if side > 13 else max(6.0, side * 0.85)
     rank = topology.rank
