@@ -168,7 +168,8 @@ class Check:
             return f"no {self.objects}"
         judged = f"{self.judged:,}" if self.judged == total else f"{self.judged:,} of {total:,}"
         rules = "".join(f"; {excuse.count:,} excused: {excuse.rule}" for excuse in self.excuses)
-        return f"{judged} {self.objects} judged{rules}"
+        objects = _make_singular(self.objects) if total == 1 else self.objects
+        return f"{judged} {objects} judged{rules}"
 
     def to_json(self) -> dict[str, Any]:
         """The check as an object of `verdict.json`."""
@@ -273,6 +274,13 @@ def doubt(text: str) -> Finding:
 def format_time(t_ns: int) -> str:
     """A time of the run in words."""
     return f"{t_ns / 1e9:.3f} s"
+
+
+def _make_singular(objects: str) -> str:
+    """`branches` and `links of tasks` are `branch` and `link of tasks`."""
+    noun, space, rest = objects.partition(" ")
+    plural = "es" if noun.endswith(("ches", "sses")) else "s"
+    return noun.removesuffix(plural) + space + rest
 
 
 def _group_excuses(findings: Iterable[Finding]) -> Iterable[Excuse]:

@@ -61,17 +61,17 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "every plan is valid": "3 plans judged",
         "the log is complete": "84 events judged",
         "the run matches the scenario": "12 values judged",
-        "the run ended as specified": "1 stops judged",
+        "the run ended as specified": "1 stop judged",
         "every agent exited cleanly": "4 exits judged",
         "workers followed the protocol": "51 steps judged",
-        "controllers followed the protocol": "1 terms judged",
+        "controllers followed the protocol": "1 term judged",
         "policy decisions match their replay": "no answers",
         "plans match the scenario": "no tasks",
         "faults match the timeline": "no steps",
         "only faults changed agents": "no changes",
         "every lost connection has a cause": "no losses",
         "connections join two live agents": "7 messages judged",
-        "every repair has a cause": "1 repairs judged",
+        "every repair has a cause": "1 repair judged",
         "messages came after their causes": "29 messages judged",
         "results came after contributions": "4 results judged",
         "results came after their bytes": "4 results judged",
@@ -98,8 +98,8 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "links kept their delays": "9 payloads judged",
         "interface counters match the payload": "6 links judged",
         "background traffic matches its schedule": "no flows",
-        "the host kept up": "1 runs judged",
-        "the target accuracy was reached": "1 targets judged",
+        "the host kept up": "1 run judged",
+        "the target accuracy was reached": "1 target judged",
     }
 
 
@@ -963,6 +963,12 @@ def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:
     assert Verdict.of([good, empty]).outcome == "pass"
     assert Verdict.of([empty]).outcome == "unknown"
     assert Verdict.of([good, odd]).outcome == "unknown"
+    for objects, one in (
+        ("branches", "branch"),
+        ("losses", "loss"),
+        ("links of tasks", "link of tasks"),
+    ):
+        assert Check.of("one", objects, [judged()]).counts == f"1 {one} judged"
     verdict = Verdict.of([odd, bad, good, empty])
     assert verdict.problems == ("bad: a; c", "odd: slow")
     assert verdict.counts == (
