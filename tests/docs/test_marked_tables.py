@@ -7,6 +7,8 @@ from pathlib import Path
 
 import figures
 import pytest
+import table_code
+import table_commands
 from marked_tables import (
     Marker,
     MarkerError,
@@ -230,7 +232,7 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
     study = (
         "$ trunkline reproduce crew/7 --fluid\nshow: fluid rounds\ncolumns: {a: fair}\nrows: {b: }"
     )
-    code = figures.hash_table(read(mark(study)))
+    code = table_code.hash_table(read(mark(study)))
     pages = {
         "new.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code {code}"),
         "old.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code 00000000"),
@@ -252,7 +254,9 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
 
 
 def test_the_results_of_a_comparison_are_its_tables(tmp_path: Path) -> None:
-    study = figures.read_study("trunkline reproduce crew/9 --vary scheme.weights=null,uniform")
+    study = table_commands.read_study(
+        "trunkline reproduce crew/9 --vary scheme.weights=null,uniform"
+    )
     study = replace(study, folder=tmp_path, cells=study.cells[:2])
     (tmp_path / "tables").mkdir()
     head = "workload.compute_factor,scheme.weights"
@@ -260,7 +264,7 @@ def test_the_results_of_a_comparison_are_its_tables(tmp_path: Path) -> None:
     trials = ("1.0,null,0,1,2,pass", "1.0,null,1,2,4,pass", "1.0,uniform,0,1,9,pass")
     table = "\n".join((f"{head},trial,seed,rounds,verdict", *trials))
     (tmp_path / "tables" / "fluid.csv").write_text(table)
-    null, uniform = figures.read_results(study)
+    null, uniform = table_commands.read_results(study)
     assert (null.values, null.numbers["rounds"]) == (("1.0", "null"), 3)
     assert (null.numbers["fluid rounds"], uniform.numbers["fluid rounds"]) == (3, 9)
     assert uniform.numbers["rounds"] == 4
@@ -275,17 +279,50 @@ def test_wording_does_not_make_a_table_out_of_date_but_code_does(tmp_path: Path)
     for name, text in texts.items():
         ast.parse(text)
         (tmp_path / name).write_text(text)
-    a, b, c = (figures.read_code(tmp_path / name) for name in texts)
+    a, b, c = (table_code.read_code(tmp_path / name) for name in texts)
     assert a == b != c
 
 
 def test_a_fluid_table_depends_on_the_plans_that_it_names_and_not_on_agents_or_other_plans() -> (
     None
 ):
-    files = figures.find_dependencies("trunkline reproduce crew/7 --fluid")[0]
+    files = table_code.find_dependencies("trunkline reproduce crew/7 --fluid")[0]
     names = {str(file).partition("trunkline/")[2] for file in files}
     assert {"agents/plans/crew.py", "agents/policies/preduce.py"} <= names
     assert {"harness/study/fluid_run.py", "topologies/full_mesh.py"} <= names
     assert not {"agents/plans/fapt.py", "agents/site/executor.py"} & names
-    measured = figures.find_dependencies("trunkline reproduce crew/7")[0]
+    measured = table_code.find_dependencies("trunkline reproduce crew/7")[0]
     assert "agents/site/executor.py" in {str(file).partition("trunkline/")[2] for file in measured}
+
+
+def test_a_table_is_made_by_its_command_and_then_is_up_to_date(tmp_path: Path, capsys) -> None:
+    page = tmp_path / "page.md"
+    command = "trunkline reproduce owl/9 --fluid --trials 1 --vary topology.alpha=1.0,0.2"
+    page.write_text(
+        mark(
+            f"$ {command} --vary workload.model=vgg-19 --quiet --out {tmp_path / 'out'}\n"
+            "show: fluid update_s ratio\ncorner: alpha\n"
+            'columns: {1: "1.0", 0.2: "0.2"}\nrows: {IPart / OWL: ipart}'
+        )
+    )
+    figures.make(page, "name")
+    (row,) = (line for line in page.read_text().split("\n") if line.startswith("| IPart"))
+    assert all(1 <= float(cell) < 2 for cell in row.split("|")[2:4])
+    assert figures.check([page]) == 0
+    assert "1 tables of numbers are up to date" in capsys.readouterr().out
+    (tmp_path / "out" / "tables" / "fluid.csv").unlink()
+    figures.make(page, None)
+    assert not (tmp_path / "out" / "tables" / "fluid.csv").exists()
+    with pytest.raises(MarkerError, match="table other: allowed is one of name"):
+        figures.make(page, "other")
+
+
+def test_a_command_that_fails_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    command = "trunkline reproduce owl/9 --fluid --quiet --set topology.alpha=fast"
+    text = mark(f"$ {command}\nshow: fluid update_s\ncolumns: {{a: ipart}}\nrows: {{b: }}")
+    page.write_text(text.replace("ipart", "[ipart, dfn, '1.0']"))
+    before = page.read_text()
+    with pytest.raises(MarkerError, match="exit code 64; the page stays as it is"):
+        figures.make(page, None)
+    assert page.read_text() == before

@@ -1,0 +1,110 @@
+"""The code that a table of numbers depends on, as a hash and as a commit.
+
+The code of a table is
+
+- its commands, the values that the figure varies, the schemes, and the scenario without comments;
+- what the results depend on: the modules that the fluid model, the run or the script imports, and
+  of the plans, policies, topologies and workloads those that the command or the scenario names.
+
+Docstrings, comments and layout are left out. So new wording does not make a table out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from marked_tables import Marker
+from table_commands import MEASURED, ROOT, find_script, read_study
+
+from trunkline.harness.config import document
+from trunkline.harness.runs import provenance
+from trunkline.harness.scenario.reader import SCHEMES
+
+BY_NAME = ("agents/plans", "agents/policies", "topologies", "workloads")
+"""Folders of which a table depends only on the files that its command or scenario names."""
+
+WORD = r"[\w.-]+"
+
+
+def hash_table(marker: Marker) -> str:
+    """Eight digits of a hash over the commands of a table and the code that they depend on."""
+    parts = []
+    for command in marker.commands:
+        files, facts = find_dependencies(command)
+        parts += [command, *facts, *(read_code(file) for file in files)]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:8]
+
+
+@functools.cache
+def find_dependencies(command: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """The files of code that a command depends on, and texts that describe its scenario."""
+    if not command.startswith("trunkline "):
+        return _find_script_dependencies(command), ()
+    study = read_study(command)
+    facts = [str(cell) for cell in study.cells]
+    if study.scenario is not None:
+        data = document.read(study.scenario.read_text(), str(study.scenario)).data
+        facts.append(repr({key: value for key, value in data.items() if key != "description"}))
+    words = set(re.findall(WORD, f"{command} {facts}"))
+    facts += [repr(SCHEMES[word]) for word in sorted(words & set(SCHEMES))]
+    return tuple(_find_code(study.entries, f"{command} {facts}")), tuple(facts)
+
+
+def _find_script_dependencies(command: str) -> tuple[Path, ...]:
+    script = find_script(command)
+    text = script.read_text()
+    entries = [*provenance.list_imports(text)]
+    if any(name.startswith("trunkline.harness.runs") for name in entries):
+        entries += MEASURED
+    beside = [script.parent / f"{name}.py" for name in entries]
+    return (script, *(file for file in beside if file.is_file()), *_find_code(entries, text))
+
+
+def _find_code(entries: Iterable[str], text: str) -> list[Path]:
+    """The imported files, and of those that are found by name the ones that the text names."""
+    words = set(re.findall(WORD, text))
+    named = [
+        f"trunkline.{folder.replace('/', '.')}.{file.stem}"
+        for folder in BY_NAME
+        for file in sorted((ROOT / folder).glob("*.py"))
+        if file.stem in words
+    ]
+    return sorted(provenance.find_imports([*entries, *named]))
+
+
+@functools.cache
+def read_code(file: Path) -> str:
+    """A program without docstrings, comments and layout."""
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def find_commit(marker: Marker) -> str:
+    """The last commit that changed the code of a table; with `+` if it has changed since."""
+    files = {file.resolve() for each in marker.commands for file in find_dependencies(each)[0]}
+    paths = ["--", *sorted(map(str, files))]
+    last = _ask_git("log", "-1", "--format=%h", *paths) or "none"
+    return last + "+" * bool(_ask_git("status", "--porcelain", *paths))
+
+
+def _ask_git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
