@@ -6,7 +6,7 @@ The code of a table is
 - what the results depend on: the modules that the fluid model, the run or the script imports, and
   of the plans, policies, topologies and workloads those that the command or the scenario names.
 
-Docstrings, comments and layout are left out. So new wording does not make a table out of date.
+Docstrings, comments and empty lines are left out. So new wording does not make a table out of date.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import io
 import re
 import subprocess
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -83,16 +85,18 @@ def _find_code(entries: Iterable[str], text: str) -> list[Path]:
 
 @functools.cache
 def read_code(file: Path) -> str:
-    """A program without docstrings, comments and layout."""
-    tree = ast.parse(file.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [each for each in node.body if not _is_text(each)]
-    return ast.dump(tree)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    """A program without docstrings, comments and empty lines; the same on every Python."""
+    text = file.read_text()
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            for row in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[row] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def find_commit(marker: Marker) -> str:

@@ -93,14 +93,16 @@ def find_imports(entries: Iterable[str]) -> set[Path]:
     return found
 
 
-def list_imports(source: str) -> Iterator[str]:
+@functools.cache
+def list_imports(source: str) -> tuple[str, ...]:
     """Every name that a program imports anywhere: a module, or a name in one."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(found)
 
 
 def _describe_machinery() -> str:
