@@ -53,6 +53,12 @@ signs of life would cost more than the tasks.
 """
 
 
+TITLES = (
+    *("plan", "sites", "model", "warm task, s", "cold / (estimate + latency)"),
+    *("warm / (estimate + latency)", "warm / estimate", "warm / bound", "warm / optimum"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One plan: the seconds of a warm task, and ratios of measured times to other times."""
@@ -70,7 +76,7 @@ class Row:
 
 
 def main() -> None:
-    """Measure all combinations of the command line; print each row at once."""
+    """Measure all combinations; print each row of a Markdown table at once."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sites", type=int, nargs="+", default=[9], choices=sorted(GROUP))
     plans = sorted(registry.plans())
@@ -83,10 +89,8 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
     rows = []
-    _say(f"{'':24} {'cold':>8} {'warm':>8} {'warm':>8} {'warm':>8} {'warm':>8}")
-    _say(
-        f"{'':24} {'/expect':>8} {'/expect':>8} {'/estim':>8} {'/bound':>8} {'/optim':>8}  warm, s"
-    )
+    _say(f"| {' | '.join(TITLES)} |")
+    _say("|" + " --- |" * len(TITLES))
     for sites in arguments.sites:
         for size_mb in arguments.sizes:
             for plan in arguments.plans:
@@ -151,7 +155,6 @@ def _compute_optimum_s(scenario: Scenario, group: list[str], model_bytes: float)
 
 
 def _show(row: Row) -> None:
-    name = f"{row.plan}, {row.group} of {row.sites}, {row.model_mb} MB"
     ratios = (
         row.cold_by_expected,
         row.warm_by_expected,
@@ -159,7 +162,8 @@ def _show(row: Row) -> None:
         row.warm_by_bound,
         row.warm_by_optimum,
     )
-    _say(f"{name:24} " + " ".join(f"{ratio:8.2f}" for ratio in ratios) + f"  {row.warm_s:7.2f}")
+    cells = [row.plan, f"{row.group} of {row.sites}", f"{row.model_mb} MB", f"{row.warm_s:.2f}"]
+    _say(f"| {' | '.join([*cells, *(f'{ratio:.2f}' for ratio in ratios)])} |")
 
 
 def _say(line: str) -> None:

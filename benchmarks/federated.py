@@ -31,6 +31,12 @@ from trunkline.harness.scenario.loading import load
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "paper" / "r2sp" / "federated.yaml"
 
 
+TITLES = (
+    *("clients", "agents ready, real s", "whole run, real s", "processor s", "memory, MB"),
+    *("virtual s", "real s per virtual s", "rounds", "time of a pull, s", "load"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """The costs and the results of one run."""
@@ -53,8 +59,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[16, 32, 64, 128])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     arguments = parser.parse_args()
-    names = [*Row.__dataclass_fields__]
-    sys.stdout.write(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n")
+    sys.stdout.write(f"| {' | '.join(TITLES)} |\n|{' --- |' * len(TITLES)}\n")
     for clients in arguments.clients:
         row = measure(clients, arguments.changes)
         values = (f"{value:.4g}" for value in asdict(row).values())
