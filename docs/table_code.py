@@ -25,6 +25,7 @@ from marked_tables import Marker
 from table_commands import MEASURED, ROOT, find_script, read_study
 
 from trunkline.harness.config import document
+from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.reader import SCHEMES
 
@@ -48,37 +49,54 @@ def hash_table(marker: Marker) -> str:
 
 @functools.cache
 def find_dependencies(command: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """The files of code that a command depends on, and texts that describe its scenario."""
-    if not command.startswith("trunkline "):
-        return _find_script_dependencies(command), ()
-    study = read_study(command)
-    facts = [str(cell) for cell in study.cells]
-    if study.scenario is not None:
-        data = document.read(study.scenario.read_text(), str(study.scenario)).data
-        facts.append(repr({key: value for key, value in data.items() if key != "description"}))
-    words = set(re.findall(WORD, f"{command} {facts}"))
-    facts += [repr(SCHEMES[word]) for word in sorted(words & set(SCHEMES))]
-    return tuple(_find_code(study.entries, f"{command} {facts}")), tuple(facts)
+    """The files of code that a command depends on, and texts that describe its scenarios."""
+    if command.startswith("trunkline "):
+        study = read_study(command)
+        facts = [str(cell) for cell in study.cells]
+        facts += [_describe(file) for file in (study.scenario,) if file is not None]
+        names = _find_names(f"{command} {facts}")
+        files = _find_code(study.entries, names)
+    else:
+        script = find_script(command)
+        text = script.read_text()
+        said = _find_names(f"{command} {text}")
+        facts = [_describe(file) for file in sorted(SCENARIOS.rglob("*.yaml")) if file.name in said]
+        names = _find_names(f"{command} {text} {facts}")
+        files = [script, *_find_script_code(script, text, names)]
+    facts += [repr(SCHEMES[name]) for name in sorted(names & set(SCHEMES))]
+    return tuple(files), tuple(facts)
 
 
-def _find_script_dependencies(command: str) -> tuple[Path, ...]:
-    script = find_script(command)
-    text = script.read_text()
-    entries = [*provenance.list_imports(text)]
-    if any(name.startswith("trunkline.harness.runs") for name in entries):
-        entries += MEASURED
-    beside = [script.parent / f"{name}.py" for name in entries]
-    return (script, *(file for file in beside if file.is_file()), *_find_code(entries, text))
+def _describe(scenario: Path) -> str:
+    """A scenario without its comments and description."""
+    data = document.read(scenario.read_text(), str(scenario)).data
+    return repr({key: value for key, value in data.items() if key != "description"})
 
 
-def _find_code(entries: Iterable[str], text: str) -> list[Path]:
-    """The imported files, and of those that are found by name the ones that the text names."""
+def _find_names(text: str) -> set[str]:
+    """All words of a text, and those of the schemes that it names."""
     words = set(re.findall(WORD, text))
+    schemes = " ".join(repr(SCHEMES[word]) for word in words & set(SCHEMES))
+    return words | set(re.findall(WORD, schemes))
+
+
+def _find_script_code(script: Path, text: str, names: set[str]) -> list[Path]:
+    """What a script imports; what runs depend on, too, if it may start one."""
+    entries = provenance.list_imports(text)
+    found = _find_code(entries, names)
+    if any(file.parent.name == "runs" for file in found):
+        found = _find_code((*entries, *MEASURED), names)
+    beside = [script.with_name(f"{name}.py") for name in entries]
+    return [*(file for file in beside if file.is_file()), *found]
+
+
+def _find_code(entries: Iterable[str], names: set[str]) -> list[Path]:
+    """The imported files, and of those that are found by name the ones that are named."""
     named = [
         f"trunkline.{folder.replace('/', '.')}.{file.stem}"
         for folder in BY_NAME
         for file in sorted((ROOT / folder).glob("*.py"))
-        if file.stem in words
+        if file.stem in names
     ]
     return sorted(provenance.find_imports([*entries, *named]))
 

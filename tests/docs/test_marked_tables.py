@@ -293,6 +293,17 @@ def test_a_fluid_table_depends_on_the_plans_that_it_names_and_not_on_agents_or_o
     assert "agents/site/executor.py" in {str(file).partition("trunkline/")[2] for file in measured}
 
 
+def test_a_script_that_runs_scenarios_depends_on_them_on_the_agents_and_on_its_schemes_plans() -> (
+    None
+):
+    files, facts = table_code.find_dependencies("python benchmarks/plan_knowledge.py")
+    names = {str(file).partition("trunkline/")[2] for file in files}
+    assert {"agents/plans/fapt.py", "agents/site/executor.py"} <= names
+    assert "agents/plans/crew.py" not in names
+    assert any("internet2" in fact for fact in facts)
+    assert any("fapt" in fact for fact in facts)
+
+
 def test_a_table_is_made_by_its_command_and_then_is_up_to_date(tmp_path: Path, capsys) -> None:
     page = tmp_path / "page.md"
     command = "trunkline reproduce owl/9 --fluid --trials 1 --vary topology.alpha=1.0,0.2"
