@@ -72,7 +72,7 @@ def make(page: Path, name: str | None) -> None:
         made = [marker.name for marker in markers if not marker.by_hand]
         if name not in made:
             allowed = f"one of {', '.join(made)}" if made else "none: no command makes one"
-            raise MarkerError(f"{page}: table {name}: allowed is {allowed}")
+            raise MarkerError(f"{page}: table {name}: expected {allowed}")
     for marker in markers:
         wanted = name in (None, marker.name) and not marker.by_hand
         if not wanted or (name is None and marker.code == hash_table(marker)):

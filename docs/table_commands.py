@@ -61,7 +61,7 @@ def read_study(command: str) -> Study:
             return _read_reproduction(words, arguments)
     except grid.GridError as error:
         raise MarkerError(f"{command}: {error}") from None
-    raise MarkerError(f"{command}: allowed is trunkline reproduce or compare, or a script")
+    raise MarkerError(f"{command}: expected trunkline reproduce or compare, or a script")
 
 
 def parse(command: str) -> argparse.Namespace:
@@ -86,7 +86,7 @@ def _read_comparison(words: tuple[str, ...], arguments: argparse.Namespace) -> S
 def _read_reproduction(words: tuple[str, ...], arguments: argparse.Namespace) -> Study:
     known = papers.find_figures()
     if arguments.figure not in known:
-        raise MarkerError(f"{shlex.join(words)}: allowed is one of {', '.join(known)}")
+        raise MarkerError(f"{shlex.join(words)}: expected one of {', '.join(known)}")
     figure = known[arguments.figure]
     folder = ROOT / (arguments.out or Path("reproductions") / arguments.figure)
     if isinstance(figure, papers.ModelFigure) and arguments.fluid:
@@ -116,7 +116,7 @@ def find_script(command: str) -> Path:
     words = [word for word in shlex.split(command) if word != "sudo"]
     file = ROOT / (words[1] if len(words) > 1 else "")
     if words[:1] != ["python"] or not file.is_file():
-        raise MarkerError(f"{command}: allowed is trunkline ... or python FILE ..., of a file here")
+        raise MarkerError(f"{command}: expected trunkline ... or python FILE ..., of a file here")
     return file
 
 

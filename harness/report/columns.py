@@ -74,8 +74,8 @@ WORKERS = Table(
         "wait_s": (NUMBER, "time from ready, or from a task to the next one, until it continued"),
         "sync_s": (
             NUMBER,
-            "time from its contribution until the task's end or until it continued, without the time "
-            "in which it computed branches",
+            "time from its contribution until the task's end or until it continued, without the "
+            "time in which it computed branches",
         ),
         "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
         "bytes_received": (INTEGER, "payload received, also for tasks of others"),

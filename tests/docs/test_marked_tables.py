@@ -322,7 +322,7 @@ def test_a_table_is_made_by_its_command_and_then_is_up_to_date(tmp_path: Path, c
     (tmp_path / "out" / "tables" / "fluid.csv").unlink()
     figures.make(page, None)
     assert not (tmp_path / "out" / "tables" / "fluid.csv").exists()
-    with pytest.raises(MarkerError, match="table other: allowed is one of name"):
+    with pytest.raises(MarkerError, match="table other: expected one of name"):
         figures.make(page, "other")
 
 
