@@ -65,19 +65,21 @@ def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path
 
     monkeypatch.setattr(comparing, "carry_out", carry_out)
     command = ["reproduce", "crew/4", "--trials", "1", "--out", str(tmp_path), *SMALL]
+    command += ["--vary", "scheme.pipelined=true"]
     assert main.main(command) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert f"claim {FIGURES['crew/4'].claim}" in lines
     # Of four equal sites two use their own links alone, or all: n / p times as many.
-    assert "{plan: opr} 8 4 1 2" in lines
+    assert "{plan: opr} true 8 4 1 2" in lines
     assert (tmp_path / "plots" / "task_s.png").exists()
     assert len(pd.read_csv(tmp_path / "tables" / "fluid.csv")) == 9
 
 
 def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
     command = ["reproduce", "crew/4", "--trials", "2", "--fluid", "--out", str(tmp_path), *SMALL]
+    command += ["--vary", "scheme.pipelined=true"]
     assert main.main(command) == 0
-    assert "{plan: opr} 1 2" in " ".join(capsys.readouterr().out.split())
+    assert "{plan: opr} true 1 2" in " ".join(capsys.readouterr().out.split())
     assert [path.name for path in tmp_path.rglob("*.*")] == ["fluid.csv"]
 
 
