@@ -300,13 +300,18 @@ MUTANTS = (
         ),
         (
             "the last, shorter chunk does not go down the out-trees",
-            "        if part.outs:\n",
-            "        if part.outs and len(data) == self.local.cut.size(0):\n",
+            "        if part.outs:\n            self._send_on(",
+            "        if len(data) == self.local.cut.size(0):\n            self._send_on(",
         ),
         (
-            "a block that is not pipelined is sent on before it is whole",
-            "            if len(waiting) < part.size:\n",
-            "            if len(waiting) < part.size - 1:\n",
+            "a block that is not pipelined is sent on chunk by chunk",
+            "            if len(waiting) < part.size:\n                return\n",
+            "",
+        ),
+        (
+            "the last chunk of a block leaves it waiting at a relay",
+            "            more = each is not ready[-1]\n",
+            "            more = True\n",
         ),
         (
             "the scale is lost where a block has one source",
@@ -386,6 +391,11 @@ MUTANTS = (
     ),
     *_in(
         "site/executor.py",
+        (
+            "a relay does not wait for the whole block",
+            "        if not header.more:\n",
+            "        if True:\n",
+        ),
         (
             "a halted site goes on",
             "        known.raise_floor(known.blocks)\n",
