@@ -49,6 +49,7 @@ def describe_scenario(scenario: Scenario) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
+    warms_up = scenario.warm_up.unit is not None
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
@@ -56,6 +57,7 @@ def describe_scenario(scenario: Scenario) -> Table:
         **({} if scenario.runs_programs else _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),
         "stop": _format_pairs(render(scenario.stop, None)),
+        **({"warm-up": _format_pairs(render(scenario.warm_up, None))} if warms_up else {}),
         "failover": _format_pairs(render(scenario.failover, None)),
         "limits": _format_pairs(render(scenario.limits, None)),
         "timeline": "\n".join(map(_format_entry, scenario.timeline)) or "nothing",

@@ -144,9 +144,9 @@ def follow(
         def on_progress(scenario: Scenario, now: Progress) -> None:
             nonlocal done
             sites = len(scenario.topology.sites)
-            share = progress.fraction(now, scenario.stop, sites)
+            share = progress.fraction(now, scenario.whole_stop, sites)
             done = max(done, share)
-            show(done, progress.describe(now, scenario.stop, sites))
+            show(done, progress.describe(now, scenario.whole_stop, sites))
 
         yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
 

@@ -126,10 +126,14 @@ def _plain(console: Console, clock: Callable[[], float]) -> Show:
 
 
 def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
-    tasks = _rows(run_dir / "tables" / "tasks.csv")
+    begun = _rows(run_dir / "tables" / "tasks.csv")
+    tasks = [row for row in begun if row.get("warm_up") != "True"]
     done = [row for row in tasks if row["outcome"] == "completed"]
-    others = len(tasks) - len(done)
-    yield "tasks", f"{len(done)} completed" + (f", {others} not" if others else "")
+    others, first = len(tasks) - len(done), len(begun) - len(tasks)
+    words = [f"{len(done)} completed"]
+    words += [f"{others} not"] if others else []
+    words += [f"after {first} of the warm-up"] if first else []
+    yield "tasks", ", ".join(words)
     if done:
         took_s = _numbers(done, "duration_s")
         spread = f"{short(min(took_s), TIME_S)} to {short(max(took_s), TIME_S)}"

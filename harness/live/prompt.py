@@ -37,7 +37,7 @@ from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.processes.lines import Lines, Message, encode
 from trunkline.harness.scenario.loading import resolve
-from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.scenario.settings import Scenario, WarmUp
 
 HISTORY = Path("~/.trunkline_history")
 HISTORY_LINES = 1000
@@ -121,10 +121,14 @@ def session_scenario(scenario: Scenario, name: str, session: Message) -> str:
     at_s = (float(units.parse(line["at"], units.TIME_S)) for line in session["timeline"])
     faults = (fault_syntax.parse(line["do"], scenario.topology) for line in session["timeline"])
     entries = tuple(map(Entry, at_s, faults))
-    ends_s = [time_s for time_s in (scenario.stop.time_s, session["end_s"]) if time_s]
-    stop = replace(scenario.stop, time_s=min(ends_s, default=None))
+    whole = scenario.whole_stop
+    ends_s = [time_s for time_s in (whole.time_s, session["end_s"]) if time_s]
+    stop = replace(whole, time_s=min(ends_s, default=None))
     notes = "".join(f"# not repeated: {note}\n" for note in session["notes"])
-    return notes + resolve(replace(scenario, name=name, timeline=entries, stop=stop))
+    if scenario.warm_up.unit:
+        notes += "# not repeated: the warm-up\n"
+    saved = replace(scenario, name=name, timeline=entries, stop=stop, warm_up=WarmUp())
+    return notes + resolve(saved)
 
 
 def save(scenario: Scenario, path: Path, session: Message) -> str | None:

@@ -62,6 +62,7 @@ TASKS = Table(
         ),
         "bound_s": (NUMBER, "no plan is faster: the time of the overlay's smallest cut"),
         "outcome": (TEXT, "`completed`, `abandoned` or `unfinished`"),
+        "warm_up": (YES_OR_NO, "whether it began in the warm-up, so that `run` does not count it"),
     },
 )
 WORKERS = Table(
@@ -140,7 +141,7 @@ FAULTS = Table(
 )
 RUN = Table(
     "run",
-    "One row: the whole run. Means and medians are over the completed tasks.",
+    "One row: the whole run after its warm-up. Means and medians are over the completed tasks.",
     {
         "tasks": (INTEGER, "completed tasks"),
         "abandoned": (INTEGER, "abandoned tasks"),
@@ -151,7 +152,8 @@ RUN = Table(
         "latency_s": (NUMBER, "mean latency"),
         "expected_warm_s": (NUMBER, "mean estimate plus latency of the later half"),
         "bound_s": (NUMBER, "mean bound"),
-        "window_s": (NUMBER, "when the run was told to stop"),
+        "warm_up_s": (NUMBER, "when the warm-up ended and the window began; 0 without a warm-up"),
+        "window_s": (NUMBER, "the time from there until the run was told to stop"),
         "rounds": (NUMBER, "rounds that a worker finished in the window, on average"),
         "rounds_least": (INTEGER, "rounds of the slowest worker"),
         "samples_per_s": (

@@ -37,6 +37,7 @@ from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.branches.branch_tables import tabulate_branches
@@ -143,7 +144,7 @@ def make_rules(scenario: Scenario) -> Rules:
         frame_bytes=_count_frame_bytes(scenario),
         compute_s=_make_compute_s(scenario),
         layers=_make_layers(scenario),
-        stop=scenario.stop,
+        stop=scenario.whole_stop,
         barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
         has_paths=scenario.scheme.auxiliary is not None,
         expected_input=_make_expected_input(scenario),
@@ -414,7 +415,10 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
 
 def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
     sites = scenario.topology.site_names
-    tasks = tables.tabulate_tasks(history, make_forecaster(scenario), make_sync_bound(scenario))
+    counted = Counted.of(history, scenario.warm_up)
+    tasks = tables.tabulate_tasks(
+        history, make_forecaster(scenario), make_sync_bound(scenario), counted
+    )
     flows = list_flows(scenario.background)
     paths = {"paths": tables.tabulate_paths(history)} if scenario.scheme.auxiliary else {}
     background = {"background": tabulate_background(history, flows)} if flows else {}
@@ -434,7 +438,13 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
         "links": tables.tabulate_links(history, scenario.topology, flows),
         "accuracy": tables.tabulate_accuracy(history),
         "run": tables.tabulate_run(
-            history, tasks, scenario.workers, **at_servers, **branches, samples=scenario.samples
+            history,
+            tasks,
+            scenario.workers,
+            **at_servers,
+            **branches,
+            samples=scenario.samples,
+            counted=counted,
         ),
         "faults": tables.tabulate_faults(history),
         **paths,
@@ -468,11 +478,14 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     scenario, history = data.scenario, data.history
     sites = scenario.topology.site_names
     tasks, accuracy = data.tables["tasks"], data.tables["accuracy"]
-    plots.write(folder, "gantt", plots.draw_gantt(history, sites, **width))
+    begin_s = Counted.of(history, scenario.warm_up).begin_ns / 1e9
+    plots.write(folder, "gantt", plots.draw_gantt(history, sites, warm_up_s=begin_s, **width))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         plots.write(
-            folder, "gantt-start", plots.draw_gantt(history, sites, (0.0, until_s), **width)
+            folder,
+            "gantt-start",
+            plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width),
         )
     plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
     nodes = scenario.topology.node_names

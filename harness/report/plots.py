@@ -45,7 +45,7 @@ STYLE: Any = {
 }
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
 RED, BLACK = fault_bands.COLOUR, "#222222"
-PALE, GREY = "#e6e6e6", "#8c8c8c"
+PALE, GREY, VIOLET = "#e6e6e6", "#8c8c8c", "#ece2f6"
 
 VECTORS = 4000
 """Bars above this number are pixels, even in an SVG: the file would be too large."""
@@ -76,11 +76,13 @@ def draw_gantt(
     history: History,
     sites: Sequence[str],
     window_s: tuple[float, float] | None = None,
+    warm_up_s: float = 0.0,
     width_in: float = WIDTH_IN,
 ) -> Figure:
     """Draw the activity of every site over time: a row per site, and a strip of faults above.
 
-    `window_s` is the part of the run to show, in seconds. See `activity.list_bars` for the bars.
+    `window_s` is the part of the run to show, in seconds, and `warm_up_s` when its warm-up ends.
+    See `activity.list_bars` for the bars.
     """
     window_s = window_s or (0.0, max(history.active_end_ns / 1e9, 1e-3))
     bars = activity.list_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
@@ -98,16 +100,20 @@ def draw_gantt(
         axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
+        if warm_up_s:
+            axes.axvspan(0.0, warm_up_s, color=VIOLET, zorder=0, lw=0)
         fault_bands.draw_bands(axes, history.faults)
         fault_bands.draw_in_rows(
             axes, history.faults, {site: row for row, site in enumerate(sites)}
         )
         _draw_task_numbers(axes, history, sites, window_s, width_in)
         used = [name for name in _GANTT if bars[name]]
+        handles = [Patch(color=_GANTT[name], label=name) for name in used]
+        handles += [Patch(color=VIOLET, label="warm-up")] if warm_up_s else []
         figure.legend(
-            handles=[Patch(color=_GANTT[name], label=name) for name in used],
+            handles=handles,
             loc="outside upper left",
-            ncols=min(len(used), _count_columns(width_in, 1.15)),
+            ncols=min(len(handles), _count_columns(width_in, 1.15)),
             handlelength=1.2,
         )
     return figure

@@ -39,6 +39,7 @@ from trunkline.harness.record.history import (
     union,
 )
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import columns, manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.updates.server_rates import summarize_rates
@@ -63,13 +64,17 @@ def tabulate_tasks(
     history: History,
     forecast: Callable[[TaskStarted], Forecast],
     bound_s: Callable[[Sync], float | None] = lambda sync: None,
+    counted: Counted = WHOLE,
 ) -> pd.DataFrame:
     """One row per task, in order of start; synchronizations that programs report come last.
 
     A task ends when its last member has installed the result, or when it is abandoned. The row of
     a program's synchronization has the operation's name as its plan.
     """
-    rows = [_make_task_row(task, forecast(task.started)) for task in history.tasks]
+    rows: list[Mapping[str, Any]] = [
+        {**_make_task_row(task, forecast(task.started)), "warm_up": place < counted.first_task}
+        for place, task in enumerate(history.tasks)
+    ]
     rows += [_make_sync_row(sync, bound_s(sync)) for sync in history.syncs]
     return columns.TASKS.frame(rows)
 
@@ -243,24 +248,29 @@ def tabulate_run(
     servers: pd.DataFrame | None = None,
     branches: pd.DataFrame | None = None,
     samples: Callable[[int | None], int] | None = None,
+    counted: Counted = WHOLE,
 ) -> pd.DataFrame:
     """The whole run in one row; `tasks`, `updates` and so on are the tables of these names.
 
     `samples` gives those of an iteration with this batch, or with the workload's own for None.
 
-    The `workers` are the sites that compute. The window ends when the run was told to stop: later
-    rounds do not count.
+    The `workers` are the sites that compute. The window begins after the warm-up and ends when the
+    run was told to stop: other rounds do not count, and neither do tasks of the warm-up.
     """
+    begin_ns, begin_s = counted.begin_ns, counted.begin_ns / 1e9
+    tasks = tasks[~tasks["warm_up"]]
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
-    rounds = Counter(e.site for e in history.all(RoundFinished) if e.t_ns <= end_ns)
+    end_ns = max(begin_ns, end_ns)
+    rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
     each = [rounds[site] for site in workers]
     evaluated = history.all(Evaluated)
-    groups = (task.started.weights for task in history.completed if task.mixes)
-    changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in history.completed)
+    measured = [task for task in history.tasks[counted.first_task :] if task.outcome == "completed"]
+    groups = (task.started.weights for task in measured if task.mixes)
+    changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
     waited_ns = sum(
-        span.end_ns - span.start_ns
+        max(0, span.end_ns - max(begin_ns, span.start_ns))
         for spans in phases(history).values()
         for span in spans
         if span.doing == "wait"
@@ -275,17 +285,18 @@ def tabulate_run(
         "latency_s": done["latency_s"].mean(),
         "expected_warm_s": (warm["estimate_s"] + warm["latency_s"]).mean(),
         "bound_s": done["bound_s"].mean(),
-        "window_s": end_ns / 1e9,
+        "warm_up_s": begin_s,
+        "window_s": (end_ns - begin_ns) / 1e9,
         "rounds": sum(each) / len(each),
         "rounds_least": min(each),
-        "samples_per_s": _count_samples(history, end_ns, samples) if samples else None,
+        "samples_per_s": _count_samples(history, begin_ns, end_ns, samples) if samples else None,
         "updates": changes,
-        "update_s": end_ns / 1e9 / changes if changes else None,
+        "update_s": (end_ns - begin_ns) / 1e9 / changes if changes else None,
         "rho": mixing.compute_rho(groups, workers),
         "wait_s": waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
-        **summarize(updates),
-        **summarize_rates(servers, end_ns / 1e9),
-        **branch_tables.summarize(branches, history),
+        **summarize(_leave_out(updates, "t_s", begin_s)),
+        **summarize_rates(_leave_out(servers, "t_s", begin_s), end_ns / 1e9),
+        **branch_tables.summarize(_leave_out(branches, "start_s", begin_s), history),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),
@@ -294,18 +305,23 @@ def tabulate_run(
     return columns.RUN.frame([row])
 
 
+def _leave_out(table: pd.DataFrame | None, column: str, begin_s: float) -> pd.DataFrame | None:
+    """A table without the rows of the warm-up."""
+    return table if table is None or not begin_s else table[table[column] >= begin_s]
+
+
 def _count_samples(
-    history: History, end_ns: int, samples: Callable[[int | None], int]
+    history: History, begin_ns: int, end_ns: int, samples: Callable[[int | None], int]
 ) -> float | None:
-    """The samples of the rounds that ended up to `end_ns`, per second."""
+    """The samples of the rounds that ended after `begin_ns` and up to `end_ns`, per second."""
     batches: dict[str, int | None] = {}
     total = 0
     for event in history.events:
         if isinstance(event, ComputeStarted):
             batches[event.site] = event.batch
-        elif isinstance(event, RoundFinished) and event.t_ns <= end_ns:
+        elif isinstance(event, RoundFinished) and begin_ns < event.t_ns <= end_ns:
             total += samples(batches.get(event.site))
-    return total * 1e9 / end_ns if end_ns else None
+    return total * 1e9 / (end_ns - begin_ns) if end_ns > begin_ns else None
 
 
 def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
@@ -375,4 +391,5 @@ def _make_sync_row(sync: Sync, bound_s: float | None) -> Mapping[str, Any]:
         "duration_s": sync.duration_s,
         "bound_s": bound_s,
         "outcome": "unfinished" if sync.end_ns is None else "completed",
+        "warm_up": False,
     }

@@ -133,6 +133,7 @@ def resolve(scenario: Scenario) -> str:
             "workload": {"kind": scenario.workload.kind, **_render_options(scenario.workload)},
             **({} if scenario.runs_programs else chosen),
             "stop": render(scenario.stop, None),
+            **({"warm_up": render(scenario.warm_up, None)} if scenario.warm_up.unit else {}),
             "failover": render(scenario.failover, None),
             "limits": render(scenario.limits, None),
             "timeline": timeline_section.write_entries(scenario.timeline),

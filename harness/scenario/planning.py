@@ -20,7 +20,7 @@ from trunkline.harness.scenario.settings import Scenario
 
 def controller_settings(scenario: Scenario) -> ControllerSettings:
     """The settings of the first controller of a run, for a site whose clock is right."""
-    topology, scheme, stop = scenario.topology, scenario.scheme, scenario.stop
+    topology, scheme, stop = scenario.topology, scenario.scheme, scenario.whole_stop
     return ControllerSettings(
         sites=topology.site_names,
         rates_mbps=measured_rates.add_error(

@@ -47,6 +47,7 @@ from trunkline.harness.scenario.settings import (
     Scenario,
     Scheme,
     Stop,
+    WarmUp,
 )
 from trunkline.topologies import explicit
 from trunkline.topologies.access import AccessLink, add_access_links
@@ -494,9 +495,13 @@ class Reader:
         if limits.task_s > limits.run_s:
             run = units.render(limits.run_s, units.TIME_S)
             refuse(("limits", "task"), f"expected up to limits.run, {run}")
-        if isinstance(stop, Stop) and stop.time_s and stop.time_s > limits.run_s:
-            run = units.render(limits.run_s, units.TIME_S)
-            refuse(("stop", "time"), f"expected up to limits.run, {run}")
+        if isinstance(stop, Stop):
+            self._check_warm_up(basics["warm_up"], stop)
+            warm_up_s = basics["warm_up"].time_s or 0.0
+            if stop.time_s and stop.time_s + warm_up_s > limits.run_s:
+                run = units.render(limits.run_s - warm_up_s, units.TIME_S)
+                less = " minus the warm-up" if warm_up_s else ""
+                refuse(("stop", "time"), f"expected up to limits.run{less}, {run}")
         if workload and isinstance(stop, Stop) and stop.accuracy_percent is not None:
             kinds = self._extensions.workloads
             if not kinds[workload.kind].EVALUATES:
@@ -514,6 +519,20 @@ class Reader:
             refuse(("network", "hystart"), allowed)
         if scheme:
             self._check_chunk(scheme.chunk_bytes, self._model_bytes(workload))
+
+    def _check_warm_up(self, warm_up: WarmUp, stop: Stop) -> None:
+        """A condition of another unit could not be counted from the end of the warm-up."""
+        unit = warm_up.unit
+        if unit is None:
+            return
+        if self._runs_programs():
+            self._source.refuse(("warm_up",), "only with a policy and a plan")
+            return
+        given = {"rounds": stop.rounds, "tasks": stop.tasks, "time": stop.time_s}
+        others = [key for key, value in given.items() if value is not None and key != unit]
+        if others:
+            allowed = f"only with stop: {unit} or accuracy; stop has {', '.join(others)}"
+            self._source.refuse(("warm_up", unit), allowed)
 
     def _check_plan(self, scenario: Scenario) -> None:
         if error := plan_dry_run.find_refusal(scenario):

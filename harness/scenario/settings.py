@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -177,6 +177,28 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The beginning of a run, which its results do not count; see docs/report.md.
+
+    Options:
+        tasks: this number of tasks; the results begin with the start of the next task.
+        time_s: this time since the run's start.
+    """
+
+    tasks: Count | None = None
+    time_s: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if self.tasks is not None and self.time_s is not None:
+            raise ValueError("expected tasks or time")
+
+    @property
+    def unit(self) -> str | None:
+        """The key of `stop` that counts in the same unit; None without a warm-up."""
+        return "tasks" if self.tasks is not None else "time" if self.time_s is not None else None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Budgets on the scenario's clock.
 
@@ -274,6 +296,7 @@ class Scenario:
     scheme: Scheme
     controller_site: str
     stop: Stop
+    warm_up: WarmUp
     failover: Failover
     limits: Limits
     timeline: tuple[Entry, ...]
@@ -287,6 +310,14 @@ class Scenario:
     def runs_programs(self) -> bool:
         """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS
+
+    @property
+    def whole_stop(self) -> Stop:
+        """When the run ends, counted from its start: `stop` counts from the end of the warm-up."""
+        stop, warm_up = self.stop, self.warm_up
+        tasks = stop.tasks and stop.tasks + (warm_up.tasks or 0)
+        time_s = stop.time_s and stop.time_s + (warm_up.time_s or 0.0)
+        return replace(stop, tasks=tasks, time_s=time_s)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -366,7 +397,8 @@ class Basics:
     """The keys of a file that do not depend on the components.
 
     Options:
-        stop: when the run ends.
+        stop: when the run ends; with a warm-up, counted from its end.
+        warm_up: the beginning of the run, which its results do not count; by default nothing.
         name: the name of the scenario and of its run folders; by default that of the file.
         description: one line for `trunkline list scenarios`.
         seed: the seed of all random values; `--seed` changes it.
@@ -386,6 +418,7 @@ class Basics:
     """
 
     stop: Stop
+    warm_up: WarmUp = WarmUp()
     name: Name = "scenario"
     description: str = ""
     seed: Seed = 1

@@ -79,7 +79,9 @@ class _Run:
         topology, scheme = scenario.topology, scenario.scheme
         options = scenario.workload.options
         self._topology, self._sites = topology, topology.site_names
-        self._stop = scenario.stop
+        self._stop, self._warm_up = scenario.whole_stop, scenario.warm_up
+        self._begin_s: float | None = None if self._warm_up.unit else 0.0
+        self._started = 0
         self._chunk_bytes = scheme.chunk_bytes
         self._model_bytes = scenario.model_bytes
         self._tensor_bytes = scenario.tensor_bytes
@@ -145,10 +147,13 @@ class _Run:
             self._compute(site)
         if self._stop.time_s is not None:
             self._overlay.call_at(self._stop.time_s, self._end)
+        if self._warm_up.time_s is not None:
+            self._overlay.call_at(self._warm_up.time_s, self._begin)
         if self._update_s is not None:
             self._overlay.call_at(self._update_s, self._update)
         self._overlay.run()
-        window_s = self._heard_s if self._until_s is None else self._until_s
+        end_s = self._heard_s if self._until_s is None else self._until_s
+        window_s = end_s - (end_s if self._begin_s is None else self._begin_s)
         stalled_s, stepped_s = sum(self._stalls_s), sum(self._steps_s)
         return Expectation(
             task_s=_mean(self._tasks_s),
@@ -177,8 +182,9 @@ class _Run:
         end_s = self._overlay.now_s + took_s
         if handed is not None:
             end_s = handed.compute_end(site, times.layers(iteration, batch))
-            self._steps_s.append(end_s - handed.begun_s)
-            self._stalls_s.append(self._steps_s[-1] - took_s)
+            if self._begin_s is not None and handed.begun_s >= self._begin_s:
+                self._steps_s.append(end_s - handed.begun_s)
+                self._stalls_s.append(self._steps_s[-1] - took_s)
         self._overlay.call_at(end_s, lambda: self._on_ready(site, iteration))
 
     def _on_ready(self, site: str, iteration: int) -> None:
@@ -223,7 +229,11 @@ class _Run:
         for action in actions:
             match action:
                 case NewTask():
-                    self._later(action.plan.participants(), partial(self._start, action))
+                    if self._started == self._warm_up.tasks:
+                        self._begin()
+                    self._started += 1
+                    begins = partial(self._start, action, self._begin_s is not None)
+                    self._later(action.plan.participants(), begins)
                 case Proceed(site, batch):
                     if site in self._offers:
                         self._overlay.take_back(self._offers.pop(site))
@@ -248,9 +258,10 @@ class _Run:
         if self._until_s is None:
             self._perform(self._driver.tick(self._overlay.now_s))
 
-    def _start(self, new: NewTask) -> None:
+    def _start(self, new: NewTask, counts: bool) -> None:
+        """Start a task; `counts` tells whether the warm-up is over."""
         plan, start = new.plan, new.start
-        if start.is_symmetric and not start.merges:
+        if counts and start.is_symmetric and not start.merges:
             self._groups.append(start.weights)
         begun_s, missing = self._overlay.now_s, set(plan.receivers)
         locked = start.passive.intersection(plan.receivers, self._workers)
@@ -264,10 +275,10 @@ class _Run:
 
         def received(site: str) -> None:
             missing.discard(site)
-            if start.weights.keys() <= self._servers and self._until_s is None:
+            if counts and start.weights.keys() <= self._servers and self._until_s is None:
                 self._pull_s.append(self._overlay.now_s - begun_s)
             if not missing:
-                self._end_task(new, self._overlay.now_s - begun_s)
+                self._end_task(new, counts, self._overlay.now_s - begun_s)
             if site in locked:
                 self._unlock(site)
             elif site not in start.passive and start.then == "proceed":
@@ -281,13 +292,14 @@ class _Run:
         self._overlay.start(self._make_task(plan), received, offers, new.unready, arrived)
         self._end_if_enough()
 
-    def _end_task(self, new: NewTask, task_s: float) -> None:
+    def _end_task(self, new: NewTask, counts: bool, task_s: float) -> None:
         self._running -= 1
-        self._tasks_s.append(task_s)
-        if self._servers and self._servers.issuperset(new.start.takers) and self._until_s is None:
+        self._tasks_s += [task_s] if counts else []
+        in_window = counts and self._until_s is None
+        if in_window and self._servers and self._servers.issuperset(new.start.takers):
             self._push_s += [task_s] * len(new.start.weights)
         changes = new.start.merges or not new.start.weights.keys() <= new.start.passive
-        self._updates += self._until_s is None and changes
+        self._updates += in_window and changes
         ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})
         self._decide(ended, *new.plan.receivers)
         givers = set(new.start.group) - set(new.start.takers) - new.start.passive
@@ -342,13 +354,17 @@ class _Run:
     def _finish_round(
         self, site: str, batch: int | None = None, handed: HandOut | None = None
     ) -> None:
-        if self._until_s is None:
+        if self._until_s is None and self._begin_s is not None:
             self._rounds += 1
             self._samples += self._samples_of(self._batches.get(site)) if self._samples_of else 0
         if batch is not None:
             self._batches[site] = batch
         self._iterations[site] += 1
         self._compute(site, handed)
+
+    def _begin(self) -> None:
+        """End the warm-up."""
+        self._begin_s = self._overlay.now_s
 
     def _end(self) -> None:
         if self._until_s is None:

@@ -60,8 +60,11 @@ PATTERNS = tag(
 )
 
 
-def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
-    """Draw the run until all sites had finished; `clock` is the name of its clock."""
+def draw_gantt(history: History, sites: Sequence[str], clock: str, warm_up_s: float = 0.0) -> Html:
+    """Draw the run until all sites had finished; `clock` is the name of its clock.
+
+    The warm-up's background is violet.
+    """
     window_s = (0.0, max(history.active_end_ns / 1e9, 1e-3))
     shown = lay_out(history.faults, window_s)
     many = len(shown) > MAX_NAMED
@@ -79,6 +82,7 @@ def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
         f"A row for each of {len(sites)} sites: what it did from 0 to {window_s[1]:.1f} s. "
         "The tables of sites and tasks below say the same in numbers.",
         PATTERNS,
+        _draw_warm_up(x, warm_up_s, top, bottom),
         frame.draw_axes(f"{clock} time (s)"),
         _draw_bands(history.faults, x, top, bottom),
         [
@@ -91,9 +95,11 @@ def draw_gantt(history: History, sites: Sequence[str], clock: str) -> Html:
         _draw_strip(named, x),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
-    return charts.make_figure(
-        picture, _write_caption(history, shown, named, gap_s), charts.make_legend(used)
-    )
+    words = _write_caption(history, shown, named, gap_s)
+    if warm_up_s:
+        until = f"{charts.format_value(warm_up_s)} s"
+        words.append(f" The violet background until {until} is the warm-up, not in the results.")
+    return charts.make_figure(picture, words, charts.make_legend(used))
 
 
 def _place_bars(
@@ -124,6 +130,13 @@ def _merge_bars(
     for (y, height), of_row in sorted(spans.items()):
         for start, end in charts.merge(of_row, gap, 0.3):
             yield start, top + (y + 0.5) * row, end - start, height * row
+
+
+def _draw_warm_up(x: Scale, warm_up_s: float, top: float, bottom: float) -> Html | None:
+    if not warm_up_s:
+        return None
+    width = x(min(warm_up_s, x.high)) - x.start
+    return charts.draw_bars([(x.start, top, width, bottom - top)], "fill-warm-up")
 
 
 def _draw_bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:

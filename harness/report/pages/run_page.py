@@ -14,6 +14,7 @@ from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.record.history import History
+from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.background_tables import compute_flow_loads
 from trunkline.harness.report.branches import branches_section
@@ -142,6 +143,7 @@ def _write_verdict(verdict: Verdict, ended: str) -> Html:
 def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     run = data.tables["run"].to_dict("records")[0]
     found = data.tables["tasks"]
+    found = found[~found["warm_up"]]
     others = len(found) - int(run["tasks"])
     yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
     if pd.notna(run["task_s"]):
@@ -169,7 +171,9 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     yield (
         f"{data.scenario.clock} time",
         short(float(run["window_s"]), TIME_S),
-        "until the run was stopped",
+        f"until the run was stopped, after a warm-up of {short(float(run['warm_up_s']), TIME_S)}"
+        if run["warm_up_s"]
+        else "until the run was stopped",
     )
 
 
@@ -216,7 +220,9 @@ def _write_tasks(data: RunData) -> list[Child]:
 def _draw_timeline(data: RunData) -> list[Child]:
     if not data.history.events:
         return [None]
-    return [draw_gantt(data.history, data.scenario.topology.site_names, data.scenario.clock)]
+    scenario = data.scenario
+    warm_up_s = Counted.of(data.history, scenario.warm_up).begin_ns / 1e9
+    return [draw_gantt(data.history, scenario.topology.site_names, scenario.clock, warm_up_s)]
 
 
 def _draw_network(data: RunData) -> list[Child]:

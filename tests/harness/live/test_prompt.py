@@ -333,6 +333,18 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
     assert path.read_text().startswith("# not repeated: at 3 s: n1 ping n2\n")
 
 
+def test_a_saved_session_has_the_same_end_without_the_warm_up(tmp_path):
+    text = SMALL + "warm_up: {tasks: 2}\n"
+    session = {"timeline": [], "end_s": 12.5, "notes": []}
+    path = tmp_path / "mine.yaml"
+    began = parse(text, "small.yaml", ["stop={tasks: 5}"])
+    path.write_text(prompt.session_scenario(began, "mine", session))
+    scenario = load(path)
+    assert (scenario.stop.tasks, scenario.stop.time_s) == (7, 12.5)
+    assert scenario.warm_up.unit is None
+    assert path.read_text().startswith("# not repeated: the warm-up\n")
+
+
 # -- status ------------------------------------------------------------------------------------
 
 

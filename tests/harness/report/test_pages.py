@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from three_sites import LOG, SCENARIO, TOPOLOGY, added, altered, history
+from three_sites import LOG, SCENARIO, SITES, TOPOLOGY, added, altered, history
 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
@@ -267,6 +267,12 @@ def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
     shown = str(draw_gantt(History.of(events), names, "virtual"))
     assert len(shown) < 60 * MAX_BARS
     assert "are drawn as one" in shown
+
+
+def test_the_chart_of_a_run_with_a_warm_up_says_where_it_ends() -> None:
+    words = "The violet background until 1.51 s is the warm-up"
+    assert words in str(draw_gantt(history(), SITES, "virtual", 1.51))
+    assert "warm-up" not in str(draw_gantt(history(), SITES, "virtual"))
 
 
 def compared(folder: Path, *changes: tuple[str, str]) -> Page:

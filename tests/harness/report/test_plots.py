@@ -63,6 +63,15 @@ def test_the_gantt_chart_shows_when_contributions_and_results_moved() -> None:
     assert sorted(bars(axes, "multicast"))[:2] == [(0.47, 1.42, 1), (0.73, 1.48, 0)]
 
 
+def test_the_gantt_chart_has_another_background_in_the_warm_up() -> None:
+    figure = plots.draw_gantt(history(), SITES, warm_up_s=1.51)
+    (axes,) = figure.axes
+    assert max(patch.get_extents().x1 for patch in axes.patches) == pytest.approx(
+        axes.transData.transform((1.51, 0))[0]
+    )
+    assert "warm-up" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def test_help_with_a_task_that_a_site_is_no_member_of_is_a_line_of_its_own() -> None:
     (axes,) = plots.draw_gantt(history(), SITES).axes
     assert bars(axes, "help with other tasks") == [(1.78, 2.23, 0)]

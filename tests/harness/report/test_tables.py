@@ -32,10 +32,13 @@ def csv(table: pd.DataFrame) -> list[str]:
 def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() -> None:
     assert csv(tables.tabulate_tasks(history(), forecast)) == [
         "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
-        "duration_s,estimate_s,latency_s,bound_s,outcome",
-        "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed",
-        "1,h.py,preduce,kyiv rome,1000000,3000000,0,1.510,2.290,0.780,2.000,0.030,0.500,completed",
-        "2,h.py,preduce,oslo rome,1000000,250000,0,2.400,4.400,2.000,3.000,0.030,0.500,abandoned",
+        "duration_s,estimate_s,latency_s,bound_s,outcome,warm_up",
+        "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed,"
+        "False",
+        "1,h.py,preduce,kyiv rome,1000000,3000000,0,1.510,2.290,0.780,2.000,0.030,0.500,completed,"
+        "False",
+        "2,h.py,preduce,oslo rome,1000000,250000,0,2.400,4.400,2.000,3.000,0.030,0.500,abandoned,"
+        "False",
     ]
 
 
@@ -123,6 +126,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "latency_s": pytest.approx(0.03),
         "expected_warm_s": pytest.approx(2.03),
         "bound_s": 0.5,
+        "warm_up_s": 0.0,
         "window_s": pytest.approx(4.4),
         "rounds": pytest.approx(4 / 3),
         "rounds_least": 1,

@@ -415,6 +415,20 @@ def test_a_trace_may_start_with_a_byte_order_mark_and_is_never_a_pipe(tmp_path):
         load(tmp_path / "bad.yaml")
 
 
+@pytest.mark.parametrize(
+    ("given", "tasks", "time_s"),
+    [
+        ("stop: {tasks: 3}", 3, None),
+        ("stop: {tasks: 3}\nwarm_up: {tasks: 2}", 5, None),
+        ("stop: {time: 3 s}\nwarm_up: {time: 0.5 s}", None, 3.5),
+    ],
+)
+def test_a_warm_up_is_added_to_the_stop_condition_and_written_with_it(given, tasks, time_s):
+    scenario = parse(SMALL.replace("stop: {rounds: 1}", given), "x.yaml")
+    assert (scenario.whole_stop.tasks, scenario.whole_stop.time_s) == (tasks, time_s)
+    assert parse(resolve(scenario), "x.yaml") == scenario
+
+
 def test_a_resolved_scenario_spells_out_every_default():
     data = document.read(resolve(parse(SMALL, "x.yaml")), "x.yaml").data
     assert data["topology"]["builder"] == "explicit"

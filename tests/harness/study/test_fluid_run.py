@@ -35,6 +35,10 @@ def expected(*overrides, seed=1):
         (("stop={time: 5 s}",), 1.0, 2.0, 5.0),
         # The last task is counted, the round that it ends is after the window.
         (("stop={tasks: 2}",), 1.0, 1.0, 3.0),
+        # Tasks start at 1, 3, 5, 7 and 9 s; the results count the last three, from 5 s on.
+        (("stop={tasks: 3}", "warm_up={tasks: 2}"), 1.0, 2.0, 4.0),
+        # Rounds end at 2, 4, 6 and 8 s; the window is from 3.5 to 8.5 s.
+        (("stop={time: 5 s}", "warm_up={time: 3.5 s}"), 1.0, 3.0, 5.0),
         # The slow site keeps the other one waiting.
         (("workload.slowdown={n2: 3.0}",), 1.0, 3.0, 12.0),
         # A wrong idea of the rates changes nothing where there is nothing to choose.
