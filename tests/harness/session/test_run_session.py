@@ -65,7 +65,7 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
     text = SMALL.replace("plan:", early).replace("tasks: 3", "tasks: 12")
     folder(tmp_path, "early", text % (MESH, "preduce", "crew"))
     text = SMALL.replace("plan:", "pipelined: false, plan:")
-    folder(tmp_path, "whole", text % ("internet2", "bsp", "blink"))
+    folder(tmp_path, "whole", text % ("internet2", "bsp", "crew"))
     names = sorted(path.name for path in tmp_path.iterdir())
     done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
