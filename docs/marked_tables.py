@@ -189,7 +189,7 @@ RATIOS = ("ratio", "speed-up")
 
 
 def format_mean(mean: float, half: float = math.nan, most: int = MOST_PLACES) -> str:
-    """`8.89 ± 0.13`: the half width has one digit, two if the first is 1, and the mean as many.
+    """`8.89 ± 0.13`: the half width has two digits, and the mean as many decimals.
 
     Without an interval, or with one below the last digit, the mean stands alone. There are at most
     `most` decimals.
@@ -354,9 +354,7 @@ def _choose_places(mean: float, half: float) -> int:
     significant = DIGITS - 1 - _find_power(mean)
     if not half > EXACT * abs(mean):
         return max(0, significant)
-    power = _find_power(half)
-    first = round(half / 10.0**power, 1)
-    return min((1 if first < 2 else 0) - power, significant + 1)
+    return min(1 - _find_power(half), significant + 1)
 
 
 def _find_power(value: float) -> int:

@@ -161,7 +161,8 @@ def test_a_page_gets_the_new_rows_and_their_version_and_nothing_else_changes() -
     ("mean", "half", "text"),
     [
         (8.8934, 0.1312, "8.89 ± 0.13"),
-        (8.8934, 0.0412, "8.89 ± 0.04"),
+        (8.8934, 0.0412, "8.893 ± 0.041"),
+        (17.12, 3.64, "17.1 ± 3.6"),
         (1052.3, 113.0, "1050 ± 110"),
         (0.3337, math.nan, "0.334"),
         (0.99996, math.nan, "1.00"),
@@ -183,7 +184,7 @@ def test_a_mean_has_the_digits_that_its_interval_leaves(
     [
         ((1.0, math.nan, math.nan), "1"),
         ((1.0, 1.0, 1.0), "1"),
-        ((1.2433, 1.0512, 1.4634), "1.2 (1.1 to 1.5)"),
+        ((1.2433, 1.0512, 1.4634), "1.24 (1.05 to 1.46)"),
         ((1.0251, 1.0183, 1.0332), "1.025 (1.018 to 1.033)"),
         ((2.5, math.nan, math.nan), "2.50"),
     ],
@@ -196,7 +197,7 @@ def test_a_ratio_has_the_bounds_of_its_interval(
 
 def test_a_speed_up_is_the_inverse_ratio_and_seconds_become_milliseconds() -> None:
     numbers = {"task_s_ratio": 0.5, "task_s_ratio_low": 0.4, "task_s_ratio_high": 0.625}
-    assert format_quantity("task_s speed-up", numbers) == "2.0 (1.6 to 2.5)"
+    assert format_quantity("task_s speed-up", numbers) == "2.00 (1.60 to 2.50)"
     assert format_quantity("task_s ms", {"task_s": 0.0662}) == "66.2"
     assert format_quantity("gaps_percent", {"gaps_percent": 94.444}) == "94.4"
     with pytest.raises(MarkerError, match="no rounds"):
