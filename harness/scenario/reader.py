@@ -254,6 +254,8 @@ class Reader:
             if self._source.is_sound("workload"):
                 size = module.model_bytes(**options)
                 cut_model(size, max(size, 1), tensor_bytes_of(module, options))
+                if hasattr(module, "layers"):
+                    module.layers(**options)
         except ValueError as error:  # from a user's file
             self._source.refuse(("workload",), str(error), value="")
             return None

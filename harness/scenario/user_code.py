@@ -35,6 +35,7 @@ from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.model import Topology, TopologyError
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload, gives_changes
+from trunkline.workloads.layered.model import LayeredModel
 from trunkline.workloads.option_rules import OptionError
 
 SUFFIX = ".py"
@@ -300,11 +301,20 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
             raise UserFileError(f"{text}: {reason}") from None
         setattr(made, name, _check_results(function, file, result, UserCodeError))
     build, model_bytes = made.build, made.model_bytes
+    in_layers = hasattr(made, "layers")
+    if in_layers:
+        _check_layers(made, file)
 
     @functools.wraps(build)
     def checked(*place: Any, **given: Any) -> Workload:
         workload = build(*place, **given)
         methods = _workload_methods(model_bytes(**given) // ELEMENT_BYTES)
+        if in_layers:
+            if not hasattr(workload, "layers"):
+                raise UserCodeError(f"{file}: its workload has no layers: allowed is with layers")
+            hooks = ("begin", "receive", "compute_branch")  # if it really computes each branch
+            methods |= {name: _ANYTHING for name in hooks if hasattr(workload, name)}
+            methods["layers"] = _FUNCTIONS["layers"][1]
         missing = [name for name in _OF_CHANGES if not hasattr(workload, name)]
         if missing and (gives_changes(made) or len(missing) < len(_OF_CHANGES)):
             allowed = "commit and change, or neither of them and no GIVES_CHANGES"
@@ -315,6 +325,25 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
         return found
 
     made.build = checked
+
+
+def _check_layers(made: Any, file: str) -> None:
+    """Check that a file with `layers` has what they need, and that its sizes agree."""
+    for name in ("tensor_bytes", "compute_times"):
+        if not hasattr(made, name):
+            raise UserFileError(f"allowed is a file with layers and a function {name} too")
+    layers, tensor_bytes = made.layers, made.tensor_bytes
+
+    @functools.wraps(layers)
+    def checked(**given: Any) -> LayeredModel:
+        found: LayeredModel = layers(**given)
+        sizes = tuple(branch.parameter_bytes for branch in found.branches)
+        if sizes != tensor_bytes(**given):
+            what = f"layers gave branches of {_show(sizes)} bytes"
+            raise UserCodeError(f"{file}: {what}: allowed are those of tensor_bytes")
+        return found
+
+    made.layers = checked
 
 
 def _workload_methods(elements: int) -> dict[str, _Result]:
@@ -363,6 +392,7 @@ _SIZE = f"an int above 0, a multiple of {ELEMENT_BYTES} (float32)"
 _FUNCTIONS = {
     "model_bytes": ("model_bytes(*, ...)", _Result(_is_size, _SIZE)),
     "tensor_bytes": ("tensor_bytes(*, ...)", _Result(_are_sizes, f"a tuple; each of it {_SIZE}")),
+    "layers": ("layers(*, ...)", _instance_of(LayeredModel)),
     "problems": ("problems(sites, *, ...)", _Result(_are_problems, "a list of OptionError")),
     "preload": ("preload(*, ...)", _ANYTHING),
     "files": ("files(*, ...)", _ANYTHING),

@@ -6,6 +6,17 @@ and `model_bytes(*, <options>) -> int`.
 
 from trunkline.workloads import compute_time, synthetic
 from trunkline.workloads.base import Evaluation, Vector, Workload
+from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 from trunkline.workloads.option_rules import OptionError
 
-__all__ = ["Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"]
+__all__ = [
+    "Base",
+    "Branch",
+    "Evaluation",
+    "LayeredModel",
+    "OptionError",
+    "Vector",
+    "Workload",
+    "compute_time",
+    "synthetic",
+]

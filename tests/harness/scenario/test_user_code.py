@@ -20,6 +20,7 @@ from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.study import fluid_run
 from trunkline.workloads.base import gives_changes, takes_batch
+from trunkline.workloads.layered.model import WorkloadInLayers, WorkloadWithHooks
 
 SCENARIO = """\
 topology: {builder: wan.py, count: 3}
@@ -317,6 +318,52 @@ def test_a_workload_need_not_give_changes(file):
     kind, build = build_steps(file, "", "")
     assert not gives_changes(kind) and not gives_changes(build())
     assert not hasattr(build(), "commit")
+
+
+LAYERS = """\
+from trunkline.workload import Base, Branch, LayeredModel, compute_time
+def tensor_bytes(*, model_bytes): return (400, model_bytes - 400)
+def layers(*, model_bytes):
+    sizes = tensor_bytes(model_bytes=model_bytes)
+    return LayeredModel(tuple(Base(str(n), (Branch("b", n, 0.1, 0.2),)) for n in sizes))
+class Times:
+    def __init__(self, model): self.model = model
+    def layers(self, iteration, batch=None): return self.model
+    def time_s(self, iteration, batch=None): return self.model.forward_s + self.model.backward_s
+def compute_times(rank, sites, seed, *, model_bytes): return Times(layers(model_bytes=model_bytes))
+"""
+
+
+def test_a_workload_may_be_computed_in_layers(file):
+    method = "    def layers(self, iteration, batch=None): return layers(model_bytes=1_000_000)\n"
+    _, build = build_steps(file, LAYERS, method)
+    assert isinstance(build(), WorkloadInLayers) and not isinstance(build(), WorkloadWithHooks)
+    hooks = "".join(f"    def {n}(self, *_): ...\n" for n in ("begin", "receive", "compute_branch"))
+    _, build = build_steps(file, LAYERS, method + hooks)
+    assert isinstance(build(), WorkloadWithHooks)
+    _, build = build_steps(file, LAYERS, "")
+    with pytest.raises(UserCodeError, match=r"^sums.py: its workload has no layers"):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Base(str(n)", "Base(1/0", "workload: sums.py: line 6: ZeroDivisionError"),
+        ('"b", n,', '"b", 8,', "workload: sums.py: layers gave branches of (8, 8) bytes: allowed"),
+        ("return LayeredModel(", "return (", "allowed is a LayeredModel"),
+        ("def tensor_bytes(", "def sizes(", "allowed is a file with layers and a function ten"),
+        (
+            "def compute_times(",
+            "def times(",
+            "allowed is a file with layers and a function com",
+        ),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused_before_the_run(file, old, new, said):
+    (file.parent / "sums.py").write_text(STEPS.format(kind=LAYERS.replace(old, new), methods=""))
+    (found,) = problems(file)
+    assert said in found
 
 
 @pytest.mark.parametrize(
