@@ -311,7 +311,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
         methods = _workload_methods(model_bytes(**given) // ELEMENT_BYTES)
         if in_layers:
             if not hasattr(workload, "layers"):
-                raise UserCodeError(f"{file}: its workload has no layers: allowed is with layers")
+                raise UserCodeError(f"{file}: its workload has no layers: expected one with layers")
             hooks = ("begin", "receive", "compute_branch")  # if it really computes each branch
             methods |= {name: _ANYTHING for name in hooks if hasattr(workload, name)}
             methods["layers"] = _FUNCTIONS["layers"][1]
@@ -331,7 +331,7 @@ def _check_layers(made: Any, file: str) -> None:
     """Check that a file with `layers` has what they need, and that its sizes agree."""
     for name in ("tensor_bytes", "compute_times"):
         if not hasattr(made, name):
-            raise UserFileError(f"allowed is a file with layers and a function {name} too")
+            raise UserFileError(f"expected a file with layers and a function {name} too")
     layers, tensor_bytes = made.layers, made.tensor_bytes
 
     @functools.wraps(layers)
@@ -340,7 +340,7 @@ def _check_layers(made: Any, file: str) -> None:
         sizes = tuple(branch.parameter_bytes for branch in found.branches)
         if sizes != tensor_bytes(**given):
             what = f"layers gave branches of {_show(sizes)} bytes"
-            raise UserCodeError(f"{file}: {what}: allowed are those of tensor_bytes")
+            raise UserCodeError(f"{file}: {what}: expected those of tensor_bytes")
         return found
 
     made.layers = checked

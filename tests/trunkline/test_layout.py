@@ -49,7 +49,8 @@ PUBLIC = {
         *("Ready", "Proceed", "Sides", "Start", "Tick", "Traits", "Wake", "average", "weighted"),
     },
     "workload": {
-        *("Evaluation", "OptionError", "Vector", "Workload", "compute_time", "synthetic"),
+        *("Base", "Branch", "Evaluation", "LayeredModel", "OptionError", "Vector", "Workload"),
+        *("compute_time", "synthetic"),
     },
     "program": {"computing", "report", "sync"},
 }

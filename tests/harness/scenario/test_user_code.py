@@ -350,13 +350,13 @@ def test_a_workload_may_be_computed_in_layers(file):
     ("old", "new", "said"),
     [
         ("Base(str(n)", "Base(1/0", "workload: sums.py: line 6: ZeroDivisionError"),
-        ('"b", n,', '"b", 8,', "workload: sums.py: layers gave branches of (8, 8) bytes: allowed"),
-        ("return LayeredModel(", "return (", "allowed is a LayeredModel"),
-        ("def tensor_bytes(", "def sizes(", "allowed is a file with layers and a function ten"),
+        ('"b", n,', '"b", 8,', "workload: sums.py: layers gave branches of (8, 8) bytes: expected"),
+        ("return LayeredModel(", "return (", "expected a LayeredModel"),
+        ("def tensor_bytes(", "def sizes(", "expected a file with layers and a function ten"),
         (
             "def compute_times(",
             "def times(",
-            "allowed is a file with layers and a function com",
+            "expected a file with layers and a function com",
         ),
     ],
 )
