@@ -35,6 +35,30 @@ def test_without_a_backup_the_controller_that_returns_asks_the_workers():
     assert len(numbers) == len(set(numbers)) > 1
 
 
+def test_a_backup_ends_a_task_also_at_the_sites_that_only_help():
+    """Sites that pass chunks on are in no group: the backup knows them from their own reports."""
+    wan = Wan(ladder(FOUR), "crew", preduce(FOUR, 2), elements=LARGE, backup=True, time_s=12.0)
+    helped, kept = set(), []
+
+    def find_tasks(wan):
+        return {
+            name: worker._executor.running() for name, worker in wan.agents.items() if name in FOUR
+        }
+
+    async def scenario(wan):
+        await asyncio.sleep(0.5)
+        groups = {event["task"]: event["group"] for event in wan.of("task_started")}
+        for name, tasks in find_tasks(wan).items():
+            helped.update((name, task) for task in tasks if name not in groups[task])
+        wan.kill("controller")
+        await until(wan, "task_completed", count=4)
+        kept.extend((name, task) for name, tasks in find_tasks(wan).items() for task in tasks)
+
+    check(wan, scenario)
+    assert helped
+    assert not helped.intersection(kept)
+
+
 @pytest.mark.parametrize("lost", [("s0", "s1", "s3"), ("s0", "s1", "s2", "s3", "backup")])
 def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost):
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=32.0)
