@@ -1,4 +1,4 @@
-"""The commands of tables of numbers: what they run, and what they leave."""
+"""The commands of tables of numbers: the runs that they make, and their results."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def find_script(command: str) -> Path:
 
 
 def run(command: str) -> str:
-    """Run a command in the checkout and return what it prints. Raises MarkerError if it fails."""
+    """Run a command in the checkout and return its output. Raises MarkerError if it fails."""
     sys.stdout.write(f"$ {command}\n")
     sys.stdout.flush()
     words = shlex.split(command)

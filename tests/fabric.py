@@ -90,7 +90,7 @@ class Fabric:
     def tell(
         self, task: int, plan: Plan, weights: Mapping[str, float], scale: float, models, offers=()
     ):
-        """Start a task at its participants, whoever they are, in an order left to chance.
+        """Start a task at its participants, in a random order.
 
         Where there are offers, everybody may have got something of them.
         """

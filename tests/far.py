@@ -134,5 +134,5 @@ class Server:
 
 
 def cache() -> str:
-    """Where the embedded kernel is, whatever the home folder."""
+    """Where the embedded kernel is, for any home folder."""
     return os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

@@ -230,7 +230,7 @@ MUTANTS = (
             "",
         ),
         (
-            "numbers of tasks that nobody reports are used again",
+            "numbers of tasks that no site reports are used again",
             "last + 1 + len(self.planner.settings.sites))",
             "last)",
         ),

@@ -1,4 +1,4 @@
-"""What the agents promise, whatever happens: each event of a run is held against it at once.
+"""What the agents promise: each event of a run is compared with it at once.
 
 `docs/failover.md` states the promises. `Promises.on_event` raises BrokenPromiseError at the first
 event that breaks one.
@@ -119,7 +119,7 @@ class Promises:
         check("sent garbage" not in reason, f"{event.site}: {reason}")
 
     def on_killed(self, name: str) -> None:
-        """An agent is killed: its model is gone, and so is what it knew."""
+        """An agent is killed: its model and its state are gone."""
         self.ready.discard(name)
         for task in self.tasks.values():
             if name in task.started.group or name not in self.sites:
@@ -226,7 +226,7 @@ class Promises:
         check(
             not task.finished or not task.dropped or self._excused(task, event),
             f"task {task.started.task} is split: {set(task.finished)} have its result,"
-            f" {task.dropped} gave it up, and nobody was lost",
+            f" {task.dropped} gave it up, and no agent was lost",
         )
 
     def _on_completed(self, event: TaskCompleted) -> None:
@@ -240,7 +240,7 @@ class Promises:
         check(not waiting, f"task {event.task} is completed before {waiting} finished")
         check(
             not event.without or self._excused(task, event),
-            f"task {event.task} is completed without {event.without}, and nobody was lost",
+            f"task {event.task} is completed without {event.without}, and no agent was lost",
         )
 
     def _killed_since(self, task: Task, sites: set[str]) -> set[str]:

@@ -4,7 +4,7 @@ The controller is at oslo. oslo and rome hold one half of the model each. kyiv a
 update of iteration 0 (tasks 0 and 1), which the servers merge with a momentum of 0.5, and pull the
 model (tasks 2 and 3).
 
-In a second run nobody uses the servers: kyiv and bern add up their updates. In task 0, bern still
+In a second run no site uses the servers: kyiv and bern add up their updates. In task 0, bern still
 computes.
 """
 

@@ -1,4 +1,4 @@
-"""What sites compute and what they send: one file per kind of workload, found by its name."""
+"""The workloads, which compute and hold the model: one file per kind, found by its name."""
 
 from __future__ import annotations
 

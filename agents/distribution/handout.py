@@ -39,8 +39,8 @@ class Handout:
 class Cluster:
     """Racks of workers and a server.
 
-    A rack receives from outside at one rate, whatever its workers ask for (OWL, equation 14). In a
-    rack, each worker sends and receives at the rate within racks, at the same time.
+    A rack receives from outside at one rate, however many of its workers ask (OWL, equation 14).
+    In a rack, each worker sends and receives at the rate within racks, at the same time.
 
     Attributes:
         racks: how many racks there are.

@@ -25,7 +25,7 @@ Tree = list[Directed]
 def make_plan(
     request: PlanRequest, held: Mapping[str, Chunks], make: MakeHandout, *, whole: bool = False
 ) -> Plan:
-    """The plan by which servers hand out what they hold; blocks are `whole` messages or not.
+    """The plan by which servers hand out their chunks; blocks are `whole` messages or not.
 
     `held` are the chunks of each server. A server need not be a member of the group. Raises
     HandoutError if a hand-out breaks a constraint of OWL.

@@ -24,8 +24,8 @@ class Stage:
 class StageTracker:
     """The forward computation of one iteration at one worker.
 
-    A chunk that has arrived stays, whatever becomes of the plan that brought it: a plan made anew
-    hands out the same model.
+    A chunk that has arrived stays, also if its plan is replaced: a plan made anew hands out the
+    same model.
 
     Attributes:
         model: the branches.

@@ -271,7 +271,7 @@ class GroupPostponed(Event):
 
 @dataclass(frozen=True, slots=True)
 class SiteExcluded(Event):
-    """Controller: this worker is to do no more rounds; it ends what it does."""
+    """Controller: this worker is to do no more rounds; it ends its round."""
 
     worker: str
 

@@ -159,8 +159,8 @@ def solve_routed(
 ) -> dict[str, float]:
     """The share of each hub if stars use links that carry several shares.
 
-    Minimises T_scatter + T_multicast of the module's docstring; if `pipelined`, the time in which
-    every link carries what it has in both phases.
+    Minimises T_scatter + T_multicast of the module's docstring; if `pipelined`, the time of the
+    busiest link, over both phases.
 
     Args:
         hubs: the sites that aggregate.

@@ -1,8 +1,8 @@
 """Asynchronous decentralized SGD: averages with random neighbours (AD-PSGD; P-Reduce, 5.1, 5.2.2).
 
 Lian et al. 2018, "Asynchronous decentralized parallel stochastic gradient descent": a worker that
-has done an iteration averages its model with that of a random neighbour, whatever the neighbour
-does, and continues. Here all other workers are neighbours. An averaging is atomic: no worker is in
+has done an iteration averages its model with that of a random neighbour, which need not be
+ready, and continues. Here all other workers are neighbours. An averaging is atomic: no worker is in
 two. A neighbour that computes installs the average before its own next step, so its gradient may
 be of an older model.
 

@@ -123,8 +123,8 @@ class Start:
         group: all members, contributors and receivers.
         weights: the weight of each contributor.
         receivers: the members that get the result; None for the whole group.
-        passive: members that take part without being ready. They contribute what they have, and
-            install the result whenever it comes. Servers are always passive.
+        passive: members that take part without being ready. They contribute their model or update,
+            and install the result whenever it comes. Servers are always passive.
         kept: what `keep` is a share of: the receiver's `model`, or the `initial` model with which
             it began (`Traits.keeps_initial`).
         then: what members that are not passive do after the task: their next iteration, or `wait`,
@@ -191,7 +191,7 @@ class Proceed:
 
 @dataclass(frozen=True, slots=True)
 class Exclude:
-    """A site does no more rounds: it ends what it does, and a `Left` follows.
+    """A site does no more rounds: it ends its round, and a `Left` follows.
 
     A site that is started again after a fault does not know that it was excluded.
     """

@@ -47,7 +47,7 @@ def create_policy(
 class Drawing:
     """A policy that draws from `rng` in its steps; a state is the step's number and its own state.
 
-    What the policy draws must not change its results later: it keeps what it needs in its state.
+    What the policy draws must not change its results later: it keeps the drawn values in its state.
     """
 
     policy: Policy

@@ -195,7 +195,7 @@ class Executor:
         }
 
     def end_task(self, task: int) -> tuple[Page, Page, Page]:
-        """Forget a task and drop its queued chunks; returns what it sent, received and discarded.
+        """Forget a task and drop its queued chunks; returns sent, received and discarded traffic.
 
         Discarded traffic is a part of the received, by the site that contributed it.
         """

@@ -31,7 +31,7 @@ class PlanCache:
 
 @dataclass(slots=True)
 class PlanCaches:
-    """A controller's view: what it has `sent` each worker, and which version each reports."""
+    """A controller's view: the parts `sent` to each worker, and the version that each reports."""
 
     rates: PlanRates
     sent: dict[str, tuple[int, Parts]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The model of one site: what it contributes to tasks, and what results make of it.
+"""The model of one site: its contributions to tasks, and the results that it takes over.
 
 A worker contributes its model, or the update that an iteration has made. A server only has a model,
 and a number for each of its versions.

@@ -23,7 +23,7 @@ HEADER_BYTES = 8
 MIN_PACKET_BYTES = UDP_IP_HEADER_BYTES + HEADER_BYTES
 
 LEAST_SHARE = 0.01
-"""The share of a link's rate that an estimate leaves to others, whatever the background traffic."""
+"""The share of a link's rate that an estimate leaves to others, with any background traffic."""
 
 Kind = Literal["constant", "on-off", "tcp"]
 Positive = Annotated[float, Field(gt=0)]

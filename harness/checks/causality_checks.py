@@ -118,9 +118,9 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
-    """Payload arrives after it was sent and the delay of its link, and a site sends what it knows.
+    """Payload takes at least the delay of its link, and a site sends only chunks that it has.
 
-    A site that is killed or has no controller does not report what it sent.
+    A site that is killed or has no controller does not report the bytes that it sent.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     for task in history.tasks:

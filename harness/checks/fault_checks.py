@@ -119,7 +119,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _list_touches(history: History) -> list[tuple[int, int, set[str]]]:
-    """The faults' intervals and what they touch: agents and links `a -> b`; nothing means all."""
+    """The faults' intervals and their targets: agents and links `a -> b`; nothing means all."""
     return [
         (
             fault.started.t_ns,

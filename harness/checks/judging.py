@@ -90,7 +90,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "the host kept up": ("runs", network_checks.host_kept_up),
 }
-"""The checks of a run of programs: only what they report is known."""
+"""The checks of a run of programs: only their own reports are known."""
 
 
 def judge(history: History, rules: Rules) -> Verdict:
@@ -107,7 +107,7 @@ def judge(history: History, rules: Rules) -> Verdict:
 def _carry_out(name: str, objects: str, check: Checker, history: History, rules: Rules) -> Check:
     """The outcome of a check. One that raises an exception has failed: the log is not of a run.
 
-    The reader of the log refuses what it can; this is for all else.
+    The reader of the log refuses malformed events; this catches all other contradictions.
     """
     findings: list[Finding] = []
     try:

@@ -199,7 +199,7 @@ class Losses:
     def _joins_next(self, site: str, t_ns: int) -> int | None:
         """When a site joins the first task that starts after a time.
 
-        Messages of a controller arrive in their order: the site knows what it was told before.
+        Messages of a controller arrive in their order: the site has handled all earlier messages.
         """
         starts_ns, joins_ns = self._joins.get(site, ((), ()))
         return min(joins_ns[bisect_right(starts_ns, t_ns) :], default=None)

@@ -213,7 +213,7 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
 def _check_reported(history: History, counted: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:
     """Each site of a program's all-reduce sends and receives something.
 
-    How much is not known: a program may compress what it sends.
+    How much is not known: a program may compress its data.
     """
     sites = {
         site

@@ -1,4 +1,4 @@
-"""The checks of a run of programs: what they report is in order, and they ended (pure).
+"""The checks of a run of programs: their reports are in order, and they ended (pure).
 
 Only what programs report is known.
 """

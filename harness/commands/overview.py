@@ -169,7 +169,7 @@ def list_scenarios(folder: Path) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run in the folder of runs; what it has not written is None.
+    """A run in the folder of runs; a value that is not written yet is None.
 
     Attributes:
         verdict: the outcome, or that there is none yet.

@@ -46,7 +46,7 @@ class Option:
     Attributes:
         name: its Python name.
         key: its key in a file.
-        dimension: what it measures; None for an option without a unit.
+        dimension: the physical quantity; None for an option without a unit.
         annotation: its Python type.
         default: its default value, or REQUIRED.
         meaning: its description in the docstring, empty if there is none.

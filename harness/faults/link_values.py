@@ -1,4 +1,4 @@
-"""The links that a fault affects, and a check of what it does to them (pure)."""
+"""The links that a fault affects, and a check of its values for them (pure)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def describe(progress: Progress, stop: Stop, sites: int) -> str:
     rounds_of = f" of {stop.rounds * sites}" if stop.rounds is not None else ""
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
-    if progress.ended is not None:  # programs report what they like: rounds, tasks, or nothing
+    if progress.ended is not None:  # programs may report rounds, tasks, or nothing
         parts.append(f"programs ended {progress.ended}")
     if progress.ended is None or progress.rounds:
         parts.append(f"rounds {progress.rounds}{rounds_of}")

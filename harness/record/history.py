@@ -313,7 +313,7 @@ def phases(history: History) -> dict[str, tuple[Phase, ...]]:
     """The phases of every worker, by site, in order of time. Open phases end with the log.
 
     A killed worker has no phases until it is started again. A task in which a worker is passive
-    does not change what it is doing, so a server has no phases.
+    does not interrupt it, so a server has no phases.
     """
     found: defaultdict[str, list[Phase]] = defaultdict(list)
     doing: dict[str, Phase] = {}

@@ -99,7 +99,7 @@ def run(
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """The process of one job, and what it has reported so far."""
+    """The process of one job, and its reports so far."""
 
     job: Job
     process: subprocess.Popen[bytes]

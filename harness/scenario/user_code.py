@@ -328,7 +328,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
 
 
 def _check_layers(made: Any, file: str) -> None:
-    """Check that a file with `layers` has what they need, and that its sizes agree."""
+    """Check that a file with `layers` has all functions for them, and that its sizes agree."""
     for name in ("tensor_bytes", "compute_times"):
         if not hasattr(made, name):
             raise UserFileError(f"expected a file with layers and a function {name} too")

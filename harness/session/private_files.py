@@ -80,7 +80,7 @@ def choose_places(
 ) -> dict[Path, bool]:
     """Where to bind what a run needs, outer places first -> whether the run may write there.
 
-    These are the writable folders, and whatever is in a hidden folder. A symbolic link in a hidden
+    These are the writable folders, and everything in a hidden folder. A symbolic link in a hidden
     folder needs a place of its own, beside the one to which it leads.
     """
 
@@ -102,7 +102,7 @@ def choose_places(
 
 
 def _list_code() -> list[Path]:
-    """The folders with this Python, Trunkline, and whatever the search paths name."""
+    """The folders with this Python, Trunkline, and all entries of the search paths."""
     names = [name for path in _SEARCH_PATHS for name in os.environ.get(path, "").split(os.pathsep)]
     found = (ROOT, *map(Path, (sys.prefix, sys.base_prefix, *filter(None, [*sys.path, *names]))))
     return [path for path in found if path.exists()]

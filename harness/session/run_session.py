@@ -217,7 +217,7 @@ class EventLog:
 
 
 def _end_capture(captured: capture.Capture, log: EventLog) -> list[str]:
-    """End the packet capture, if there is one, and log what it has; returns what went wrong."""
+    """End the packet capture, if there is one, and log its counts; returns the errors."""
     try:
         links = captured.end()
     except OSError as error:

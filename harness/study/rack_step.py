@@ -64,7 +64,7 @@ class Distribution:
     """How the model gets to the workers.
 
     Options:
-        plan: OWL, its variants, or what it is compared with; `oos` is a bound.
+        plan: OWL, a variant of it, or a baseline; `oos` is a bound.
         push_s: the time of push and update, the same for every plan.
     """
 

@@ -71,7 +71,7 @@ def cut_at_wrong_plan(history: History, rules: Rules) -> History:
 
 
 class _Checked:
-    """Checks the plans of tasks; remembers what it found, because most tasks share few plans."""
+    """Checks the plans of tasks; remembers its findings, because most tasks share few plans."""
 
     def __init__(self, rules: Rules) -> None:
         self._links = rules.topology.overlay.rates_mbps().keys()

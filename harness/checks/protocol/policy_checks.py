@@ -48,7 +48,7 @@ CLOCK_S = 1e-6
 """Times of the log may be this much before the one that a policy was told: they are rounded."""
 
 PROMPT_S = {"virtual": 1e-4, "real": 0.1}
-"""A controller logs what it tells its policy within this time, by clock."""
+"""A controller logs an event for its policy within this time, by clock."""
 
 RANKS = {CONTROLLER: 0, BACKUP: 1}
 
@@ -177,7 +177,7 @@ class _Facts:
         ended_ns: by controller, task and whether it was completed; a controller that begins again
             may end a task that it has ended before.
         stop_ns: when the run was told to stop.
-        prompt_s: a controller logs within this time what it tells its policy.
+        prompt_s: a controller logs an event for its policy within this time.
         hears_of_ends: whether the policy gets the ends of tasks.
     """
 

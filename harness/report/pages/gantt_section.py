@@ -79,7 +79,7 @@ def draw_gantt(history: History, sites: Sequence[str], clock: str, warm_up_s: fl
     bars, gap_s = _place_bars(history, sites, window_s, x, top, row)
     picture = charts.draw_picture(
         bottom + 46,
-        f"A row for each of {len(sites)} sites: what it did from 0 to {window_s[1]:.1f} s. "
+        f"A row for each of {len(sites)} sites: its activity from 0 to {window_s[1]:.1f} s. "
         "The tables of sites and tasks below say the same in numbers.",
         PATTERNS,
         _draw_warm_up(x, warm_up_s, top, bottom),

@@ -1,7 +1,7 @@
 """Every way to fail that CREW's paper lists (Section IV-B), in memory and virtual time.
 
 Whatever happens, the checks of a run must hold: no wrong or half result, no contribution lost or
-counted twice, nobody stuck, budgets kept.
+counted twice, no agent stuck, budgets kept.
 """
 
 from __future__ import annotations

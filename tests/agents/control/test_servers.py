@@ -1,4 +1,4 @@
-"""Servers in whole runs in one process: every update counts once, whatever is lost meanwhile."""
+"""Servers in whole runs in one process: every update counts once, also under faults."""
 
 import asyncio
 

@@ -122,7 +122,7 @@ def test_a_backup_counts_the_tasks_of_the_controller_before():
 
 
 def test_members_that_are_halted_when_they_lose_the_controller_give_up_at_once():
-    """They have promised not to finish, and nobody is left to plan their task anew."""
+    """They have promised not to finish, and no agent is left to plan their task anew."""
     wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)
 
     async def scenario(wan):

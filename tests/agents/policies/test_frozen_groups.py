@@ -192,7 +192,7 @@ def test_any_last_groups_connect_all_sites_whatever_the_order_of_signals(setting
     course = Course(sites, p=p, group_filter=True, history=last)
     for index in order:
         course.ready(course.computing[index % len(course.computing)])
-        assert course.computing  # whoever waits, waits for another site
+        assert course.computing  # a site that waits, waits for another one
     assert unconnected(course.groups, sites, last) == []
     assert all(len(group) == p for group in course.groups)
 

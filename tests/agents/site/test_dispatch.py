@@ -1,4 +1,4 @@
-"""Auxiliary paths in memory: whoever chooses which path, every contribution counts once."""
+"""Auxiliary paths in memory: every contribution counts once, on any choice of paths."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def default_split(fabric):
 def test_early_contributions_give_the_weighted_sums_of_task_after_task(
     n, elements, seed, pipelined, data
 ):
-    """Everybody offers as soon as it can; whoever has a result, or is given up, offers again."""
+    """Every site offers as soon as it can, and again once it has a result or gives up."""
     sites = [f"s{i}" for i in range(n)]
     rng = random.Random(seed)
     rates = {(a, b): rng.uniform(1, 9) for a in sites for b in sites if a != b}

@@ -21,7 +21,7 @@ with processor.claim() as number:
 
 @pytest.fixture
 def allowed(monkeypatch):
-    """The processors; nobody but the test claims them."""
+    """The processors; only the test claims them."""
     monkeypatch.setattr(processor, "CLAIMS", f"\0trunkline-test-{os.getpid()}")
     return sorted(os.sched_getaffinity(0))
 

@@ -179,5 +179,5 @@ def test_no_change_drops_what_is_queued(found, ends):
     _, seen = found
     numbers = [(train, number) for train, number, _ in seen["arrived"][ends[1]]]
     lost = [b - a - 1 for (one, a), (other, b) in itertools.pairwise(numbers) if one == other]
-    assert min(lost) == 0  # nobody overtook
+    assert min(lost) == 0  # no packet overtook another
     assert max(lost) < 500_000 // WIRE / 3

@@ -333,7 +333,7 @@ def call_in_vain(home: str, quiet: str, loud: str) -> dict:
 
 
 def pester(door: tuple[str, int], insider: Identity) -> None:
-    """Send this door whatever might open, cut or block it, until killed."""
+    """Send this door bytes that might open, cut or block it, until killed."""
     outsider = Identity(insider.run, b"a guess")
     said = [
         b"GET / HTTP/1.1\r\n\r\n",
