@@ -188,12 +188,22 @@ MUTANTS = (
         ),
         (
             "a task takes in offers although chunks of them were lost with a link",
-            "            case LinkLost():\n                self._offers.clear()\n",
+            "            case LinkLost():\n                self._forget_offers()\n",
             "            case LinkLost():\n",
         ),
         (
+            "a new controller's tasks take in offers although chunks of them were lost",
+            "        if report.lost or self._unsettled is None:\n",
+            "        if self._unsettled is None:\n",
+        ),
+        (
+            "a new controller's tasks take in offers that a site has used or discarded",
+            "                if self._offers.get(site, number + 1) <= number:\n",
+            "                if False:\n",
+        ),
+        (
             "offers of a worker that was lost are taken in",
-            "        self._driver.ready.discard(site)\n        self._offers.clear()\n",
+            "        self._driver.ready.discard(site)\n        self._forget_offers()\n",
             "        self._driver.ready.discard(site)\n",
         ),
         (
@@ -529,6 +539,26 @@ MUTANTS = (
             "a worker does not report tasks that it only helps",
             "                helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),\n",
             "                helps=(),\n",
+        ),
+        (
+            "a worker waits for a controller for ever",
+            "            self._patience.append(self._loop.call_later(patience_s, self._stand_alone))\n",
+            "            pass\n",
+        ),
+        (
+            "a scatter by the default split ends with the controller's connection",
+            "        if self._default:\n            self._patience",
+            "        if False:\n            self._patience",
+        ),
+        (
+            "a worker does not report the offers that it has used or discarded",
+            "spent=self._executor.find_spent_offers()",
+            "spent={}",
+        ),
+        (
+            "a worker that refuses an offer tells no other",
+            "            self._neighbours.tell(peer, RefuseOffer(source, header.task, me))\n",
+            "            pass\n",
         ),
         (
             "a member that gives up tells no other",

@@ -96,6 +96,8 @@ class Controller:
             latest_mbps = self._measured_rates.latest_mbps
         self._latest_mbps = latest_mbps
         self._offers: dict[str, int] = {}
+        self._spent: list[dict[str, int]] = []
+        self._offers_are_whole = True
         self._driver = Driver.create(settings, policy, build)
         self._planner = self._driver.planner
         self._overlay = self._planner.overlay
@@ -244,11 +246,11 @@ class Controller:
             case Refused():
                 self._tasks.on_refused(frame.site, frame.task)
             case LinkLost():
-                self._offers.clear()
+                self._forget_offers()
                 self._overlay.lost.setdefault(site, set()).add(frame.peer)
                 self._on_link_lost(site, frame.peer)
             case LinkFound():
-                self._offers.clear()
+                self._forget_offers()
                 self._overlay.lost.setdefault(site, set()).discard(frame.peer)
                 self._share_paths()
                 self._tasks.on_link_found()
@@ -276,10 +278,12 @@ class Controller:
         if site in self._absent:
             self._log(connection_events.WorkerFound, worker=site)
         self._absent.discard(site)
-        self._offers.clear()
         self._overlay.lost[site] = set(report.lost)
+        if report.lost or self._unsettled is None:
+            self._forget_offers()
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
+            self._note_offer(site, report)
         else:
             self._log(connection_events.WorkerFound, worker=site)
             self._decide(decisions.Joined(site))
@@ -311,6 +315,27 @@ class Controller:
             completed = state.task in self._tasks.completed if known else None
         return TaskOver(state.task, completed, DECIDED_WITHOUT)
 
+    def _note_offer(self, site: str, report: Report) -> None:
+        """Note an offer that was made to the controller before this one."""
+        self._spent.append(report.spent)
+        if report.offer is not None and self._offers_are_whole:
+            self._offers[site] = report.offer
+
+    def _forget_offers(self) -> None:
+        """A loss: chunks of any offer may be missing, also of one that is not reported yet."""
+        self._offers.clear()
+        self._offers_are_whole = False
+
+    def _settle_offers(self) -> None:
+        """Keep the offers that all sites can still take into a task."""
+        if self._overlay.present < set(self.settings.sites):
+            self._offers.clear()
+        for spent in self._spent:
+            for site, number in spent.items():
+                if self._offers.get(site, number + 1) <= number:
+                    del self._offers[site]
+        self._spent.clear()
+
     def _settle_if_complete(self) -> None:
         """Settle once every worker has reported or was lost before its report."""
         if self._overlay.present | self._absent >= set(self.settings.sites):
@@ -321,6 +346,7 @@ class Controller:
         if self._unsettled is None:
             return
         events, self._unsettled = self._unsettled, None
+        self._settle_offers()
         if self._driver.is_recorded:
             self._log(policy_events.PolicyBegan, term=self.settings.term)
         for site in self.settings.sites:
@@ -375,7 +401,7 @@ class Controller:
         self._overlay.present.discard(site)
         self._stranded.discard(site)
         self._driver.ready.discard(site)
-        self._offers.clear()
+        self._forget_offers()
         self._log(connection_events.WorkerLost, worker=site, reason=str(error))
         if self._unsettled is not None:
             self._absent.add(site)

@@ -81,6 +81,13 @@ class Offers:
         known = {*self.held, *self.flows, *self.tasks}
         return [key for key in known if self.tasks.get(key) == task]
 
+    def find_spent(self) -> dict[int, int]:
+        """The latest offer of each source that no further task can take in here."""
+        spent = dict(self.settled)
+        for source, number in self.tasks:
+            spent[source] = max(number, spent.get(source, -1))
+        return spent
+
     def settle(self, keys: list[Key]) -> tuple[list[Flow], list[Vector]]:
         """Forget these offers; returns their flows and the memory that they held."""
         flows: list[Flow] = []

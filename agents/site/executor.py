@@ -136,6 +136,29 @@ class Executor:
                 self._settle([key])
             self._own = None
 
+    def withdraw(self, number: int, by: str) -> None:
+        """Send no more chunks of this site's offer to or through a site that refuses them."""
+        own = self._own
+        if own is None or number != self.open_offer():
+            return
+        gone = {chunk for chunk, edge in own.edges.items() if by in edge[1:]}
+        own.edges = {chunk: edge for chunk, edge in own.edges.items() if chunk not in gone}
+        own.unsent -= gone
+        flow = self._offers.flow(self._own_key(own))
+        self.dispatch.drop(
+            lambda each: each.flow is flow and each.chunk is not None and each.chunk.chunk in gone
+        )
+
+    def open_offer(self) -> int | None:
+        """The number of this site's offer that no task has taken in."""
+        if self._own is None or self._own_key(self._own) in self._offers.tasks:
+            return None
+        return self._own.number
+
+    def find_spent_offers(self) -> dict[str, int]:
+        """The latest offer of each site that no further task can take in here."""
+        return {self._local.sites[rank]: n for rank, n in self._offers.find_spent().items()}
+
     def refuse_offers(self) -> None:
         """Discard all known offers without a task."""
         self._settle(self._offers.of(None))

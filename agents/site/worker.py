@@ -50,6 +50,7 @@ from trunkline.agents.wire.messages import (
     RearrangeTask,
     Refuse,
     Refused,
+    RefuseOffer,
     Released,
     Report,
     SiteReady,
@@ -119,6 +120,7 @@ class Worker:
             remember(self._last_tasks, task)
         self._lost_peers: dict[str, None] = {}
         self._patience: list[asyncio.TimerHandle] = []
+        self._standalone = False
         self._stopping = False
         self._left = False
         elements = len(workload.contribution())
@@ -312,6 +314,7 @@ class Worker:
     def _on_controller_found(self, name: str, begin: Begin) -> None:
         """Report this worker's whole state to the controller that is in charge now."""
         self._default = begin.default
+        self._standalone = False
         self._stop_patience()
         if self._begun.done():
             self._log(connection_events.ControllerFound, controller=name)
@@ -327,6 +330,8 @@ class Worker:
                 lost=lost,
                 tasks=tuple(self._make_state(message) for message in tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
+                offer=self._executor.open_offer() if self._is_waiting else None,
+                spent=self._executor.find_spent_offers(),
                 last_tasks=tuple(self._last_tasks.values()),
             )
         )
@@ -350,24 +355,37 @@ class Worker:
         )
 
     def _on_controller_lost(self, error: Exception) -> None:
-        """Go on without a controller: finish the running task if possible, begin no other."""
+        """Go on without a controller: finish the running task if possible, begin no other.
+
+        A non-blocking scatter goes on for as long as another controller may take to answer (CREW,
+        Section IV-B).
+        """
         if self._ended.done():
             return
         self._log(connection_events.ControllerLost, reason=str(error))
-        self._executor.refuse_offers()
         for task, senders in self._executor.find_unknown_tasks().items():
             self._refuse(task, senders)
-        if self._is_waiting:
-            self._settle(Outcome.ALONE)
+        patience_s = self._settings.failover.patience_s
+        if self._default:
+            self._patience.append(self._loop.call_later(patience_s, self._stand_alone))
+        else:
+            self._stand_alone()
         for task in list(self._joined):
             if task in self._halted:
                 self._give_up(task, "halted, and the controller is lost")
                 continue
             left_s = max(0.0, self._deadlines_s[task] - self._loop.time())
             if any(peer not in self._neighbours.links for peer in self._settings.neighbours):
-                left_s = min(left_s, self._settings.failover.patience_s)
+                left_s = min(left_s, patience_s)
             reason = "no repair came in time"
             self._patience.append(self._loop.call_later(left_s, self._give_up, task, reason))
+
+    def _stand_alone(self) -> None:
+        """Wait for no controller any more: take part in no new task and no offer."""
+        self._standalone = True
+        self._executor.refuse_offers()
+        if self._is_waiting:
+            self._settle(Outcome.ALONE)
 
     def _stop_patience(self) -> None:
         for timer in self._patience:
@@ -563,11 +581,15 @@ class Worker:
         return message is not None and not message.receives and self._executor.has_left(task)
 
     def _refuse_unknown(self, peer: str, header: ChunkHeader) -> None:
-        """Without a controller: take part in no new task and no new offer."""
-        if header.early:
+        """Without a controller: take part in no new task and, standalone, in no offer."""
+        source = self._settings.sites[header.source]
+        if not header.early:
+            if not self._executor.knows(header.task):
+                self._refuse(header.task, {source, peer})
+        elif self._standalone:
             self._executor.refuse_offers()
-        elif not self._executor.knows(header.task):
-            self._refuse(header.task, {self._settings.sites[header.source], peer})
+            me = self._settings.site
+            self._neighbours.tell(peer, RefuseOffer(source, header.task, me))
 
     def _refuse(self, task: int, senders: set[str]) -> None:
         """Without a controller: tell the senders that this site takes no part in the task."""
@@ -585,6 +607,8 @@ class Worker:
                     self._refuse_unknown(peer, header)
             case Refuse():
                 self._on_refused(peer, frame.task)
+            case RefuseOffer():
+                self._on_offer_refused(frame)
             case Arrived() | TimeRequest() | TimeReply():
                 self._awareness.on_neighbour_frame(peer, frame)
             case Delivered():
@@ -601,6 +625,12 @@ class Worker:
             self._controller.tell(Refused(task, peer))
         else:
             self._give_up(task, f"{peer} takes no part, and the controller is lost")
+
+    def _on_offer_refused(self, frame: RefuseOffer) -> None:
+        if frame.site == self._settings.site:
+            self._executor.withdraw(frame.offer, frame.by)
+        else:
+            self._neighbours.tell(frame.site, frame)
 
     def _on_peer_lost(self, peer: str, error: Exception) -> None:
         if self._ended.done():

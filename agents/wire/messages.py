@@ -67,6 +67,8 @@ class Report:
     lost: the neighbours that it has lost since its last report or cannot reach.
     tasks: the tasks of which it is a member.
     helps: the tasks in which it takes part without being a member.
+    offer: the number of its contribution that is on its way by the default split, if any.
+    spent: of each site the latest offer that this worker has taken into a task or discarded.
     last_tasks: the latest task number that it knows from each controller.
     """
 
@@ -75,6 +77,8 @@ class Report:
     lost: tuple[str, ...]
     tasks: tuple[TaskState, ...]
     helps: tuple[int, ...]
+    offer: int | None
+    spent: dict[str, int]
     last_tasks: tuple[int, ...]
     type: Literal["report"] = "report"
 
@@ -215,6 +219,19 @@ class Refuse:
 
     task: int
     type: Literal["refuse"] = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseOffer:
+    """Worker to worker: `by`, which has no controller, discards chunks of this offer of `site`.
+
+    A site that passed these chunks on hands the message to `site`.
+    """
+
+    site: str
+    offer: int
+    by: str
+    type: Literal["refuse_offer"] = "refuse_offer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +407,7 @@ Control = (
     | Halt
     | Halted
     | Refuse
+    | RefuseOffer
     | Refused
     | Arrived
     | Measured

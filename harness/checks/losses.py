@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from trunkline.agents.events.connection_events import (
@@ -108,6 +108,15 @@ class Losses:
         """When a worker was dead or had no controller."""
         return self._without_controller.get(site, ())
 
+    def standalone(self, site: str) -> tuple[Span, ...]:
+        """When a worker was dead, or waited for no controller any more and so refused offers."""
+        late = (
+            replace(span, start_ns=span.start_ns + self.detection_ns)
+            for span in self.without_controller(site)
+            if span.end_ns - span.start_ns >= self.detection_ns
+        )
+        return (*self.dead(site), *late)
+
     def out_of_reach(self, controller: str, site: str) -> tuple[Span, ...]:
         """When a controller did not hear a worker, or the worker was dead or had no controller."""
         unheard = self.unheard(controller, site)
@@ -160,9 +169,9 @@ class Losses:
     def _forgot_offers(self, task: Task, site: str) -> Span | None:
         """Why a site that forwarded chunks of offers does not know that the task took them in.
 
-        A site that loses its controller refuses offers without a task. It may notice the loss after
-        the end of a task that it was not told of. A member that was not ready is asked later, and
-        not at all if the task is abandoned before.
+        It is not told of tasks while it has no controller, and refuses offers after a while. It may
+        notice the loss after the end of a task that it was not told of. A member that was not ready
+        is asked later, and not at all if the task is abandoned before.
         """
         passed = [e for e in task.received if e.src == site and e.phase == "relay"]
         phases = {*(e.phase for e in task.sent), *(e.phase for e in task.received)}

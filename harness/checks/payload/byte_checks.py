@@ -79,7 +79,7 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
     early = any(out.phase == "early" for out in task.sent)
     for site in sorted(sites):
         # An offer that is made before a loss is dropped, and may be made again.
-        spans = losses.without_controller(site) if early else losses.dead(site)
+        spans = losses.standalone(site) if early else losses.dead(site)
         before_ns = losses.detection_ns if early else 0
         if span := losses.find(spans, start_ns - before_ns, end_ns):
             return "a site was lost", losses.explain(span)

@@ -121,6 +121,70 @@ def test_a_backup_counts_the_tasks_of_the_controller_before():
     assert (by.count("controller"), by.count("backup")) == (8, 2)
 
 
+def scatter(wan, task):
+    """The phases in which a task's contributions were sent."""
+    return {e["phase"] for e in wan.of("sent") if e["task"] == task} - {"out"}
+
+
+@pytest.mark.parametrize("loses_a_link", [False, True])
+def test_a_scatter_by_the_default_split_goes_on_while_the_controller_is_down(loses_a_link):
+    """Three sites wait for s3. The backup takes their chunks in, unless some may be lost."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, backup=True, early=True, time_s=9.0)
+    wan.compute_s = {"s3": 4.0}
+
+    async def scenario(wan):
+        await asyncio.sleep(0.3)
+        wan.kill("controller")
+        if loses_a_link:
+            wan.reset("s0", "s1")
+
+    check(wan, scenario)
+    started = wan.of("task_started")[0]
+    assert started["site"] == "backup"
+    assert wan.of("round_alone") == []
+    assert scatter(wan, started["task"]) == ({"in", "early"} if loses_a_link else {"early"})
+
+
+def test_a_contribution_that_others_have_used_is_not_expected_from_them_again():
+    """s2 does not hear of a task that takes its contribution in; the backup gives the task up."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, backup=True, early=True, time_s=9.0)
+    wan.compute_s = {"s3": 0.4}
+
+    async def scenario(wan):
+        await asyncio.sleep(0.35)
+        wan.path("s2", "controller").block(1)
+        await until(wan, "task_joined", 3)
+        wan.reset("s2", "controller")
+        wan.kill("controller")
+
+    check(wan, scenario)
+    assert [event["task"] for event in wan.of("task_abandoned")] == [0]
+    assert {event["site"] for event in wan.of("task_joined") if event["task"] == 0} == {
+        "s0",
+        "s1",
+        "s3",
+    }
+    assert times(wan.of("task_completed"))[0] < 3.0
+
+
+def test_sites_that_wait_with_a_default_split_go_on_alone_if_no_controller_answers():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=30.0)
+    wan.compute_s = {"s3": 2.0}
+
+    async def scenario(wan):
+        await asyncio.sleep(0.3)
+        wan.kill("controller")
+        await asyncio.sleep(15.0)
+        wan.restart("controller")
+
+    check(wan, scenario)
+    lost_s = max(times(wan.of("controller_lost")))
+    waited = [e for e in wan.of("round_alone") if e["site"] != "s3" and e["iteration"] == 0]
+    assert len(waited) == 3
+    for alone_s in times(waited):
+        assert alone_s == pytest.approx(lost_s + FAILOVER.patience_s, abs=0.1)
+
+
 def test_members_that_are_halted_when_they_lose_the_controller_give_up_at_once():
     """They have promised not to finish, and no agent is left to plan their task anew."""
     wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)

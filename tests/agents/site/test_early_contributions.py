@@ -129,6 +129,30 @@ def test_what_the_default_split_sent_right_is_not_sent_again_and_the_rest_is_cou
     assert fabric.inward_bytes == needed + sum(discarded.values())
 
 
+def test_chunks_of_an_offer_that_a_site_refuses_are_sent_to_the_others_only():
+    """A task that asks the refusing site all the same gets what it needs again."""
+    fabric = Fabric(MESH, 100 * CHUNK_BYTES // 4)
+    default = default_split(fabric)
+    models = integers("bc", fabric.elements, 0)
+    for site in "bc":
+        fabric.executors[site].offer(1, models[site], parts_of(default, site))
+    fabric.deliver(9)
+    fabric.executors["b"].withdraw(1, "a")
+    fabric.executors["b"].withdraw(0, "d")
+    fabric.deliver()
+    held = {
+        site: len(executor._offers.held.get((executor._local.rank["b"], 1), {}))
+        for site, executor in fabric.executors.items()
+    }
+    sizes = {block.aggregator: block.size for block in default.blocks}
+    assert held["a"] < sizes["a"]
+    assert {site: held[site] for site in "cde"} == {site: sizes[site] for site in "cde"}
+    plan = keep_split(default, crew.build(request(fabric, ("b", "c"))))
+    fabric.tell(0, plan, {"b": 1.0, "c": 1.0}, 1.0, models, {"b": 1, "c": 1})
+    fabric.deliver()
+    np.testing.assert_array_equal(fabric.results["b", 0], models["b"] + models["c"])
+
+
 def test_an_offer_that_is_taken_back_is_not_sent_and_superseded_by_the_next():
     fabric = Fabric(MESH, 20 * CHUNK_BYTES // 4)
     default = default_split(fabric)
