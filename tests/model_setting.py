@@ -14,8 +14,7 @@ from overlays import ladder, mesh
 
 from trunkline.agents import registry
 from trunkline.agents.control.controller import Controller
-from trunkline.agents.planning.plan import PlanRequest, send_on_whole
-from trunkline.agents.planning.rearrange import keep_split_of
+from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.plans import crew
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
@@ -152,13 +151,8 @@ def make_controller(setting, name, log, last_tasks) -> Controller:
         rank=CONTROLLERS.index(name),
         last_tasks=last_tasks,
     )
-    build, default = registry.plans()[setting.plan].build, None
+    build = registry.plans()[setting.plan].build
     if not setting.pipelined:
         build = send_on_whole(build)
-    if setting.early:
-        sites, chunks = setting.sites, settings.cut.count
-        default = crew.default(
-            PlanRequest(sites, sites, setting.rates, settings.delays_ms, chunks, random.Random(0))
-        )
-        build = keep_split_of(default, build)
+    default = crew.default if setting.early else None
     return Controller(settings, setting.policy, build, Now().now_ns, log, default)

@@ -31,8 +31,7 @@ from trunkline.agents.events.run_events import (
     RunStarted,
     Stopping,
 )
-from trunkline.agents.planning.plan import PlanRequest, send_on_whole
-from trunkline.agents.planning.rearrange import keep_split_of
+from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
 from trunkline.agents.policies.policy import Traits
@@ -535,16 +534,9 @@ class Wan:
             layers=self.layers,
             **self.stop,
         )
-        build, default = registry.plans()[self.plan].build, None
+        build, default = registry.plans()[self.plan].build, crew.default if self.early else None
         if not self.pipelined:
             build = send_on_whole(build)
-        if self.early:
-            delays, chunks = settings.delays_ms, -(-settings.model_bytes // CHUNK_BYTES)
-            request = PlanRequest(
-                self.sites, self.sites, self.rates, delays, chunks, random.Random(0)
-            )
-            default = crew.default(request)
-            build = keep_split_of(default, build)
 
         def make(last_tasks):
             log, now_ns = self.log(name), Now().now_ns

@@ -32,7 +32,7 @@ from trunkline.agents.events import (
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
-from trunkline.agents.planning.site_plan import parts_of
+from trunkline.agents.planning.site_plan import BlockPart, parts_of
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import PlanCaches
 from trunkline.agents.wire.agent_settings import AgentError, ControllerSettings
@@ -45,6 +45,7 @@ from trunkline.agents.wire.messages import (
     Bye,
     Compared,
     Control,
+    DefaultSplit,
     Evaluated,
     Halted,
     Left,
@@ -71,10 +72,10 @@ DECIDED_WITHOUT = "decided without this site"
 class Controller:
     """`run` returns when the run is over and every worker within reach was told to exit.
 
-    With a `default` split, sites send their contributions by it as soon as they are ready; `build`
-    should then keep as much of that split as it can. `latest_mbps` returns the latest known rate of
-    every link. If it is None and the settings follow measured rates, plans use the rates that
-    workers measure.
+    With `build_default`, sites send their contributions as soon as they are ready, by the split
+    that it builds for all sites; plans keep as much of that split as they can. `latest_mbps`
+    returns the latest known rate of every link. If it is None and the settings follow measured
+    rates, plans use the rates that workers measure.
     """
 
     def __init__(
@@ -84,13 +85,12 @@ class Controller:
         build: Callable[[PlanRequest], Plan],
         now_ns: Callable[[], int],
         log: Log,
-        default: Plan | None = None,
+        build_default: Callable[[PlanRequest], Plan] | None = None,
         latest_mbps: Callable[[], Mapping[Directed, float]] | None = None,
     ) -> None:
         self.settings = settings
         self._now_ns = now_ns
         self._log = log
-        self._default = default
         self._measured_rates = MeasuredRates(settings.rates_mbps)
         if latest_mbps is None and settings.follows_measured:
             latest_mbps = self._measured_rates.latest_mbps
@@ -98,7 +98,7 @@ class Controller:
         self._offers: dict[str, int] = {}
         self._spent: list[dict[str, int]] = []
         self._offers_are_whole = True
-        self._driver = Driver.create(settings, policy, build)
+        self._driver = Driver.create(settings, policy, build, build_default)
         self._planner = self._driver.planner
         self._overlay = self._planner.overlay
         self._termination = Termination(
@@ -180,7 +180,7 @@ class Controller:
             sock, site, self._on_frame, self._on_lost, no_chunks, self._now_ns
         )
         if self._termination.is_open:
-            self._links[site].tell(Begin(parts_of(self._default, site) if self._default else ()))
+            self._links[site].tell(Begin(self._default_of(site)))
         else:
             self._links[site].tell(Bye())
 
@@ -252,7 +252,7 @@ class Controller:
             case LinkFound():
                 self._forget_offers()
                 self._overlay.lost.setdefault(site, set()).discard(frame.peer)
-                self._share_paths()
+                self._share_changes()
                 self._tasks.on_link_found()
             case Measured():
                 self._record_rate(frame)
@@ -297,7 +297,7 @@ class Controller:
             self._tasks.add_helper(site, report.helps)
         for peer in report.lost:
             self._on_link_lost(site, peer)
-        self._share_paths()
+        self._share_changes()
         if self._termination.stopping:
             self._tell(site, Stop())
         if report.left:
@@ -354,7 +354,7 @@ class Controller:
                 if site not in self._absent:
                     self._log(connection_events.WorkerLost, worker=site, reason="does not report")
                 self._decide(decisions.Lost(site))
-        self._share_paths()
+        self._share_changes()
         for site, tasks in self._helps.items():
             self._tasks.add_helper(site, tasks)
         self._tasks.settle()
@@ -408,7 +408,7 @@ class Controller:
             self._settle_if_complete()
             return
         self._serve_time()
-        self._share_paths()
+        self._share_changes()
         try:
             self._tasks.on_site_lost(site)
             self._planner.forget(lambda path: site in path)
@@ -421,13 +421,22 @@ class Controller:
 
     def _on_link_lost(self, a: str, b: str) -> None:
         """Stop the use of this link and repair every task whose chunks were lost on it."""
-        self._share_paths()
+        self._share_changes()
         self._tasks.on_link_lost(a, b)
         self._planner.forget(lambda path: repair.crosses(path, a, b))
 
-    def _share_paths(self) -> None:
-        """Tell every worker which auxiliary paths it may use from now on."""
-        if not self.settings.auxiliary or self._unsettled is not None:
+    def _default_of(self, site: str) -> tuple[BlockPart, ...]:
+        default = self._planner.default
+        return () if default is None else parts_of(default, site)
+
+    def _share_changes(self) -> None:
+        """Tell every worker its auxiliary paths and its part of the default split from now on."""
+        if self._unsettled is not None:
+            return
+        if self._planner.refresh_default():
+            for site in sorted(self._overlay.present):
+                self._tell(site, DefaultSplit(self._default_of(site)))
+        if not self.settings.auxiliary:
             return
         found, version = self._planner.paths(), self._planner.rates.version
         for site in sorted(self._overlay.present):
@@ -519,10 +528,10 @@ class Controller:
         # A member that is not ready yet has used its last offer already.
         ready = [site for site in start.weights if site not in new.unready]
         offers = {site: self._offers[site] for site in ready if site in self._offers}
-        hears = self._default or self.settings.auxiliary
+        hears = self._planner.default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
         self._stranded -= frozenset(start.group) - start.passive
-        offers = offers if self._default else {}
+        offers = offers if self._planner.default else {}
         self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready)
         self._stop_if_enough()
 
@@ -561,7 +570,7 @@ class Controller:
             if known.refresh(self._latest_mbps()):
                 links = awareness_events.list_rates(known.rates_mbps)
                 self._log(awareness_events.PlansUpdated, version=known.version, links=links)
-                self._share_paths()
+                self._share_changes()
 
     def _check_accuracy(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent

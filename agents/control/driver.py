@@ -101,9 +101,16 @@ class Driver:
         self._next = self.rank * TASKS_PER_CONTROLLER
 
     @classmethod
-    def create(cls, settings: ControllerSettings, policy: Policy, build: Build) -> Driver:
+    def create(
+        cls,
+        settings: ControllerSettings,
+        policy: Policy,
+        build: Build,
+        build_default: Build | None = None,
+    ) -> Driver:
         """A driver for the controller with these settings."""
-        driver = cls(policy, Planner.over(settings, build), settings.rank)
+        planner = Planner.over(settings, build, build_default)
+        driver = cls(policy, planner, settings.rank)
         driver.skip(settings.last_tasks)
         return driver
 

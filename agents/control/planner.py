@@ -1,6 +1,7 @@
 """Builds a controller's plans from the usable links and their known rates (pure).
 
-The planner also remembers which auxiliary paths workers may still be using.
+With a non-blocking scatter, it also has the default split, by which sites send before their group
+is known. The planner also remembers which auxiliary paths workers may still be using.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trunkline.agents.planning.plan import (
     check,
 )
 from trunkline.agents.planning.plan_rates import PlanRates
+from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.repair import UsableOverlay
 from trunkline.agents.planning.two_sided import restrict
 from trunkline.agents.policies.policy import Start
@@ -34,6 +36,8 @@ Build = Callable[[PlanRequest], Plan]
 class Planner:
     """Builds plans for groups of sites; `overlay` knows which links and sites can be used.
 
+    `build_default` builds the `default` split for a group of all sites (CREW, Section IV-A); it is
+    None without a non-blocking scatter. Plans keep as much of the default split as they can.
     `given` are all auxiliary paths, by pair of sites, that workers were ever told of, because
     chunks may still be on a path that newer paths have replaced.
     """
@@ -41,13 +45,19 @@ class Planner:
     settings: ControllerSettings
     overlay: UsableOverlay
     build: Build
+    build_default: Build | None = None
+    default: Plan | None = None
     given: dict[Directed, set[Edge]] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, settings: ControllerSettings, build: Build) -> Planner:
+    def over(
+        cls, settings: ControllerSettings, build: Build, build_default: Build | None = None
+    ) -> Planner:
         """A planner over the whole overlay of the settings, before any site has joined."""
         rates = PlanRates(settings.rates_mbps, settings.update_threshold)
-        return cls(settings, UsableOverlay(rates), build)
+        planner = cls(settings, UsableOverlay(rates), build, build_default)
+        planner._make_default(settings.sites, settings.rates_mbps)
+        return planner
 
     @property
     def rates(self) -> PlanRates:
@@ -70,10 +80,32 @@ class Planner:
             self.rates.first_mbps,
         )
         plan = self.build(request)
+        if self.default is not None:
+            plan = keep_split(self.default, plan)
         if request.shards or not start.is_symmetric:
             plan = restrict(plan, tuple(start.weights), start.takers, request.shards)
         check(plan, request.rates_mbps.keys())
         return plan
+
+    def refresh_default(self) -> bool:
+        """Make the default split anew, of the sites that can be used now; whether it has changed.
+
+        If the links that are left do not connect all sites, it is of those around the first one.
+        """
+        before, usable_mbps = self.default, self.overlay.usable_mbps()
+        present = [site for site in self.settings.sites if site in self.overlay.present]
+        around = self.overlay.reachable_from(present[0]) if present else frozenset()
+        sites = tuple(site for site in present if site in around)
+        if len(sites) > 1:
+            inside = {link: rate for link, rate in usable_mbps.items() if set(link) <= set(sites)}
+            self._make_default(sites, inside)
+        return self.default != before
+
+    def _make_default(self, sites: tuple[str, ...], rates_mbps: Mapping[Directed, float]) -> None:
+        if self.build_default is not None:
+            rng = random.Random(f"{self.settings.seed} default split")
+            request = make_request(self.settings, sites, sites, rates_mbps, rng)
+            self.default = self.build_default(request)
 
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
         """Compute all paths that workers may use now, by pair (NetStorm, Algorithm 3)."""

@@ -7,10 +7,10 @@ sizes allow, and from each block those that are the least likely to be under way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from trunkline.agents.planning.plan import Chunks, Plan, PlanError, PlanRequest
+from trunkline.agents.planning.plan import Chunks, Plan, PlanError
 
 
 def rearrange(current: Mapping[str, Chunks], sizes: Mapping[str, int]) -> dict[str, Chunks]:
@@ -57,13 +57,6 @@ def keep_split(default: Plan, fresh: Plan) -> Plan:
     chunks = rearrange(current, {block.aggregator: block.size for block in fresh.blocks})
     blocks = (replace(block, chunks=chunks[block.aggregator]) for block in fresh.blocks)
     return replace(fresh, blocks=tuple(blocks))
-
-
-def keep_split_of(
-    default: Plan, build: Callable[[PlanRequest], Plan]
-) -> Callable[[PlanRequest], Plan]:
-    """Wrap a builder, so that its plans keep as much of the default split as they can."""
-    return lambda request: keep_split(default, build(request))
 
 
 def _size(chunks: Chunks) -> int:

@@ -39,6 +39,7 @@ from trunkline.agents.wire.messages import (
     Begin,
     Bye,
     Compared,
+    DefaultSplit,
     Delivered,
     Evaluated,
     Halt,
@@ -401,6 +402,8 @@ class Worker:
                 self._executor.rearrange(frame)
             case Halt():
                 self._halt(frame.task)
+            case DefaultSplit():
+                self._default = frame.parts
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():

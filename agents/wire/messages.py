@@ -112,6 +112,14 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultSplit:
+    """Controller to worker: its part of a new default split; links or rates have changed."""
+
+    parts: tuple[BlockPart, ...]
+    type: Literal["default_split"] = "default_split"
+
+
+@dataclass(frozen=True, slots=True)
 class SiteReady:
     """Worker to controller: an iteration's local work is done.
 
@@ -400,6 +408,7 @@ Control = (
     | LinkLost
     | LinkFound
     | Begin
+    | DefaultSplit
     | SiteReady
     | StartTask
     | RearrangeTask

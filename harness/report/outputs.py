@@ -318,13 +318,14 @@ def _make_planning(
 
     @functools.cache
     def create() -> tuple[Planner, Mapping[tuple[str, str], float]]:
-        planner = create_driver(scenario)[0].planner
+        planner = create_driver(scenario).planner
         return planner, planner.rates.first_mbps
 
     def of_task(started: TaskStarted, links: Sequence[LinkRate] | None) -> Plan:
         planner, first_mbps = create()
         known = {(link.src, link.dst): link.rate_mbps for link in links or ()}
         planner.rates.rates_mbps = known or first_mbps
+        planner.refresh_default()
         roles = started.roles
         start = Start.of(started.group, started.weights, started.scale, roles)
         return planner.plan(start, started.task)

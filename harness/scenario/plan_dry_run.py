@@ -39,7 +39,7 @@ def first_group(scenario: Scenario) -> tuple[str, ...] | None:
         DecisionError: the policy decides what is not allowed.
         UserCodeError: a user's policy fails.
     """
-    driver, _ = planning.create_driver(scenario)
+    driver = planning.create_driver(scenario)
     for site in scenario.workers:
         if group := _find_group(driver.step(Ready(site, 0), 0.0)):
             return group

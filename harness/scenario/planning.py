@@ -7,9 +7,8 @@ from functools import partial
 
 from trunkline.agents.awareness import measured_rates
 from trunkline.agents.control.driver import Driver
-from trunkline.agents.control.planner import Build, make_request
-from trunkline.agents.planning.plan import Plan, send_on_whole
-from trunkline.agents.planning.rearrange import keep_split_of
+from trunkline.agents.control.planner import Build
+from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Policy
 from trunkline.agents.wire.agent_settings import ControllerSettings
@@ -63,28 +62,20 @@ def create_policy(scenario: Scenario, term: int = 0) -> Policy:
     return random_draws.create_policy(create, scenario.workers, options, seed, servers)
 
 
-def create_builder(scenario: Scenario, settings: ControllerSettings) -> tuple[Build, Plan | None]:
-    """Create the builder of plans and, with a non-blocking scatter, the default plan (else None).
-
-    Sites send by the default plan before their group is known. The plans of groups then keep as
-    much of its split as they can.
-    """
+def create_builders(scenario: Scenario) -> tuple[Build, Build | None]:
+    """The builder of plans and, with a non-blocking scatter, that of the default split."""
     component = scenario.scheme.plan
     build: Build = partial(component.module.build, **component.options)
     if not scenario.scheme.pipelined:
         build = send_on_whole(build)
     if scenario.scheme.scatter != "non-blocking":
         return build, None
-    rng = random.Random(f"{scenario.seed} default split")
-    everybody = make_request(settings, settings.sites, settings.sites, settings.rates_mbps, rng)
-    default: Plan = component.module.default(everybody, **component.options)
-    return keep_split_of(default, build), default
+    return build, partial(component.module.default, **component.options)
 
 
-def create_driver(scenario: Scenario) -> tuple[Driver, Plan | None]:
-    """Create policy and planner with every site present, and the default plan if there is one."""
+def create_driver(scenario: Scenario) -> Driver:
+    """Create policy and planner with every site present."""
     settings = controller_settings(scenario)
-    build, default = create_builder(scenario, settings)
-    driver = Driver.create(settings, create_policy(scenario), build)
+    driver = Driver.create(settings, create_policy(scenario), *create_builders(scenario))
     driver.planner.overlay.present.update(settings.sites)
-    return driver, default
+    return driver

@@ -315,8 +315,8 @@ class Agent:
         if scenario.scheme.rate_error_percent and rank == 0 and not self.lives:
             log(RatesEstimated, links=list_rates(settings.rates_mbps))
         policy = planning.create_policy(scenario, settings.term)
-        build, default = planning.create_builder(scenario, settings)
-        return Controller(settings, policy, build, clock.now_ns, log, default)
+        build, build_default = planning.create_builders(scenario)
+        return Controller(settings, policy, build, clock.now_ns, log, build_default)
 
     def _controllers(self) -> tuple[str, ...]:
         return (CONTROLLER, BACKUP) if self.scenario.failover.backup else (CONTROLLER,)

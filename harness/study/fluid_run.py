@@ -85,7 +85,7 @@ class _Run:
         self._chunk_bytes = scheme.chunk_bytes
         self._model_bytes = scenario.model_bytes
         self._tensor_bytes = scenario.tensor_bytes
-        self._driver, self._default = planning.create_driver(scenario)
+        self._driver = planning.create_driver(scenario)
         self._known = self._driver.planner.rates
         self._update_s = scheme.update_s if scheme.rates == "measured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
@@ -197,8 +197,9 @@ class _Run:
         if self._until_s is None and self._overlay.join(site):
             self._end_if_enough()
             return
-        if self._until_s is None and self._default:
-            self._offers[site] = self._overlay.offer(self._make_task(self._default), site)
+        default = self._driver.planner.default
+        if self._until_s is None and default is not None:
+            self._offers[site] = self._overlay.offer(self._make_task(default), site)
         self._decide(Ready(site, iteration), site)
 
     def _leave(self, site: str) -> None:
@@ -339,6 +340,7 @@ class _Run:
         assert self._update_s is not None
         if self._known.refresh(self._overlay.link_rates_mbps()):
             self._overlay.set_known_rates(self._known.rates_mbps)
+            self._driver.planner.refresh_default()
         if self._is_active:
             self._overlay.call_at(self._overlay.now_s + self._update_s, self._update)
 

@@ -371,6 +371,39 @@ def test_what_was_sent_early_on_a_way_that_is_lost_is_sent_again(lost):
     assert wan.of("task_completed")[0]["t_ns"] < 10e9
 
 
+def test_the_default_split_is_made_anew_after_losses_and_measurements():
+    """s3 is killed and comes back; then s0 and s1 turn out to have a slow link, so others add."""
+    now_mbps = mesh(FOUR)
+    wan = Wan(
+        mesh(FOUR), "crew", preduce(FOUR, 2), early=True, time_s=14.0, latest_mbps=lambda: now_mbps
+    )
+    seen = []
+
+    async def scenario(wan):
+        def look():
+            default = wan.agents["controller"]._planner.default
+            seen.append({block.aggregator: block.size for block in default.blocks})
+
+        await asyncio.sleep(1.0)
+        look()
+        wan.kill("s3")
+        await asyncio.sleep(2.0)
+        look()
+        now_mbps.update({("s0", "s1"): 0.1, ("s1", "s0"): 0.1})
+        wan.restart("s3")
+        await asyncio.sleep(8.0)
+        look()
+
+    check(wan, scenario)
+    whole, without, measured = seen
+    assert set(whole) == set(FOUR)
+    assert set(without) == set(FOUR[:3])
+    assert measured["s2"] + measured["s3"] > 2 * max(whole["s2"], whole["s3"])
+    late = [e for e in wan.of("sent") if e["phase"] == "early" and 2.5e9 < e["t_ns"] < 3.0e9]
+    assert late
+    assert "s3" not in {event["dst"] for event in late}
+
+
 def test_a_member_that_joins_a_running_task_offers_nothing_to_the_next_one():
     """Without a barrier s0 joins the task that s1 began; so its offer is not used."""
     two = FOUR[:2]
