@@ -10,6 +10,7 @@ import pytest
 
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
+from trunkline.harness.commands.verbs.reproduce import PANELS
 from trunkline.harness.report import columns
 from trunkline.harness.study import (
     comparison,
@@ -101,6 +102,13 @@ def test_a_figure_is_all_of_its_panels(capsys, tmp_path):
     assert claims == [f"claim  {FIGURES[f'netstorm/{panel}'].claim}" for panel in ("19a", "19b")]
     found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
     assert found == [Path(panel, "tables", "fluid.csv") for panel in "ab"]
+
+
+def test_a_figure_has_panels_or_is_one_itself():
+    """Otherwise the command of the figure would also carry out what only looks like its panel."""
+    panels = {name for name in FIGURES if name[-1] in PANELS}
+    assert panels
+    assert not {name.rstrip(PANELS) for name in panels} & FIGURES.keys()
 
 
 def test_what_is_wrong_with_any_panel_is_said_before_the_first_one_is_run(capsys, tmp_path):
