@@ -37,7 +37,8 @@ def main() -> None:
     rank, sites = dist.get_rank(), dist.get_world_size()
     data = datasets.load()
     rng = np.random.default_rng((arguments.seed, rank))
-    shard = deal("iid", data.train_labels, sites, 1.0, np.random.default_rng(arguments.seed))[rank]
+    same = np.ones(sites)
+    shard = deal("iid", data.train_labels, same, np.random.default_rng(arguments.seed))[rank]
     module = models.cnn(8, 640, arguments.seed)
     size_bytes = FLOAT_BYTES * sum(parameter.numel() for parameter in module.parameters())
     model = DistributedDataParallel(module)
