@@ -438,10 +438,10 @@ class Controller:
                 self._tell(site, DefaultSplit(self._default_of(site)))
         if not self.settings.auxiliary:
             return
-        found, version = self._planner.paths(), self._planner.rates.version
+        found = self._planner.paths()
         for site in sorted(self._overlay.present):
             own = tuple(path for (src, _), all_ in found.items() if src == site for path in all_)
-            self._tell(site, AuxiliaryPaths(version, own))
+            self._tell(site, AuxiliaryPaths(own))
 
     def _tell(self, site: str, message: Control) -> None:
         if site in self._links and site in self._overlay.present:

@@ -11,8 +11,9 @@ known. Trees follow the present rates.
 Details that the paper leaves open, or that differ here:
 
 - Links are directed. A tree is chosen by the rates towards its root, the direction of
-  contributions. The result comes down the same tree, as in the paper (`pull: reversed`), or down
-  the shortest paths from the root (`pull: own`).
+  contributions. The result comes down the shortest paths from the root, by the rates in its own
+  direction (`pull: own`), or down the same tree as in the paper (`pull: reversed`). On links that
+  are equally fast both ways, as in the paper's graph, the two are the same.
 - In the paper the group is all sites. A smaller group uses the same roots, chosen by the trees over
   all sites; branches without a member are cut off.
 - Algorithm 2 as printed adds only sites that are not roots to a tree, so nothing if all sites are
@@ -35,12 +36,12 @@ from trunkline.agents.planning.trees import (
 )
 
 
-def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "reversed") -> Plan:
+def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "own") -> Plan:
     """One tree for each of the `roots` best sites.
 
     Options:
         roots: the number of roots; by default all sites are roots (Table II).
-        pull: whether results come down the same tree (`reversed`) or another one (`own`).
+        pull: whether results come down a tree of their `own` or the same tree (`reversed`).
     """
     require_pair(request)
     n = len(request.sites)

@@ -3,8 +3,8 @@
 The tree grows from its root and always adds the site with the fastest link into the tree (Prim). So
 the slowest link on the path of each site is as fast as possible. TSEngine (Zhou et al., IEEE TNSM
 2021) prefers the links of the highest throughput. Links are directed: a tree is chosen by the rates
-towards its root. The result comes down the same tree (`pull: reversed`), or down a tree that is
-chosen by the rates away from the root (`pull: own`).
+towards its root. The result comes down a tree that is chosen by the rates away from the root
+(`pull: own`), or down the same tree (`pull: reversed`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from trunkline.agents.planning.trees import (
 from trunkline.agents.plans.fapt import rank_roots
 
 
-def build(request: PlanRequest, *, pull: Pull = "reversed") -> Plan:
+def build(request: PlanRequest, *, pull: Pull = "own") -> Plan:
     """One tree of the group. Its root is the member of the highest quality, as in `fapt`.
 
     The tree has a source route only where direct links between members do not suffice.
 
     Options:
-        pull: whether results come down the same tree (`reversed`) or another one (`own`).
+        pull: whether results come down a tree of their `own` or the same tree (`reversed`).
     """
     require_pair(request)
     found, rates = route_closure(request)

@@ -124,6 +124,7 @@ class Connection:
         self._current: Outgoing | None = None
         self._left: list[memoryview] = []
         self._start_ns = 0
+        self._has_begun = False
         self._closed = False
         self._writing = False
         self._read_bytes = 0
@@ -251,6 +252,8 @@ class Connection:
         """Send until the socket takes no more or the queue is empty."""
         while self._load_next():
             assert self._current is not None
+            if not self._has_begun:
+                self._stamp(self._current.header)
             try:
                 count = self._sock.sendmsg(self._left)
             except BlockingIOError:
@@ -259,6 +262,7 @@ class Connection:
             except OSError as error:
                 self._lose_later(error)
                 return
+            self._has_begun = True
             while self._left and count >= len(self._left[0]):
                 count -= len(self._left.pop(0))
             if self._left:
@@ -297,14 +301,21 @@ class Connection:
             self._current = self._control.popleft() if self._control else self._queue.pop()
         if self._current is None:
             return False
-        self._start_ns = self._now_ns()
-        header = self._current.header
-        if self._timing is not None:
-            header = stamp_header(header, self._timing.stamp(self._start_ns))
-        self._left = [memoryview(header)]
+        self._has_begun = False
+        self._left = [memoryview(self._current.header)]
         if self._current.payload is not None:
             self._left.append(self._current.payload)
         return True
+
+    def _stamp(self, header: bytes) -> None:
+        """Note that the current frame begins now, also in its header.
+
+        If the socket then takes no byte of it, it begins later, and is stamped again.
+        """
+        self._start_ns = self._now_ns()
+        if self._timing is not None:
+            header = stamp_header(header, self._timing.stamp(self._start_ns))
+            self._left[0] = memoryview(header)
 
     def _lose(self, error: Exception) -> None:
         """Reset the connection, so that bytes in the socket cannot arrive later; then tell."""

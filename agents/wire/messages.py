@@ -255,10 +255,10 @@ class Refused:
 class AuxiliaryPaths:
     """Controller to worker: the auxiliary paths from its site, which replace all earlier ones.
 
-    For each destination the best path comes first. `version` is that of the rates behind them.
+    For each destination the best path comes first. They need no version: the connection keeps the
+    order of messages, and a chunk carries its path.
     """
 
-    version: int
     paths: tuple[tuple[str, ...], ...]
     type: Literal["auxiliary_paths"] = "auxiliary_paths"
 

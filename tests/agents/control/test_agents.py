@@ -23,7 +23,7 @@ from trunkline.agents.policies import preduce
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.dial import listen
-from trunkline.agents.wire.framing import ChunkHeader, encode, encode_chunk
+from trunkline.agents.wire.framing import ChunkHeader, Stamp, encode, encode_chunk
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import Report, SiteReady, TaskFinished
@@ -287,6 +287,40 @@ def test_a_connection_sends_in_order_and_drains():
         right.close()
         assert heard == sent
         assert lost == ["a closed the connection"]
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_a_frame_is_stamped_when_its_first_byte_enters_the_socket_and_not_when_it_is_refused():
+    @dataclass
+    class Stamps:
+        now_ns: int = 1
+        arrived: list = field(default_factory=list)
+
+        def stamp(self, now_ns):
+            return Stamp(now_ns, 0)
+
+        def on_arrived(self, peer, sent, size):
+            self.arrived.append(sent.time_ns)
+
+    async def scene():
+        a, b = socket.socketpair()
+        timing = Stamps()
+        common = memoryview, lambda: timing.now_ns
+        left = Connection(a, "b", lambda *_: None, lambda *_: None, *common, timing=timing)
+        for number in range(10_000):
+            left.tell(SiteReady(1, 10_000 + number))
+        in_socket = b.recv(1 << 24, socket.MSG_PEEK)
+        count, rest = divmod(len(in_socket), len(encode(SiteReady(1, 10_000))))
+        assert 0 < count < 10_000
+        assert rest == 0
+        timing.now_ns = 2
+        right = Connection(b, "a", lambda *_: None, lambda *_: None, *common, timing=timing)
+        while len(timing.arrived) < 10_000:
+            await asyncio.sleep(0)
+        assert timing.arrived == [1] * count + [2] * (10_000 - count)
+        left.close()
+        right.close()
 
     asyncio.run(asyncio.wait_for(scene(), 10))
 

@@ -135,14 +135,14 @@ def test_fapt_shares_chunks_in_proportion_to_quality():
     assert set(blocks[2].in_edges) == {("b", "a"), ("c", "b")}
 
 
-def test_fapt_with_one_root_has_one_tree_that_results_come_down_again():
-    (block,) = fapt.build(request(SLOPE, ("a", "b", "c"), 7), roots=1).blocks
+def test_fapt_can_take_results_down_the_tree_that_contributions_go_up():
+    (block,) = fapt.build(request(SLOPE, ("a", "b", "c"), 7), roots=1, pull="reversed").blocks
     assert set(block.in_edges) == {("a", "c"), ("b", "c")}
     assert set(block.out_edges) == {("c", "a"), ("c", "b")}
 
 
-def test_fapt_can_choose_the_way_down_by_the_rates_down():
-    (block,) = fapt.build(request(SLOPE, ("a", "b", "c"), 7), roots=1, pull="own").blocks
+def test_fapt_chooses_the_way_down_by_the_rates_down():
+    (block,) = fapt.build(request(SLOPE, ("a", "b", "c"), 7), roots=1).blocks
     assert set(block.in_edges) == {("a", "c"), ("b", "c")}
     assert set(block.out_edges) == {("c", "b"), ("b", "a")}
 
@@ -233,11 +233,15 @@ def test_mst_takes_the_fastest_link_into_the_tree_first():
     (block,) = mst.build(request(rates, MESH)).blocks
     assert block.aggregator == "d"
     assert dict(block.in_edges) == {"a": "d", "c": "a", "b": "c"}
-    assert dict(block.out_edges) == {"d": "a", "a": "c", "c": "b"}
 
 
-def test_mst_can_choose_the_way_down_by_the_rates_down():
-    (block,) = mst.build(request(SLOPE, ("a", "b", "c")), pull="own").blocks
+def test_mst_can_take_results_down_the_tree_that_contributions_go_up():
+    (block,) = mst.build(request(SLOPE, ("a", "b", "c")), pull="reversed").blocks
+    assert {(src, dst) for dst, src in block.in_edges} == set(block.out_edges)
+
+
+def test_mst_chooses_the_way_down_by_the_rates_down():
+    (block,) = mst.build(request(SLOPE, ("a", "b", "c"))).blocks
     assert block.aggregator == "c"
     assert dict(block.in_edges) == {"a": "c", "b": "c"}
     assert set(block.out_edges) == {("c", "b"), ("b", "a")}
@@ -387,8 +391,8 @@ def test_options_out_of_range_are_refused(build, options, message):
     ("build", "options"),
     [
         (fapt.build, {"roots": 2}),
-        (fapt.build, {"pull": "own"}),
-        (mst.build, {"pull": "own"}),
+        (fapt.build, {"pull": "reversed"}),
+        (mst.build, {"pull": "reversed"}),
         (bkt.build, {"k": 3}),
         (blink.build, {"trees": 2}),
         (toa.build, {"aggregators": 2, "steps": 50}),
