@@ -33,6 +33,7 @@ from trunkline.harness.scenario import (
     awareness_section,
     background_section,
     capture_section,
+    exact_rates,
     failover_timeouts,
     plan_dry_run,
     timeline_section,
@@ -537,6 +538,8 @@ class Reader:
             self._source.refuse(("warm_up", unit), allowed)
 
     def _check_plan(self, scenario: Scenario) -> None:
+        if refusal := exact_rates.find_refusal(scenario):
+            self._source.refuse(("scheme", refusal[0]), refusal[1])
         if error := plan_dry_run.find_refusal(scenario):
             name = str(error).partition(":")[0]
             self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options)

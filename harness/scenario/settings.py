@@ -115,10 +115,11 @@ class Scheme:
             group is known.
         rate_error_percent: the largest error of the rates that plans are built from.
         rates: the rates that plans are built from; with `measured`, a link that is not measured yet
-            has its configured rate.
+            has its configured rate; with `exact`, plans learn at every update what the timeline has
+            set.
         awareness: how sites measure their links; without it, or with `null`, they do so only if
             plans use measured rates.
-        update_s: the interval at which plans take over the latest measurements.
+        update_s: the interval at which plans take over the latest rates.
         update_rate_percent: plans take them over only if a rate has changed by at least this share.
         auxiliary: whether and when chunks may take paths around an edge of the plan; `null` is
             never.
@@ -134,7 +135,7 @@ class Scheme:
     discipline: Literal["fcfs", "fair", "task-fcfs", "C1", "C2"] = "fcfs"
     scatter: Literal["blocking", "non-blocking"] = "blocking"
     rate_error_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
-    rates: Literal["configured", "measured"] = "configured"
+    rates: Literal["configured", "measured", "exact"] = "configured"
     awareness: Awareness | None = None
     update_s: Duration = 5.0
     update_rate_percent: Annotated[float, Field(ge=0)] = 0.0

@@ -53,6 +53,7 @@ from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.scenario import awareness_section, planning
+from trunkline.harness.scenario.exact_rates import ExactRates
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
@@ -316,7 +317,11 @@ class Agent:
             log(RatesEstimated, links=list_rates(settings.rates_mbps))
         policy = planning.create_policy(scenario, settings.term)
         build, build_default = planning.create_builders(scenario)
-        return Controller(settings, policy, build, clock.now_ns, log, build_default)
+        latest_mbps = None
+        if scenario.scheme.rates == "exact":
+            exact = ExactRates(scenario, clock.now_ns)
+            log, latest_mbps = exact.watch(log), exact.latest_mbps
+        return Controller(settings, policy, build, clock.now_ns, log, build_default, latest_mbps)
 
     def _controllers(self) -> tuple[str, ...]:
         return (CONTROLLER, BACKUP) if self.scenario.failover.backup else (CONTROLLER,)

@@ -87,7 +87,7 @@ class _Run:
         self._tensor_bytes = scenario.tensor_bytes
         self._driver = planning.create_driver(scenario)
         self._known = self._driver.planner.rates
-        self._update_s = scheme.update_s if scheme.rates == "measured" else None
+        self._update_s = scheme.update_s if scheme.rates != "configured" else None
         self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
         paths = topology.overlay_paths()
         self._overlay = FluidOverlay(
