@@ -297,6 +297,7 @@ class Wan:
         bounds=None,
         servers=(),
         layers=None,
+        discipline="fcfs",
         **stop,
     ):
         self.rates = rates
@@ -308,7 +309,7 @@ class Wan:
             elements = layers.parameter_bytes // 4
         self.plan, self.policy, self.elements, self.rounds = plan, policy, elements, rounds
         self.task_s, self.early, self.stop = task_s, early, stop
-        self.pipelined = pipelined
+        self.pipelined, self.discipline = pipelined, discipline
         self.latest_mbps, self.bounds = latest_mbps, bounds
         self.servers, self.traits = servers, Traits.of(policy)
         self.probing, self.assumed = probing, assumed or rates
@@ -489,6 +490,7 @@ class Wan:
             FAILOVER,
             max(seen, default=-1) + 1,
             lives,
+            self.discipline,
             last_tasks=self._last_tasks(site),
             probing=self.probing,
             clock=self.clocks.get(site, SiteClock()),
