@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +98,23 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add `--quiet`."""
     parser.add_argument("--quiet", action="store_true", help="print only the verdict")
+
+
+def add_labels(parser: argparse.ArgumentParser, each: str) -> None:
+    """Add the names on the page of a comparison; `each` says in words what has one."""
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"the name on the page, once for each {each}",
+    )
+
+
+def check_labels(labels: Sequence[str], count: int, each: str) -> None:
+    """Raises UsageError unless there are no labels, or `count` different ones."""
+    if labels and (len(labels) != count or len({*labels}) < count):
+        raise UsageError(f"--label {' '.join(labels)}: expected {count} names, one for each {each}")
 
 
 def add_remote(parser: argparse.ArgumentParser) -> None:

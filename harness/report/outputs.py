@@ -114,15 +114,19 @@ def read(run_dir: Path) -> RunData:
 
 
 def compare(
-    run_dirs: Sequence[Path], page_file: Path, cells: comparison_page.Cells | None = None
+    run_dirs: Sequence[Path],
+    page_file: Path,
+    cells: comparison_page.Cells | None = None,
+    labels: Sequence[str] = (),
 ) -> None:
     """Write the page that compares runs; the first run is the baseline.
 
-    With `cells`, the runs are the first trials of these cells. Raises what `read` raises, and
-    StoreError if the page cannot be written.
+    With `cells`, the runs are the first trials of these cells. `labels` name the runs.
+
+    Raises what `read` raises, and StoreError if the page cannot be written.
     """
     folders = [each.resolve() for each in run_dirs]
-    text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells)
+    text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells, labels)
     RunFolder(page_file.parent).write_text(page_file.name, text)
 
 

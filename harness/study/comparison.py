@@ -20,6 +20,7 @@ import pandas as pd
 from rich.table import Table
 from scipy import stats
 
+from trunkline.harness.report.pages.means_section import Mean, Metric
 from trunkline.harness.study.grid import NONE
 
 CONFIDENCE = 0.95
@@ -48,6 +49,21 @@ METRICS: Mapping[str, str] = {
     "accuracy_percent": "last accuracy (%)",
 }
 """The columns that have ratios and figures -> their labels."""
+
+CHARTED = ("task_s", "step_s", "rounds", "accuracy_percent", "window_s")
+"""The columns that a comparison's page draws if they differ; the last one beside an accuracy only."""
+
+KEY_WORDS: Mapping[str, str] = {
+    "scheme.p": "group size p",
+    "topology.alpha": "alpha",
+    "workload.model": "size of the model",
+    "workload.compute": "time to compute",
+    "workload.batch": "batch size",
+    "topology.sites": "number of sites",
+    "topology.rates": "rates of links",
+    "topology.delays": "delays of links",
+}
+"""Keys that need more words than their last part -> their words."""
 
 LONG = 40
 """Values with more letters are shortened to the part in which they differ."""
@@ -165,6 +181,42 @@ def format_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
     columns = [list(map(str, cells[key])) for key in keys]
     shown = [[shorten(column)[text] for text in column] for column in columns]
     return [list(row) for row in zip(*shown, strict=True)] or [[] for _ in range(len(cells))]
+
+
+def describe_key(key: str) -> str:
+    """A varied key in words: `scheme.plan` is `plan`."""
+    return KEY_WORDS.get(key, key.rpartition(".")[2].replace("_", " "))
+
+
+def name_cells(cells: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    """A name for each cell: the value of the varied key, or `plan crew, group size p 3`."""
+    rows = format_keys(cells, keys)
+    if len(keys) == 1:
+        return [row[0] for row in rows]
+    return [
+        ", ".join(f"{describe_key(key)} {text}" for key, text in zip(keys, row, strict=True))
+        for row in rows
+    ]
+
+
+def list_metrics(
+    trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], names: Sequence[str]
+) -> Iterator[Metric]:
+    """The metrics of CHARTED that differ between trials that passed; `names` are the cells'."""
+    passed = trials[trials["verdict"] == "pass"]
+    of_cells = dict(_group_cells(passed, keys))
+    for metric in CHARTED:
+        if metric not in passed or passed[metric].nunique() < 2:
+            continue
+        if metric == "window_s" and not passed["accuracy_percent"].notna().any():
+            continue
+        means = []
+        for name, row in zip(names, cells.to_dict("records"), strict=True):
+            group = of_cells.get(tuple(str(row[key]) for key in keys))
+            values = () if group is None else tuple(map(float, group[metric].dropna()))
+            mean, low, high = (float(row[f"{metric}{end}"]) for end in ("", "_low", "_high"))
+            means.append(Mean(name, mean, low, high, values))
+        yield Metric(METRICS[metric], means)
 
 
 def find_worst(trials: pd.DataFrame) -> str:

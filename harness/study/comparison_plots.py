@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from trunkline.harness.report.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
-from trunkline.harness.study.comparison import shorten
+from trunkline.harness.study.comparison import describe_key, shorten
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
 MARKERS = "osD^v<>pPX*"
@@ -73,7 +73,7 @@ def draw(
                 cells[_format_keys(cells, others) == panel],
             )
             _draw_series(axes, *of_panel, (first, second or first), places, metric)
-            axes.set(title=panel, xlabel=", ".join(second or first))
+            axes.set(title=panel, xlabel=", ".join(map(describe_key, second or first)))
             axes.set_xticks(range(len(places)), [name.replace(", ", "\n") for name in names])
             axes.grid(axis="y")
         _set_scale(grid[0], cells[metric], label)
@@ -83,7 +83,7 @@ def draw(
         if not second:  # the axis has the names of the values
             known = {name: handle for name, handle in known.items() if name == FLUID}
         if known:
-            title = first[0] if second else None
+            title = describe_key(first[0]) if second else None
             figure.legend(
                 known.values(),
                 known,
@@ -179,4 +179,6 @@ def _format_keys(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
 
 
 def _format_pairs(keys: Sequence[str], values: Sequence[str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+    return ", ".join(
+        f"{describe_key(key)} {value}" for key, value in zip(keys, values, strict=True)
+    )

@@ -71,12 +71,14 @@ class Comparison:
         real_time: whether any trial uses the real clock, on which simultaneous runs disturb each
             other.
         elsewhere: the other scenarios whose network differs from the first one's.
+        labels: a name for each cell on the page, in their order; empty for the varied values.
     """
 
     name: str
     trials: tuple[Trial, ...]
     real_time: bool
     elsewhere: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -329,13 +331,25 @@ def _write_page(
 ) -> None:
     page_file = output.path / PAGE
     page_file.unlink(missing_ok=True)  # there may be no runs for a new page
+    names = list(spec.labels) or comparison.name_cells(summary, spec.keys)
     firsts = trials.drop_duplicates(list(spec.keys)) if spec.keys else trials[:1]
-    folders = [output.path / name for name in firsts["run"] if name][: page.DRAWN]
-    folders = [folder for folder in folders if (folder / "events.jsonl").exists()]
-    if folders:
+    there = {
+        name: output.path / run
+        for name, run in zip(names, firsts["run"], strict=True)
+        if run and (output.path / run / "events.jsonl").exists()
+    }
+    shown = list(there)[: page.DRAWN]
+    if shown:
         listed = comparison.list_problems, comparison.list_identical
-        remarks = [line for lines in listed for line in lines(trials, spec.keys)]
-        outputs.compare(folders, page_file, (*comparison.format_cells(summary, spec.keys), remarks))
+        heads, rows = comparison.format_cells(summary, spec.keys)
+        cells = page.Cells(
+            spec.name,
+            heads,
+            rows,
+            [line for lines in listed for line in lines(trials, spec.keys)],
+            list(comparison.list_metrics(trials, summary, spec.keys, names)),
+        )
+        outputs.compare([there[name] for name in shown], page_file, cells, shown)
 
 
 def _write_figures(

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ examples:
       --vary 'scheme={plan: crew, split: even},{plan: opr}'
   trunkline compare scenarios/allreduce.yaml --vary scheme.plan=crew,ring \\
       --beside scenarios/gloo_allreduce.yaml
+  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,a2a \
+      --label CREW --label 'all to all'
 
 The values of --vary are YAML, separated by commas outside of brackets, braces and quotes. A mapping
 sets only the keys that it names, so several keys can vary together. Trial t of every cell has the
@@ -66,6 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of the results, which is created (default: comparisons/SCENARIO)",
     )
+    terminal.add_labels(parser, "variant, in the order of --dry-run")
     parser.add_argument("--plots", action="store_true", help="draw the figures of every run, too")
     parser.add_argument("--dry-run", action="store_true", help="only list the trials")
     terminal.add_quiet(parser)
@@ -94,6 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--jobs {arguments.jobs}: expected 1 with the real clock: simultaneous runs would "
             "disturb each other"
         )
+    cells = len({trial.cell for trial in spec.trials})
+    terminal.check_labels(arguments.label, cells, "variant")
+    spec = replace(spec, labels=tuple(arguments.label))
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
         return _list(spec, folder)

@@ -13,7 +13,7 @@ examples:
   trunkline report quickstart                         the latest run of that scenario
   trunkline report runs/quickstart/20261121-210427
   trunkline report quickstart --width 3.4             its figures for one column of a paper
-  trunkline report runs/a/latest runs/b/latest --out a-and-b.html
+  trunkline report runs/a/latest runs/b/latest --out a-and-b.html --label before --label after
 
 With one RUN, its report.html, tables, plots and verdict are written again from its event log, and
 the exit code is that of the verdict. With several, only the page of the comparison is written.
@@ -39,6 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the width of the figures of one run, such as 3.4 for one column of a paper "
         "(default: 7.16, both columns)",
     )
+    terminal.add_labels(parser, "of several runs")
     terminal.add_quiet(parser)
     terminal.add_runs(parser)
 
@@ -56,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise terminal.UsageError(f"--width {arguments.width:g}: only with one run")
         if arguments.out and Path(arguments.out).suffix != ".html":
             raise terminal.UsageError(f"--out {arguments.out}: expected a name that ends in .html")
-        return _compare(folders, Path(arguments.out or COMPARISON), arguments.quiet)
+        terminal.check_labels(arguments.label, len(folders), "run")
+        return _compare(folders, Path(arguments.out or COMPARISON), arguments)
+    if arguments.label:
+        raise terminal.UsageError(f"--label {arguments.label[0]}: only with several runs")
     if arguments.out:
         raise terminal.UsageError(
             f"--out {arguments.out}: only with several runs; one run's page is its report.html"
@@ -74,9 +78,9 @@ def _parse_inches(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text}: expected 2 to 20")
 
 
-def _compare(folders: list[Path], out: Path, quiet: bool) -> int:
+def _compare(folders: list[Path], out: Path, arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import outputs
 
-    outputs.compare(folders, out)
-    print(out if quiet else f"{len(folders)} runs compared in {out}")
+    outputs.compare(folders, out, labels=arguments.label)
+    print(out if arguments.quiet else f"{len(folders)} runs compared in {out}")
     return 0

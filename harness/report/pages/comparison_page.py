@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,13 @@ import pandas as pd
 
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.pages import accuracy_section, caveats, charts, frame
+from trunkline.harness.report.pages import (
+    accuracy_section,
+    caveats,
+    charts,
+    frame,
+    means_section,
+)
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.differences import RunInputs, is_relevant, write_section
 from trunkline.harness.report.pages.frame import Section
@@ -25,17 +32,38 @@ DRAWN = 16
 POINTS = 400
 """The approximate number of points that are drawn of a longer line."""
 
-Cells = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
-"""A comparison with trials: column titles, a row per cell, and remarks."""
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A comparison with trials.
+
+    Attributes:
+        name: that of the first scenario.
+        heads: the titles of the table of cells: those of the varied keys, `trials`, measurements.
+        rows: a row of texts per cell.
+        remarks: what else there is to say, such as trials that failed.
+        metrics: what charts show.
+    """
+
+    name: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    remarks: Sequence[str] = ()
+    metrics: Sequence[means_section.Metric] = ()
 
 
-def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | None = None) -> str:
+def write_page(
+    folders: Sequence[Path],
+    each: Sequence[RunData],
+    cells: Cells | None = None,
+    labels: Sequence[str] = (),
+) -> str:
     """The page of the runs in these folders; the first run is the baseline.
 
-    With `cells`, each run is the first trial of a cell.
+    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs.
     """
     found = [RunInputs.of(data) for data in each]
-    names = _name_runs(folders, each, found)
+    names = _name_runs(folders, each, found, labels)
     runs = dict(zip(names, each, strict=True))
     givens = dict(zip(names, found, strict=True))
     drawn = dict(list(runs.items())[:DRAWN])
@@ -43,13 +71,24 @@ def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | 
     note = f" Pictures show the first {DRAWN}; {left} more are in the tables." if left else ""
     what = f"{len(runs)} runs, compared with the first of them.{note}"
     varied = ["scheme"]
+    title, description = "Comparison of runs", None
+    parts = []
     if cells:
-        varied += cells[0][: cells[0].index("trials")]
-        what = f"{len(cells[1])} cells. Below the table, the first trial of {len(runs)} of them."
-    lead = [tag("p", what, class_="lead"), caveats.write_warning(runs, givens, varied)]
-    parts = [
-        *([Section("cells", "All trials", _write_cells(*cells))] if cells else []),
-        Section("runs", "Runs", [_write_runs(runs, givens)]),
+        varied += cells.heads[: cells.heads.index("trials")]
+        what = f"{len(cells.rows)} variants. After their means, the first trial of {len(runs)}."
+        title = f"Comparison of {cells.name}"
+        description = each[0].scenario.description or None
+        parts = [
+            Section("means", "Means", means_section.write_section(cells.metrics)),
+            Section("cells", "All trials", _write_cells(cells)),
+        ]
+    lead = [
+        tag("p", description, class_="lead") if description else None,
+        tag("p", what, class_="facts"),
+        caveats.write_warning(runs, givens, varied),
+    ]
+    parts += [
+        Section("runs", "First trials" if cells else "Runs", _write_runs(runs, givens)),
         Section("times", "Task times", [_draw_times(drawn)]),
         Section("progress", "Progress", [_draw_progress(drawn)]),
         Section("accuracy", "Accuracy", [_draw_accuracy(drawn)]),
@@ -57,29 +96,59 @@ def write_page(folders: Sequence[Path], each: Sequence[RunData], cells: Cells | 
     ]
     command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
-    return frame.write_page("Comparison of runs", lead, parts, end)
+    return frame.write_page(title, lead, parts, end)
 
 
-def _write_cells(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], remarks: Sequence[str]
-) -> list[Child]:
+def _write_cells(cells: Cells) -> list[Child]:
     words = (
         "Means over the trials that passed, with half of their 95 % interval; ratios are to the "
         "first value, trial by trial."
     )
-    shown: list[Child] = [
-        make_table(heads, rows, "cells", range(heads.index("trials"), len(heads)))
-    ]
+    first = cells.heads.index("trials")
+    shown = _tabulate(cells.heads, cells.rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
-    if remarks:
-        shown.append(tag("ul", [tag("li", text) for text in remarks]))
+    if cells.remarks:
+        shown.append(tag("ul", [tag("li", text) for text in cells.remarks]))
     return shown
 
 
+def _tabulate(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Child]],
+    caption: str,
+    names: int,
+    numeric: Collection[int],
+) -> list[Child]:
+    """A table, and a sentence about the columns that have the same value in all rows.
+
+    The first `names` columns stay. Columns that are empty in all rows are left out.
+    """
+    several = len(rows) > 1
+    shown, same = list(range(names)), []
+    for column in range(names, len(heads)):
+        values = {str(row[column]) for row in rows}
+        if several and len(values) == 1 and rows[0][column]:
+            same.append(column)
+        elif any(values):
+            shown.append(column)
+    table = make_table(
+        [heads[column] for column in shown],
+        [[row[column] for column in shown] for row in rows],
+        caption,
+        [place for place, column in enumerate(shown) if column in numeric],
+    )
+    words = [(f", {heads[n]}: " if place else f"{heads[n]}: ", rows[0][n])
+             for place, n in enumerate(same)]  # fmt: skip
+    return [table, tag("p", "The same in all: ", *words, ".") if same else None]
+
+
 def _name_runs(
-    folders: Sequence[Path], runs: Sequence[RunData], givens: Sequence[RunInputs]
+    folders: Sequence[Path],
+    runs: Sequence[RunData],
+    givens: Sequence[RunInputs],
+    labels: Sequence[str],
 ) -> list[str]:
-    """Number the runs and name them by a key whose value differs in all, else by folder."""
+    """Number the runs. Name them by labels, a key whose value differs in all, or their folder."""
     scenarios = [each.scenario for each in givens]
     shown = ["/".join(folder.parts[-2:]) for folder in folders]
     for key in scenarios[0]:
@@ -87,6 +156,7 @@ def _name_runs(
         if all(values) and len(set(values)) == len(values) and (key == "name" or is_relevant(key)):
             shown = values if key == "name" else [f"{key} {value}" for value in values]
             break
+    shown = list(labels) or shown
     clocks = {data.scenario.clock for data in runs}
     return [
         f"{number}: {charts.truncate(text, 280)}{caveats.write_marks(data, clocks)}"
@@ -94,8 +164,8 @@ def _name_runs(
     ]
 
 
-def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> Html:
-    """A table with a row for each run; columns that are empty for all runs are left out."""
+def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> list[Child]:
+    """A table with a row for each run."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", "measured / expected", "rounds", "payload",
              "best accuracy")  # fmt: skip
@@ -106,13 +176,8 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
         [name, *_write_row(data, givens[name].list_differences(first), mean_s, means_s[0])]
         for (name, data), mean_s in zip(runs.items(), means_s, strict=True)
     ]
-    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
-    return make_table(
-        [heads[column] for column in shown],
-        [[row[column] for column in shown] for row in rows],
-        "runs",
-        [place for place, column in enumerate(shown) if heads[column] not in words],
-    )
+    numeric = [column for column, head in enumerate(heads) if head not in words]
+    return _tabulate(heads, rows, "runs", 1, numeric)
 
 
 def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: float) -> list[Child]:

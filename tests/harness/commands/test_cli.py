@@ -410,7 +410,14 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
     from trunkline.harness.report import outputs
 
     seen = []
-    monkeypatch.setattr(outputs, "compare", lambda folders, file: seen.append((folders, file)))
+    monkeypatch.setattr(
+        outputs, "compare", lambda folders, file, labels: seen.append((folders, file))
+    )
+    named = [str(run_dir), str(run_dir), "--label", "a"]
+    assert main.main(["report", *named, "--label", "a"]) == 64
+    assert "--label a a: expected 2 names, one for each run" in capsys.readouterr().err
+    assert main.main(["report", *named[1:]]) == 64
+    assert "--label a: only with several runs" in capsys.readouterr().err
     command = ["report", str(run_dir), "quickstart", "--runs", str(run_dir.parents[1])]
     assert main.main([*command, "--out", str(tmp_path / "page.html")]) == 0
     assert seen == [([run_dir, run_dir.parent / "latest"], tmp_path / "page.html")]

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import random
 import re
 import shutil
@@ -24,9 +25,11 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
+from trunkline.harness.report.pages.comparison_page import Cells
 from trunkline.harness.report.pages.differences import RunInputs
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
+from trunkline.harness.report.pages.means_section import Mean, Metric
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.topologies import full_mesh, internet2
@@ -295,8 +298,8 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     made = compared(tmp_path, ("seed: 1", "seed: 2"), ("seed: 1", "seed: 3"))
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
+    assert "ended: 4.4 s are over, scheme: preduce, h.py, tasks: " in made.text("p")
     rows = made.texts["td"]
-    assert rows[:3] == ["4.4 s are over", "preduce, h.py", "2"]
     assert rows[-3:] == ["1", "2", "3"]
 
 
@@ -351,14 +354,25 @@ def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> No
     assert elsewhere.list_differences(RunInputs({}, ours)) == ["code", "machine"]
 
 
-def test_cells_stand_above_the_first_trial_of_each(tmp_path: Path) -> None:
+def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
+    tmp_path: Path,
+) -> None:
     page(tmp_path, LOG.read_text(), SCENARIO.read_text())
-    rows = [["crew", "3", "1.5 ± 0.1", "1"], ["ring", "3: 2 pass, 1 fail", "3", "2 (1.9 to 2.1)"]]
-    heads = ["scheme.plan", "trials", "task time, s", "ratio"]
-    outputs.compare([tmp_path], tmp_path / "page.html", (heads, rows, [f"fail: {NASTY}"]))
+    rows = [["crew", "3", "1.5 ± 0.1", "7"], ["ring", "3: 2 pass, 1 fail", "3", "7"]]
+    heads = ["scheme.plan", "trials", "task time, s", "bound, s"]
+    nan = math.nan
+    means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
+    cells = Cells("three", heads, rows, [f"fail: {NASTY}"], [Metric("task time (s)", means)])
+    outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
     made = Page((tmp_path / "page.html").read_text())
-    assert made.texts["h2"][:2] == ["All trials", "Runs"]
-    assert made.texts["td"][:6] == [*rows[0][1:], *rows[1][1:]]
+    assert made.texts["h1"] == ["Comparison of three"]
+    assert made.texts["h2"][:3] == ["Means", "All trials", "First trials"]
+    words = ("CREW", "1.5 ± 0.1", "ring", "no trial passed")
+    assert tuple(text for text in made.texts["text"] if text in words) == words
+    assert "mean task time (s)" in made.texts["text"]
+    assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
+    assert "The same in all: bound, s: 7." in made.text("p")
+    assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
 
 

@@ -207,6 +207,18 @@ def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
     assert drawn == {0: 1, 1: 2, 2: 2, 3: 4}[len(keys)]
 
 
+def test_cells_have_names_in_words_and_means_of_what_differs(trials):
+    cells = summarize(trials, KEYS)
+    names = comparison.name_cells(cells, KEYS)
+    assert names[:2] == ["plan crew, group size p 5", "plan crew, group size p 10"]
+    assert comparison.name_cells(summarize(trials, KEYS[:1]), KEYS[:1]) == ["crew", "ring"]
+    trials["step_s"] = 1.0
+    times, rounds = comparison.list_metrics(trials, summarize(trials, KEYS), KEYS, names)
+    assert (times.label, rounds.label) == ("task time (s)", "rounds per worker")
+    assert [mean.mean for mean in times.means] == [1.5, 3.0, 6.0, 6.0]
+    assert [mean.trials for mean in times.means] == [(1.0, 2.0), (3.0, 3.0), (4.0, 8.0), (6.0,)]
+
+
 def test_a_figure_names_values_as_a_reader_would(trials):
     trials["scheme.plan"] = ["{plan: crew, split: even}", "{plan: ring}"] * 4
     cells = summarize(trials, KEYS[:1]).assign(fluid_task_s=1.0)

@@ -1,0 +1,100 @@
+"""The means of a comparison's cells with their intervals, as a chart (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Child, Html, tag
+
+ROW = 26.0
+"""The height of a cell's row in units of the view box."""
+
+LONGEST = 40
+"""The most letters of a cell's name in a chart."""
+
+MAX_ROWS = 60
+"""The most cells of a chart; the table has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A cell's mean over its trials that passed, and the bounds of its 95 % interval.
+
+    Bounds are NaN for a single trial, and the mean as well if no trial passed.
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    trials: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a chart shows: a quantity with its unit, and its mean in every cell."""
+
+    label: str
+    means: Sequence[Mean]
+
+
+def write_section(metrics: Sequence[Metric]) -> list[Child]:
+    """A chart for each metric."""
+    return [draw_means(metric) for metric in metrics] or [None]
+
+
+def draw_means(metric: Metric) -> Html:
+    """Draw a row for each cell: trials as small dots, the mean as a large one, and its interval."""
+    shown = metric.means[:MAX_ROWS]
+    values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
+    names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
+    texts = [_format(each) for each in shown]
+    left = 14 + LETTER * max(6, *map(len, names), 0)
+    right = WIDTH - 14 - LETTER * max(map(len, texts), default=0)
+    bottom = 6 + ROW * len(shown)
+    x = charts.fit_scale(values, left, right)
+    y = [6 + ROW * (row + 0.5) for row in range(len(shown))]
+    marks = [
+        (
+            tag("text", name, x=left - 8, y=at + 4, class_="tick end"),
+            tag("text", text, x=WIDTH - 4, y=at + 4, class_="tick end"),
+        )
+        for name, text, at in zip(names, texts, y, strict=True)
+    ]
+    dots = [(x(v), at + 8) for each, at in zip(shown, y, strict=True) for v in each.trials]
+    known = [(x(each.mean), at) for each, at in zip(shown, y, strict=True) if isfinite(each.mean)]
+    picture = charts.draw_picture(
+        bottom + 46,
+        f"Mean {metric.label} of {len(shown)} cells with 95 % intervals: "
+        + "; ".join(f"{each.name}: {text}" for each, text in zip(shown, texts, strict=True)),
+        Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"mean {metric.label}"),
+        tag("path", d="".join(_draw_intervals(shown, x, y)), class_="line stroke-blue"),
+        charts.draw_dots(dots, "small stroke-grey"),
+        charts.draw_dots(known, "stroke-blue"),
+        *marks,
+    )
+    left_out = len(metric.means) - len(shown)
+    words = f" Not shown: {left_out} cells; the table has them." if left_out else ""
+    keys = [("stroke-blue", "mean, with its 95 % interval"), ("small stroke-grey", "a trial")]
+    return charts.make_figure(
+        picture, f"Trials that passed.{words}", charts.make_legend(keys, "dot")
+    )
+
+
+def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iterator[str]:
+    for each, at in zip(means, y, strict=True):
+        if each.high - each.low > 1e-9 * abs(each.mean):
+            low, high = x(max(each.low, x.low)), x(each.high)
+            yield f"M{low:.2f} {at:.2f}H{high:.2f}"
+            yield "".join(f"M{end:.2f} {at - 5:.2f}v10" for end in (low, high))
+
+
+def _format(each: Mean) -> str:
+    if not isfinite(each.mean):
+        return "no trial passed"
+    half = each.high - each.mean
+    return f"{each.mean:.3g}" + (f" ± {half:.2g}" if half > 1e-9 * abs(each.mean) else "")
