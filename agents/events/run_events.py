@@ -19,6 +19,15 @@ class LinkTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkBytes:
+    """What the interface of one directed link has counted since the start, headers included."""
+
+    src: str
+    dst: str
+    bytes: Count
+
+
+@dataclass(frozen=True, slots=True)
 class LinkCapture:
     """The packets of one directed link that are in its file, and those that are missing there."""
 
@@ -51,6 +60,13 @@ class NetworkReady(Event):
 @dataclass(frozen=True, slots=True)
 class ProgramsStarted(Event):
     """Runner: the programs of all sites begin now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksCounted(Event):
+    """Runner, in a run of programs: these links carried something since the last count."""
+
+    links: tuple[LinkBytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

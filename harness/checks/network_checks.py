@@ -15,6 +15,7 @@ from itertools import pairwise
 from trunkline.agents.events.run_events import (
     CaptureEnded,
     Late,
+    LinksCounted,
     LinkTotals,
     RunFinished,
     TimersLate,
@@ -27,7 +28,16 @@ from trunkline.harness.checks.payload.byte_checks import (
     count_sent,
     find_disturbance,
 )
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, excused, fail, judged, note
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    doubt,
+    excused,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
 from trunkline.harness.record.link_history import Conditions
 
@@ -159,6 +169,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
             text = f"{totals.bytes} bytes in {totals.packets} packets of {least} to {most} bytes"
             yield fail(f"{src} -> {dst}: {text}")
     yield from _check_reported(history, counted)
+    yield from _check_growth(history, counted)
     conditions = Conditions.of(history, rules.topology)
     for src, dst in sorted(counted.keys() - conditions.spells.keys()):
         yield fail(f"{src} -> {dst}: counters of a link that does not exist")
@@ -208,6 +219,21 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         if link.missed:
             yield doubt(f"{link.src} -> {link.dst}: the capture lacks {link.missed} packets")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
+
+
+def _check_growth(history: History, totals: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:
+    """What a link has carried grows from count to count, up to its total."""
+    last: dict[Directed, int] = {}
+    for event in history.all(LinksCounted):
+        for link in event.links:
+            ends, when = (link.src, link.dst), format_time(event.t_ns)
+            if link.bytes <= last.get(ends, 0):
+                yield fail(f"{link.src} -> {link.dst}: its bytes did not grow at {when}")
+            last[ends] = link.bytes
+    for (src, dst), size in last.items():
+        if (src, dst) in totals and size > totals[src, dst].bytes:
+            total = totals[src, dst].bytes
+            yield fail(f"{src} -> {dst}: {size} bytes during the run, {total} at its end")
 
 
 def _check_reported(history: History, counted: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:

@@ -69,6 +69,16 @@ class RunningTask:
     unfinished: set[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Bytes that a link carried in this time: payload of agents, or all bytes of programs."""
+
+    ends: Directed
+    bytes: int
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(slots=True)
 class RunState:
     """The state of the run, its tasks, sites, links and faults, from the events so far.
@@ -91,7 +101,9 @@ class RunState:
     faults: dict[int, fault_events.FaultStarted] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     rates_mbps: dict[Directed, float] = field(init=False)
-    _sent: deque[task_events.Sent] = field(default_factory=deque)
+    _sent: deque[Burst] = field(default_factory=deque)
+    _counted: dict[Directed, int] = field(default_factory=dict)
+    _last_count_ns: int = 0
 
     def __post_init__(self) -> None:
         self.rates_mbps = self.topology.rates_mbps()
@@ -133,12 +145,30 @@ class RunState:
             case fault_events.LinkChanged():
                 rate_mbps = 0.0 if event.cuts else event.rate_mbps
                 self.rates_mbps[event.src, event.dst] = rate_mbps
+            case run_events.LinksCounted():
+                self._count_links(event)
+                return True
             case run_events.ProgramsStarted() if self.start_ns is None:
                 self.start_ns, self.ended = event.t_ns, 0
                 return True
             case _:
                 self._update_task(event)
         return isinstance(event, MILESTONES)
+
+    def _count_links(self, event: run_events.LinksCounted) -> None:
+        """Take the bytes since the last count as sent in that time."""
+        self._last_count_ns, since_ns = event.t_ns, self._last_count_ns
+        for link in event.links:
+            ends = link.src, link.dst
+            size = link.bytes - self._counted.get(ends, 0)
+            self._counted[ends] = link.bytes
+            self._add_sent(Burst(ends, size, since_ns, event.t_ns))
+
+    def _add_sent(self, burst: Burst) -> None:
+        self.bytes_moved += burst.bytes
+        self._sent.append(burst)
+        while self._sent and self._sent[0].end_ns < self.now_ns - WINDOW_S * 1e9:
+            self._sent.popleft()
 
     def _update_task(self, event: Event) -> None:
         match event:
@@ -164,10 +194,8 @@ class RunState:
             case task_events.Evaluated():
                 self.accuracy_percent = event.accuracy_percent
             case task_events.Sent():
-                self.bytes_moved += event.bytes
-                self._sent.append(event)
-                while self._sent and self._sent[0].end_ns < self.now_ns - WINDOW_S * 1e9:
-                    self._sent.popleft()
+                ends = event.site, event.dst
+                self._add_sent(Burst(ends, event.bytes, event.start_ns, event.end_ns))
 
     def _set_activity(self, event: Event, activity: str) -> None:
         self.activities[event.site] = (activity, event.t_ns)
@@ -199,15 +227,14 @@ class RunState:
         return self.activities.get(site, ("not begun", self.now_ns))
 
     def loads_mbps(self) -> list[tuple[Directed, float]]:
-        """The links that carried payload in the last WINDOW_S, the busiest first."""
+        """The links that carried something in the last WINDOW_S, the busiest first."""
         from_ns = max(0, self.now_ns - round(WINDOW_S * 1e9))
         moved: dict[Directed, float] = {}
         for sent in self._sent:
             if sent.end_ns >= from_ns:
                 inside_ns = sent.end_ns - max(sent.start_ns, from_ns)
                 share = inside_ns / max(sent.end_ns - sent.start_ns, 1)
-                ends = (sent.site, sent.dst)
-                moved[ends] = moved.get(ends, 0.0) + sent.bytes * share
+                moved[sent.ends] = moved.get(sent.ends, 0.0) + sent.bytes * share
         of_ns = max(self.now_ns - from_ns, 1)
         found = [(ends, size * 8e3 / of_ns) for ends, size in moved.items()]
         return sorted(found, key=lambda load: (-load[1], load[0]))

@@ -181,8 +181,9 @@ class View:
         return table
 
     def _draw_links(self, rows: int) -> Table:
-        table = _make_table(f"links, payload of the last {WINDOW_S:g} s")
         loads = self.state.loads_mbps()
+        what = "payload" if self.latest.ended is None else "all bytes"
+        table = _make_table(f"links, {what} of the last {WINDOW_S:g} s")
         for (src, dst), mbps in loads[:rows]:
             rate = self.state.rates_mbps.get((src, dst), 0.0)
             share = min(1.0, mbps / rate) if rate else 0.0

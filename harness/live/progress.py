@@ -6,6 +6,7 @@ import contextlib
 import csv
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
@@ -58,6 +59,7 @@ def describe(progress: Progress, stop: Stop, sites: int) -> str:
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
     if progress.ended is not None:  # programs may report rounds, tasks, or nothing
         parts.append(f"programs ended {progress.ended}")
+        parts.append(f"{short(progress.bytes_moved, SIZE_BYTES)} on the links")
     if progress.ended is None or progress.rounds:
         parts.append(f"rounds {progress.rounds}{rounds_of}")
     if progress.ended is None or progress.tasks:
@@ -133,7 +135,12 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     words = [f"{len(done)} completed"]
     words += [f"{others} not"] if others else []
     words += [f"after {first} of the warm-up"] if first else []
-    yield "tasks", ", ".join(words)
+    programs = _rows(run_dir / "tables" / "programs.csv")
+    if programs:
+        exits = Counter(_describe_exit(row) for row in programs)
+        yield "programs", ", ".join(f"{count} {how}" for how, count in exits.items())
+    if begun or not programs:
+        yield "tasks", ", ".join(words)
     if done:
         took_s = _numbers(done, "duration_s")
         spread = f"{short(min(took_s), TIME_S)} to {short(max(took_s), TIME_S)}"
@@ -148,6 +155,13 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
         after = short(float(best["t_s"]), TIME_S)
         yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
+
+
+def _describe_exit(row: Mapping[str, str]) -> str:
+    """How a program ended, from its row of the table of programs."""
+    if row["asked"] == "True":
+        return "told to end"
+    return f"ended by signal {row['signal']}" if row["signal"] else f"exit code {row['exit_code']}"
 
 
 def _against(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.events.run_events import LinksCounted
 from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned, TaskStarted
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.plan import Plan
@@ -20,6 +21,10 @@ def find_misfit(event: Event, topology: Topology) -> str | None:
         case LinkChanged(src=src, dst=dst):
             if not topology.has_link(src, dst):
                 return f"src, dst: {src} -> {dst}: expected a link of the topology"
+        case LinksCounted(links=links):
+            for link in links:
+                if not topology.has_link(link.src, link.dst):
+                    return f"links: {link.src} -> {link.dst}: expected links of the topology"
         case TaskStarted() | TaskReplanned() | TaskRearranged():
             try:
                 plan = Plan.from_json(event.forest)

@@ -27,6 +27,7 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import (
     AgentExited,
     CaptureEnded,
+    LinksCounted,
     RunFinished,
     RunStarted,
     Stopping,
@@ -378,6 +379,7 @@ _EXITING = (
     CaptureEnded,
     ControllerLost,
     LinkLost,
+    LinksCounted,
     RunFinished,
     TimersLate,
     WorkerLost,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.branches import list_computed
 from trunkline.harness.record.history import History, Interval, Task, phases, union
@@ -13,6 +14,7 @@ Bar = tuple[float, float, float, float]
 """(start_s, end_s, y, height); rows are 1 high, and y grows downwards."""
 
 KINDS = (
+    "the program runs",
     "compute",
     "wait for a group",
     "in a task",
@@ -43,6 +45,9 @@ def list_bars(
             if site in rows and start_s < end_s:
                 found[name].append((start_s, end_s, rows[site] + y, height))
 
+    for start in history.all(ProgramsStarted):
+        for event in history.all(AgentExited):
+            add("the program runs", event.who, [(start.t_ns, event.t_ns)], -0.32, 0.58)
     names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
     for site, done in phases(history).items():
         for phase in done:

@@ -353,9 +353,36 @@ BRANCHES = Table(
     },
 )
 
+PROGRAMS = Table(
+    "programs",
+    "One row per program of a run of programs; all begin at the run's start.",
+    {
+        "site": (TEXT, "its site"),
+        "command": (TEXT, "the command"),
+        "end_s": (NUMBER, "when it ended"),
+        "exit_code": (INTEGER_OR_EMPTY, "its exit code; empty if a signal ended it"),
+        "signal": (INTEGER_OR_EMPTY, "the signal that ended it"),
+        "asked": (YES_OR_NO, "whether it was told to end because the run stopped"),
+        "bytes_sent": (INTEGER, "what its site's interfaces sent, headers included"),
+        "bytes_received": (INTEGER, "what they received"),
+    },
+)
+
+TRAFFIC = Table(
+    "traffic",
+    "One row per link and time at which it was counted, in runs of programs: every 0.1 s at first, "
+    "and half as often after each 50 counts. Links without change have no row.",
+    {
+        "t_s": (NUMBER, "when it was counted"),
+        "src": (TEXT, "the site or router that sends"),
+        "dst": (TEXT, "the site or router that receives"),
+        "bytes": (INTEGER, "what the link has carried since the start, headers included"),
+    },
+)
+
 TABLES = (
     TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES,
-    SERVERS, BRANCHES,
+    SERVERS, BRANCHES, PROGRAMS, TRAFFIC,
 )  # fmt: skip
 """Every table, in the order of the docs."""
 

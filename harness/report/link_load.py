@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trunkline.agents.events.run_events import LinksCounted, RunFinished
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History, transfers
 from trunkline.harness.record.link_history import Conditions, Spell
@@ -42,15 +43,32 @@ def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
     links = tuple((link.src, link.dst) for link in topology.links)
     edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
     moved, room = count_bytes(history, topology, links, edges_ns)
+    return _make_loads(Conditions.of(history, topology), links, moved, room, edges_ns)
+
+
+def compute_counted_loads(history: History, topology: Topology, steps: int) -> Loads:
+    """The loads of links by the counts of their interfaces, which runs of programs log.
+
+    Between two counts the bytes, headers included, are assumed to move evenly.
+    """
+    links = tuple((link.src, link.dst) for link in topology.links)
+    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
+    times_ns = [0.0]
+    whole = [np.zeros(len(links))]
+    column = {ends: number for number, ends in enumerate(links)}
+    counts: tuple[LinksCounted | RunFinished, ...] = history.all(LinksCounted)
+    for event in (*counts, *history.all(RunFinished)):
+        now = whole[-1].copy()
+        for link in event.links:
+            if (link.src, link.dst) in column:
+                now[column[link.src, link.dst]] = link.bytes
+        times_ns.append(float(event.t_ns))
+        whole.append(now)
+    at_edges = [np.interp(edges_ns, times_ns, sizes) for sizes in np.array(whole).T]
+    moved = np.diff(np.array(at_edges).T, axis=0)
     conditions = Conditions.of(history, topology)
-    cut = np.zeros(moved.shape, dtype=bool)
-    for number, ends in enumerate(links):
-        spells = conditions.spells[ends]
-        if any(spell.is_cut for spell in spells):
-            cuts = [float(spell.is_cut) for spell in spells]
-            cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
-    share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
-    return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
+    room = _count_room(conditions, links, edges_ns)
+    return _make_loads(conditions, links, moved, room, edges_ns)
 
 
 def count_bytes(
@@ -77,12 +95,36 @@ def count_bytes(
         moved[first:last, column[transfer.src, transfer.dst]] += (
             np.diff(here) * transfer.bytes / (end_ns - start_ns)
         )
-    room = np.empty_like(moved)
+    return moved, _count_room(conditions, links, edges_ns)
+
+
+def _count_room(
+    conditions: Conditions, links: Sequence[Directed], edges_ns: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Per step and link, the bytes that the rate lets pass."""
+    room = np.empty((len(edges_ns) - 1, len(links)))
     for number, ends in enumerate(links):
         spells = conditions.spells[ends]
         rates = [spell.link.rate_mbps / 8e3 for spell in spells]  # bytes per nanosecond
         room[:, number] = _integrate_steps(spells, rates, edges_ns)
-    return moved, room
+    return room
+
+
+def _make_loads(
+    conditions: Conditions,
+    links: tuple[Directed, ...],
+    moved: NDArray[np.float64],
+    room: NDArray[np.float64],
+    edges_ns: NDArray[np.float64],
+) -> Loads:
+    cut = np.zeros(moved.shape, dtype=bool)
+    for number, ends in enumerate(links):
+        spells = conditions.spells[ends]
+        if any(spell.is_cut for spell in spells):
+            cuts = [float(spell.is_cut) for spell in spells]
+            cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
+    share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
+    return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
 
 
 def _integrate_steps(

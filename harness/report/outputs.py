@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,9 @@ from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.branches.branch_tables import tabulate_branches
-from trunkline.harness.report.pages import comparison_page
+from trunkline.harness.report.pages import comparison_page, programs_section
 from trunkline.harness.report.pages.run_page import RunData, write_page
+from trunkline.harness.report.program_tables import tabulate_programs, tabulate_traffic
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.report.updates.server_rates import tabulate_servers
 from trunkline.harness.report.updates.update_tables import tabulate_updates
@@ -62,6 +64,9 @@ from trunkline.workloads.base import (
     gives_changes,
 )
 from trunkline.workloads.layered.model import LayeredModel
+
+LAST_LINES, LAST_BYTES = 20, 4096
+"""The end of a program's output that the page shows."""
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -110,6 +115,7 @@ def read(run_dir: Path) -> RunData:
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
+        outputs=_read_outputs(run_dir / "log", _list_program_sites(scenario) or ()),
     )
 
 
@@ -418,6 +424,21 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
     return of_task
 
 
+def _read_outputs(folder: Path, sites: Sequence[str]) -> programs_section.Outputs:
+    """The last LAST_LINES lines of what each program wrote, without streams that are empty."""
+    found = {}
+    for site in sites:
+        for stream in programs_section.STREAMS:
+            path = folder / f"{site}.{stream}"
+            if path.exists():
+                with path.open("rb") as file:
+                    file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+                    lines = file.read().decode(errors="replace").splitlines()
+                if lines:
+                    found[site, stream] = "\n".join(lines[-LAST_LINES:])
+    return found
+
+
 def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
     sites = scenario.topology.site_names
     counted = Counted.of(history, scenario.warm_up)
@@ -434,6 +455,13 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             "servers": tabulate_servers(
                 history, scenario.topology, servers, payload_share(scenario.network.mtu)
             ),
+        }
+    programs = {}
+    if scenario.runs_programs:
+        placed = scenario.workload.module.place_programs(sites, scenario.workload.options)
+        programs = {
+            "programs": tabulate_programs(history, placed),
+            "traffic": tabulate_traffic(history),
         }
     layers = scenario.layers
     branches = {"branches": tabulate_branches(history, layers)} if layers else {}
@@ -456,6 +484,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
         **background,
         **at_servers,
         **branches,
+        **programs,
         **(
             awareness_tables.tabulate_awareness(history, scenario)
             if scenario.scheme.awareness

@@ -236,7 +236,11 @@ def write(folder: RunFolder, name: str, figure: Figure) -> None:
 
 
 _GANTT: Mapping[str, str] = dict(
-    zip(activity.KINDS, ("#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK, BLUE, RED), strict=True)
+    zip(
+        activity.KINDS,
+        ("#d9dcea", "#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK, BLUE, RED),
+        strict=True,
+    )
 )
 """The colour of each kind of bar, in drawing order."""
 

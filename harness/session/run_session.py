@@ -41,6 +41,7 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
 from trunkline.harness.session import private_files
 from trunkline.harness.session.agent_children import AgentChildren
+from trunkline.harness.session.link_counting import LinkCounting
 from trunkline.harness.session.program_children import ProgramChildren
 from trunkline.harness.session.supervisor import Supervisor
 from trunkline.workloads.datasets import DatasetError
@@ -121,6 +122,7 @@ def _run_agents(
             contextlib.ExitStack() as after,
             Supervisor(scenario, children, begin) as supervisor,
             contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
+            contextlib.closing(LinkCounting(network)) as counting,
             contextlib.closing(
                 CommandHandler(
                     scenario, run_dir, network, supervisor, injector, print_message, hold
@@ -141,6 +143,8 @@ def _run_agents(
             supervisor.start()
             supervisor.watch(injector.fd, injector.perform_due)
             before.callback(supervisor.unwatch, injector.fd)
+            supervisor.watch(counting.fd, counting.count)
+            before.callback(supervisor.unwatch, counting.fd)
             for logged in supervisor.events():
                 log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
@@ -149,6 +153,8 @@ def _run_agents(
                     epoch_ns = supervisor.epoch_ns
                     injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
                     handler.accept_requests()
+                    if scenario.runs_programs:
+                        counting.start(epoch_ns)
                 match event := logged.event:
                     case run_events.Stopping():
                         reason = event.reason

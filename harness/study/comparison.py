@@ -51,7 +51,7 @@ METRICS: Mapping[str, str] = {
 """The columns that have ratios and figures -> their labels."""
 
 CHARTED = ("task_s", "step_s", "rounds", "accuracy_percent", "window_s")
-"""The columns that a comparison's page draws if they differ; the last one beside an accuracy only."""
+"""The columns that a page draws if they differ; the last one only beside an accuracy."""
 
 KEY_WORDS: Mapping[str, str] = {
     "scheme.p": "group size p",
@@ -205,10 +205,11 @@ def list_metrics(
     """The metrics of CHARTED that differ between trials that passed; `names` are the cells'."""
     passed = trials[trials["verdict"] == "pass"]
     of_cells = dict(_group_cells(passed, keys))
+    known = passed.dropna(axis=1, how="all")
     for metric in CHARTED:
-        if metric not in passed or passed[metric].nunique() < 2:
+        if metric not in known or known[metric].nunique() < 2:
             continue
-        if metric == "window_s" and not passed["accuracy_percent"].notna().any():
+        if metric == "window_s" and "accuracy_percent" not in known:
             continue
         means = []
         for name, row in zip(names, cells.to_dict("records"), strict=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from trunkline.agents.events.round_events import BranchArrived
+from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.history import Disturbance, History, phases
 from trunkline.harness.report import activity
 from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
@@ -17,6 +18,7 @@ CLASSES: Mapping[str, str] = dict(
     zip(
         activity.KINDS,
         (
+            "fill-life",
             "fill-compute",
             "fill-wait",
             "fill-task",
@@ -92,6 +94,7 @@ def draw_gantt(history: History, sites: Sequence[str], clock: str, warm_up_s: fl
         [charts.draw_bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
         _draw_in_rows(history.faults, sites, x, top, row),
         _draw_numbers(history, sites, x, top, row),
+        _draw_failures(history, sites, x, top, row),
         _draw_strip(named, x),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
@@ -199,6 +202,22 @@ def _draw_numbers(
     return found
 
 
+def _draw_failures(
+    history: History, sites: Sequence[str], x: Scale, top: float, row: float
+) -> list[Html]:
+    """Draw a mark where a program failed, with its exit code or signal."""
+    found = []
+    for event in history.all(AgentExited):
+        if event.asked is False and (event.code or event.signal) and event.who in sites:
+            text = f"signal {event.signal}" if event.signal else f"exit code {event.code}"
+            at, y = x(min(event.t_ns / 1e9, x.high)), top + sites.index(event.who) * row
+            right = at < x.end - LETTER * (len(text) + 1)
+            place = {"x": at + (4 if right else -4), "y": y + row / 2 + 3}
+            mark = tag("path", d=f"M{at:.2f} {y + 2:.2f}v{row - 6:.2f}", class_="line stroke-fault")
+            found += [mark, tag("text", text, class_="lane" if right else "lane end", **place)]
+    return found
+
+
 def _draw_strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
     """Draw one bar per fault with its text."""
     if not shown:
@@ -235,8 +254,10 @@ def _write_caption(
         words.append(
             " The thin line above a row: branches that were computed while the model arrived."
         )
-    if history.syncs and not history.tasks:
-        words = ["Synchronizations as the programs reported them."]
+    if history.all(ProgramsStarted):
+        reported = history.syncs or history.all(ComputeStarted)
+        words = ["Synchronizations and computing are as the programs reported them."]
+        words = words if reported else ["The programs reported no steps."]
     if shown:
         words.append(
             " Bands mark the times of faults. A line above a row: a link of that site was "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -21,12 +21,13 @@ from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
 from trunkline.harness.report.fault_layout import shorten as fault_text
-from trunkline.harness.report.link_load import compute_loads
+from trunkline.harness.report.link_load import compute_counted_loads, compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
     charts,
     frame,
     overlay_section,
+    programs_section,
     rates_section,
     tasks_section,
 )
@@ -51,7 +52,8 @@ MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 80, 8_000
 class RunData:
     """The data of a run; `history` and `tables` are empty if its log could not be read.
 
-    `given` is the scenario's original text, `resolved` the text with every value filled in.
+    `given` is the scenario's original text, `resolved` the text with every value filled in,
+    `outputs` the end of what programs wrote.
     """
 
     scenario: Scenario
@@ -61,6 +63,7 @@ class RunData:
     environment: Mapping[str, Any]
     given: str
     resolved: str
+    outputs: programs_section.Outputs = field(default_factory=dict)
 
     @property
     def links(self) -> pd.DataFrame:
@@ -75,7 +78,9 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
         tag("p", ", ".join(_list_facts(data)), class_="facts"),
-        _write_verdict(data.verdict, manual_actions.describe_run(data.history)),
+        _write_verdict(
+            data.verdict, manual_actions.describe_run(data.history), scenario.runs_programs
+        ),
     ]
     parts = [
         Section(
@@ -94,6 +99,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("branches", "Branches", _write_branches(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
+        Section("programs", "Programs", _write_programs(data)),
         Section("sites", "Sites", _write_sites(data)),
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
@@ -122,14 +128,12 @@ def _list_facts(data: RunData) -> Iterator[str]:
     yield f"seed {scenario.seed}"
 
 
-def _write_verdict(verdict: Verdict, ended: str) -> Html:
+def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
     problems = [tag("li", problem) for problem in verdict.problems]
-    means = {
-        "pass": "all checks passed",
-        "unknown": "the run proves nothing",
-        "fail": "a check failed",
-    }[verdict.outcome]
-    words = f": {means}. {verdict.counts}."
+    means = "the run proves nothing; " if verdict.outcome == "unknown" else ""
+    words = f": {means}{verdict.counts}."
+    if programs:
+        words += " What the programs computed was not judged."
     return tag(
         "div",
         tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
@@ -145,7 +149,14 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     found = data.tables["tasks"]
     found = found[~found["warm_up"]]
     others = len(found) - int(run["tasks"])
-    yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
+    programs = data.tables.get("programs")
+    if programs is not None:
+        ended = programs_section.count_ended(programs)
+        yield "programs ended", f"{programs['end_s'].notna().sum()} of {len(programs)}", ended
+        size = short(int(data.links["bytes"].sum()), SIZE_BYTES)
+        yield "bytes on links", size, "over all links, headers included"
+    if programs is None or len(found):
+        yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
     if pd.notna(run["task_s"]):
         median = f"median {short(float(run['task_median_s']), TIME_S)}"
         yield "mean task time", short(float(run["task_s"]), TIME_S), median
@@ -168,12 +179,13 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     if len(reached):
         best = reached["accuracy_percent"].max()
         yield "best accuracy", f"{best:.1f} %", f"last {run['accuracy_percent']:.1f} %"
+    until = "until the run was stopped"
     yield (
         f"{data.scenario.clock} time",
         short(float(run["window_s"]), TIME_S),
-        f"until the run was stopped, after a warm-up of {short(float(run['warm_up_s']), TIME_S)}"
+        f"{until}, after a warm-up of {short(float(run['warm_up_s']), TIME_S)}"
         if run["warm_up_s"]
-        else "until the run was stopped",
+        else until,
     )
 
 
@@ -231,11 +243,14 @@ def _draw_network(data: RunData) -> list[Child]:
         return [None]
     links = data.links
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
+    steps = overlay_section.choose_steps(len(topology.links))
     if data.scenario.runs_programs:
-        kind = "bytes on the interface while any site synchronized, as a share of the rate"
-        return overlay_section.draw_overlay(topology, shares, None, history, kind)
-    found = compute_loads(history, topology, overlay_section.choose_steps(len(topology.links)))
-    kind = "payload as a share of the link's rate while the link is busy"
+        when = "while any site synchronized" if history.syncs else "during the whole run"
+        kind = f"bytes on the interface as a share of the rate, {when}"
+        found = compute_counted_loads(history, topology, steps)
+    else:
+        kind = "payload as a share of the link's rate while the link is busy"
+        found = compute_loads(history, topology, steps)
     return [
         *overlay_section.draw_overlay(topology, shares, found, history, kind),
         tag("h3", "Links over time"),
@@ -331,9 +346,17 @@ def _write_faults(data: RunData) -> list[Child]:
     return [make_table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
 
 
+def _write_programs(data: RunData) -> list[Child]:
+    found = data.tables.get("programs")
+    if found is None or not len(found):
+        return [None]
+    regions = {site.name: site.region for site in data.scenario.topology.sites}
+    return programs_section.write_section(found, regions, data.outputs)
+
+
 def _write_sites(data: RunData) -> list[Child]:
     found = data.tables.get("workers")
-    if found is None:
+    if found is None or data.scenario.runs_programs:
         return [None]
     regions = {site.name: site.region for site in data.scenario.topology.sites}
     heads = ["site", "rounds", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",

@@ -1,0 +1,97 @@
+"""The section on the programs of a run: how each ended, and the end of its output (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.report.pages import charts, frame
+from trunkline.harness.report.pages.markup import Child, make_table, tag
+
+MAX_PROGRAMS = 200
+"""The most programs that the table shows; the file has all."""
+
+MAX_OUTPUTS = 32
+"""The most outputs that the page shows; those of programs that failed come first."""
+
+Outputs = Mapping[tuple[str, str], str]
+"""(site, `out` or `err`) -> the end of what the program wrote there."""
+
+STREAMS = {"out": "standard output", "err": "standard error"}
+
+
+def count_ended(programs: pd.DataFrame) -> str:
+    """How the programs ended, in a few words."""
+    failed = int(_find_failed(programs).sum())
+    asked = int(programs["asked"].sum())
+    by_itself = int(
+        (programs["exit_code"] == 0).sum()
+        - (programs["asked"] & (programs["exit_code"] == 0)).sum()
+    )
+    words = [f"{by_itself} with exit code 0"]
+    words += [f"{asked} were told to end"] * bool(asked)
+    words += [f"{failed} failed"] * bool(failed)
+    return ", ".join(words)
+
+
+def write_section(
+    programs: pd.DataFrame, regions: Mapping[str, str], outputs: Outputs
+) -> list[Child]:
+    """A table of the programs, and the end of the output of each."""
+    found = programs[:MAX_PROGRAMS]
+    several = programs["command"].nunique() > 1
+    heads = ["site", "ended (s)", "how", "sent (MB)", "received (MB)"]
+    heads += ["command"] * several + ["region"] * any(regions.values())
+    rows = [
+        [
+            row["site"],
+            "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
+            describe_exit(row),
+            *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
+            *([charts.truncate(row["command"], 400)] if several else ()),
+            *([regions[row["site"]]] if any(regions.values()) else ()),
+        ]
+        for row in found.to_dict("records")
+    ]
+    words = "Bytes are those of the site's interfaces, headers included."
+    parts: list[Child] = []
+    if not several:
+        parts.append(tag("p", "Every site runs ", tag("code", programs["command"].iloc[0]), "."))
+    parts.append(make_table(heads, rows, "programs", (1, 3, 4)))
+    more = len(programs) - len(found)
+    left = f" The first {len(found)}; tables/programs.csv has all." if more else ""
+    parts.append(tag("p", words + left))
+    return [*parts, *_write_outputs(programs, outputs)]
+
+
+def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
+    """The outputs that are not empty, in folds; a failed program's standard error is open."""
+    failed = set(programs["site"][_find_failed(programs)])
+    order = sorted(outputs, key=lambda key: (key[0] not in failed, key[1] != "err"))
+    parts: list[Child] = []
+    for site, stream in order[:MAX_OUTPUTS]:
+        title = f"{site}: the end of its {STREAMS[stream]}"
+        text = tag("pre", outputs[site, stream], tabindex="0")
+        if site in failed and stream == "err":
+            parts += [tag("h3", title), text]
+        else:
+            parts.append(frame.fold(title, text, file=f"log/{site}.{stream}"))
+    left = len(order) - MAX_OUTPUTS
+    return [*parts, *([tag("p", f"log/ has {left} more outputs.")] if left > 0 else ())]
+
+
+def _find_failed(programs: pd.DataFrame) -> pd.Series[bool]:
+    ended = programs["signal"].notna() | (programs["exit_code"].fillna(1) != 0)
+    return (ended & ~programs["asked"]).astype(bool)
+
+
+def describe_exit(row: Mapping[Any, Any]) -> str:
+    """How a program ended, in words."""
+    if pd.isna(row["end_s"]):
+        return "unknown"
+    how = (
+        f"by signal {row['signal']}" if pd.notna(row["signal"]) else f"exit code {row['exit_code']}"
+    )
+    return f"{how}, told to end" if row["asked"] else how

@@ -1,0 +1,52 @@
+"""The tables of a run of programs: how each ended, and what links carried over time (pure)."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+
+import pandas as pd
+
+from trunkline.agents.events.run_events import AgentExited, LinksCounted, RunFinished
+from trunkline.harness.record.history import History
+from trunkline.harness.report import columns
+from trunkline.workloads.program import Program
+
+
+def tabulate_programs(history: History, programs: Mapping[str, Program]) -> pd.DataFrame:
+    """One row per program, in the order of ranks; all begin at the run's start.
+
+    Bytes are those of its site's interfaces, headers included.
+    """
+    exits = {event.who: event for event in history.all(AgentExited)}
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    for link in (link for event in history.all(RunFinished) for link in event.links):
+        sent[link.src] += link.bytes
+        received[link.dst] += link.bytes
+    rows = []
+    for site, program in programs.items():
+        ended = exits.get(site)
+        rows.append(
+            {
+                "site": site,
+                "command": shlex.join(program.command),
+                "end_s": ended.t_ns / 1e9 if ended else None,
+                "exit_code": ended.code if ended and not ended.signal else None,
+                "signal": ended.signal or None if ended else None,
+                "asked": bool(ended and ended.asked),
+                "bytes_sent": sent[site],
+                "bytes_received": received[site],
+            }
+        )
+    return columns.PROGRAMS.frame(rows)
+
+
+def tabulate_traffic(history: History) -> pd.DataFrame:
+    """One row per count and link that had carried something since the count before."""
+    return columns.TRAFFIC.frame(
+        {"t_s": event.t_ns / 1e9, "src": link.src, "dst": link.dst, "bytes": link.bytes}
+        for event in history.all(LinksCounted)
+        for link in event.links
+    )

@@ -1,0 +1,119 @@
+"""The page of a run of programs: their lives, exits, output, and the bytes on links over time."""
+
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from test_pages import Page
+
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinkBytes,
+    LinksCounted,
+    LinkTotals,
+    NetworkReady,
+    ProgramsStarted,
+    RunFinished,
+    Stopping,
+)
+from trunkline.harness.live import progress
+from trunkline.harness.live.live_state import RunState
+from trunkline.harness.report import outputs
+from trunkline.harness.report.link_load import compute_counted_loads
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import load
+
+SCENARIO = """\
+name: mine
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [sh, -c, exit 3]}
+outputs: {plots: false}
+"""
+SECOND = 10**9
+
+
+def list_events(size: int = 1_000_000):
+    """Two programs: n1 sends for the second of two seconds, then n2 fails."""
+    totals = (LinkTotals("n1", "n2", size, 1000, 0), LinkTotals("n2", "n1", 0, 0, 0))
+    return [
+        NetworkReady(0, "runner"),
+        ProgramsStarted(0, "runner"),
+        LinksCounted(1 * SECOND, "runner", (LinkBytes("n1", "n2", 500_000),)),
+        AgentExited(2 * SECOND, "runner", "n2", 3, 0, asked=False),
+        Stopping(2 * SECOND, "runner", "a program failed"),
+        AgentExited(2 * SECOND, "runner", "n1", 0, 15, asked=True),
+        RunFinished(2 * SECOND, "runner", "the program of n2 exited with code 3", totals),
+    ]
+
+
+def build(folder: Path, events) -> tuple[str, list[str]]:
+    """The verdict and its problems, of a run folder with these events."""
+    (folder / "resolved.yaml").write_text(SCENARIO)
+    header = make_header(load(folder / "resolved.yaml"))
+    (folder / "events.jsonl").write_bytes(b"".join(map(to_line, [header, *events])))
+    verdict = outputs.build(folder)
+    return verdict.outcome, list(verdict.problems)
+
+
+def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "n2.err").write_text("a line\n" * 40 + "no <such> file\n")
+    (tmp_path / "log" / "n2.out").write_text("")
+    outcome, problems = build(tmp_path, list_events())
+    assert outcome == "fail"
+    assert problems == ["every program exited cleanly: the program of n2 exited with code 3"]
+    made = Page((tmp_path / "report.html").read_text())
+    tiles = made.texts["dt"]
+    assert tiles[:2] == ["programs ended", "bytes on links"]
+    assert "tasks completed" not in tiles
+    assert made.texts["small"][0] == "0 with exit code 0, 1 were told to end, 1 failed"
+    assert "Programs" in made.texts["h2"]
+    assert "Sites" not in made.texts["h2"]
+    assert {"exit code 3", "by signal 15, told to end"} <= {*made.texts["td"]}
+    assert "the program runs" in made.texts["li"]
+    assert "The programs reported no steps." in made.text("figcaption")
+    assert made.texts["h3"][-1] == "n2: the end of its standard error"
+    shown = next(text for text in made.texts["pre"] if "no <such> file" in text)
+    assert shown.count("a line") == outputs.LAST_LINES - 1
+    assert not [text for text in made.texts["summary"] if "n2: " in text]
+    console = Console(width=100, file=StringIO())
+    console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
+    said = console.file.getvalue().splitlines()
+    assert said[0].split() == ["programs", *["1", "told", "to", "end,", "1", "exit", "code", "3"]]
+    traffic = pd.read_csv(tmp_path / "tables" / "traffic.csv")
+    assert traffic.to_dict("records") == [{"t_s": 1.0, "src": "n1", "dst": "n2", "bytes": 500_000}]
+
+
+def test_loads_of_programs_are_what_interfaces_counted(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    data = outputs.read(tmp_path)
+    found = compute_counted_loads(data.history, data.scenario.topology, 4)
+    assert found.step_s == 0.5
+    assert np.allclose(found.share[:, found.links.index(("n1", "n2"))], 0.5)
+    assert not found.share[:, found.links.index(("n2", "n1"))].any()
+
+
+def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
+    outcome, problems = build(tmp_path, list_events(size=400_000))
+    assert outcome == "fail"
+    assert any("500000 bytes during the run, 400000 at its end" in text for text in problems)
+    events = list_events()
+    again = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n2", 500_000),))
+    _, problems = build(tmp_path, [*events[:3], again, *events[3:]])
+    assert any("its bytes did not grow" in text for text in problems)
+    strange = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n9", 5),))
+    _, problems = build(tmp_path, [*events[:3], strange, *events[3:]])
+    assert any("n1 -> n9: expected links of the topology" in text for text in problems)
+
+
+def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    scenario = load(tmp_path / "resolved.yaml")
+    state = RunState(scenario.topology)
+    assert [state.update(event) for event in list_events()[:3]] == [False, True, True]
+    assert state.loads_mbps() == [(("n1", "n2"), 4.0)]
+    words = progress.describe(state.progress(), scenario.whole_stop, 2)
+    assert words == "1.0 s, programs ended 0, 500 kB on the links"
