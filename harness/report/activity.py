@@ -45,16 +45,15 @@ def list_bars(
             if site in rows and start_s < end_s:
                 found[name].append((start_s, end_s, rows[site] + y, height))
 
-    for start in history.all(ProgramsStarted):
-        for event in history.all(AgentExited):
-            add("the program runs", event.who, [(start.t_ns, event.t_ns)], -0.32, 0.58)
+    for site, lives in find_lives(history).items():
+        add("the program runs", site, lives, -0.32, 0.58)
     names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
     for site, done in phases(history).items():
         for phase in done:
             add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
     helped: defaultdict[str, list[Interval]] = defaultdict(list)
     for task in history.tasks:
-        for (site, flow), span in _find_task_spans(task).items():
+        for (site, flow), span in find_task_spans(task).items():
             if site not in task.started.group:
                 helped[site].append(span)
             elif flow == "in":
@@ -80,7 +79,17 @@ def _find_branch_spans(history: History) -> dict[str, dict[str, list[Interval]]]
     return {"compute a branch": computed, "wait for a branch": stalled}
 
 
-def _find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:
+def find_lives(history: History) -> dict[str, list[Interval]]:
+    """When the program of each site ran; empty in a run of agents."""
+    started = [event.t_ns for event in history.all(ProgramsStarted)]
+    return {
+        event.who: [(start_ns, event.t_ns) for start_ns in started]
+        for event in history.all(AgentExited)
+        if started
+    }
+
+
+def find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:
     """(site, phase) -> the time from the first byte that the site sent or received to the last."""
     spans: dict[tuple[str, str], Interval] = {}
     moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)

@@ -11,6 +11,7 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
+from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
 SHOWN = 5
@@ -34,4 +35,7 @@ def _explain(found: Explanation, history: History) -> Iterator[Html]:
     if found.wait is not None:
         yield tag("p", describe_wait(found.wait), class_="facts")
     if rows := list(list_parts(found, history)):
-        yield make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
+        table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
+        yield fold(
+            f"Its critical path in numbers: {len(rows)} parts", table, file="trunkline explain"
+        )

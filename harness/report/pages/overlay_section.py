@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.harness.record.history import History, phases
+from trunkline.harness.record.history import History, Interval, phases
+from trunkline.harness.report import activity
 from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, number, tag
-from trunkline.harness.report.pages.site_layout import Place, place_sites
+from trunkline.harness.report.pages.site_layout import Place, has_regions, place_sites
 from trunkline.topologies.model import Link, Site, Topology
 
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
@@ -49,14 +50,19 @@ LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
 """Loads in steps of 2 %: `0` is none, the last letter is 100 %. `-` is a link that is cut."""
 
 DOING = {"compute": "c", "wait": "w", "sync": "s"}
-"""The letter of a site's main activity in a step; `-` is none, for example of a dead agent."""
+"""The letter of a site's main activity in a step."""
 
 SITE_KEYS = (
     ("fill-compute", "the site mostly computes"),
     ("fill-wait", "waits"),
     ("fill-reduce", "synchronizes"),
+    ("fill-life", "runs its program"),
+    ("fill-fault", "is stopped or dead"),
     ("fill-ink", "does nothing"),
 )
+"""The colours of sites, in the order of SITE_LETTERS."""
+
+SITE_LETTERS = "cwsrx-"
 
 LEVEL_NAMES = ("idle", "up to 20 %", "up to 40 %", "up to 60 %", "up to 80 %", "up to 100 %")
 
@@ -82,12 +88,22 @@ def draw_overlay(
     words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
     keys = _list_keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
     legend = charts.make_legend(keys, "line" if is_map else "bar")
+    shows_sites = is_map or has_regions(topology)
+    doing = _encode_activity(history, topology.site_names, loads) if loads else []
     figure = charts.make_figure(
-        image, words, legend, _write_controls(loads, is_map) if loads else None
+        image,
+        words,
+        legend,
+        _write_controls(loads, doing if shows_sites else []) if loads else None,
     )
+    figures = [figure]
+    if not is_map and shows_sites:
+        image, words = _draw_map(topology, shares, hidden=True)
+        caption = f"Colour and width: {kind}, in the whole run. {words}"
+        figures.append(charts.make_figure(image, caption))
     if loads is None:
-        return [figure]
-    return [tag("div", figure, id="overlay"), _write_data(topology, loads, history)]
+        return list(figures)
+    return [tag("div", *figures, id="overlay"), _write_data(topology, loads, doing)]
 
 
 def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
@@ -150,10 +166,15 @@ def _is_map(sites: int, links: int) -> bool:
     return links <= (SPARSE_MAP_LINKS if is_sparse else MAP_LINKS)
 
 
-def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
-    """Draw nodes as dots and links as arcs that bend to the right; return words for a caption."""
-    height, border = 560.0, 64.0
-    found, by_delay = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
+def _draw_map(
+    topology: Topology, shares: Sequence[float], hidden: bool = False
+) -> tuple[Html, str]:
+    """Draw nodes as dots and links as arcs that bend to the right; return words for a caption.
+
+    With `hidden`, only the links of the site at which a user points are visible.
+    """
+    height, border = 440.0 if has_regions(topology) else 560.0, 64.0
+    found, meaning = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
     at = dict(
         zip(topology.node_names, [(x + border + 40, y + border) for x, y in found], strict=True)
     )
@@ -172,17 +193,17 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
         _draw_site(site, rank(site.name), at[site.name], at[site.name][1] > height / 2)
         for site in topology.sites
     ]
-    isolate = "".join(
+    isolate = "#overlay-map .link{opacity:0}" if hidden else ""
+    isolate += "".join(
         f'#overlay-map:has([data-site="{rank(name)}"]:is(:hover,:focus)) '
-        f'.link:not([data-ends~="{rank(name)}"]){{opacity:.12}}'
+        + (
+            f'.link[data-ends~="{rank(name)}"]{{opacity:1}}'
+            if hidden
+            else f'.link:not([data-ends~="{rank(name)}"]){{opacity:.12}}'
+        )
         for name in topology.site_names
     )
-    words = "Each link bends to the right of its direction, like right-hand traffic. "
-    words += (
-        "Distances approximate delays."
-        if by_delay
-        else "Positions have no meaning: all delays are about equal."
-    )
+    words = f"Each link bends to the right of its direction, like right-hand traffic. {meaning}"
     routers = [_draw_router(name, at[name]) for name in topology.routers]
     words += " Small dots are routers." if routers else ""
     what = f"{len(dots)} sites, {len(routers)} routers" if routers else f"{len(dots)} sites"
@@ -193,12 +214,13 @@ def _draw_map(topology: Topology, shares: Sequence[float]) -> tuple[Html, str]:
         tag("style", Html(isolate)),
         tag(
             "g",
-            tag("g", arcs, id="map-links"),
+            tag("g", arcs, id=None if hidden else "map-links"),
             tag("g", routers) if routers else None,
             tag("g", dots, id="map-sites"),
             id="overlay-map",
+            class_="on-demand" if hidden else None,
         ),
-    ), f"{words} Point at a site to see its links alone."
+    ), f"{words} Point at a site to see its links{'' if hidden else ' alone'}."
 
 
 def _draw_site(site: Site, rank: int, place: Place, low: bool) -> Html:
@@ -290,8 +312,10 @@ def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str
     return picture, "Rows send, columns receive."
 
 
-def _write_controls(loads: Loads, is_map: bool) -> Html:
+def _write_controls(loads: Loads, doing: Sequence[str]) -> Html:
     """Slider and button. They are hidden until the script shows them."""
+    used = {letter for row in doing for letter in row}
+    keys = [key for letter, key in zip(SITE_LETTERS, SITE_KEYS, strict=True) if letter in used]
     slider = tag("input", type="range", id="when", min=0, max=loads.steps, value=0, step=1)
     return tag(
         "div",
@@ -299,13 +323,13 @@ def _write_controls(loads: Loads, is_map: bool) -> Html:
         tag("label", "time", for_="when"),
         slider,
         tag("output", "the whole run", id="now", for_="when"),
-        charts.make_legend(SITE_KEYS) if is_map else None,
+        charts.make_legend(keys) if keys else None,
         class_="controls",
         hidden=True,
     )
 
 
-def _write_data(topology: Topology, loads: Loads, history: History) -> Html:
+def _write_data(topology: Topology, loads: Loads, doing: Sequence[str]) -> Html:
     """The script's data as JSON; `<` is escaped, so no name can end the element."""
     letters = np.array(list(LETTERS))
     shown = letters[np.clip(np.rint(loads.share * 50), 0, 50).astype(int)]
@@ -315,24 +339,47 @@ def _write_data(topology: Topology, loads: Loads, history: History) -> Html:
         "levels": LEVELS,
         "links": [" → ".join(ends) for ends in loads.links],
         "loads": ["".join(row) for row in shown],
-        "doing": _encode_activity(history, topology.site_names, loads),
+        "doing": doing,
     }
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return tag("script", Html(text), type="application/json", id="loads")
 
 
 def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
-    """For each step, a letter for each site: its longest activity in the step."""
-    spent = np.zeros((len(DOING), loads.steps, len(sites)))
+    """For each step, a letter for each site: its longest activity in the step.
+
+    A server has no phases, so it synchronizes whenever it has a part in a task. A program that
+    reports nothing just runs. An agent that was stopped or dead for half of a step is that.
+    """
     edges_ns = np.arange(loads.steps + 1) * loads.step_s * 1e9
-    found = phases(history)
-    for column, site in enumerate(sites):
-        for phase in found.get(site, ()):
-            overlap: NDArray[np.float64] = np.diff(np.clip(edges_ns, phase.start_ns, phase.end_ns))
-            spent[list(DOING).index(phase.doing), :, column] += overlap
-    most = np.where(spent.max(axis=0) > 0, spent.argmax(axis=0), len(DOING))
-    letters = np.array([*DOING.values(), "-"])
-    return ["".join(row) for row in letters[most]]
+
+    def count(spans: Iterable[Interval]) -> NDArray[np.float64]:
+        each = (np.diff(np.clip(edges_ns, start, end)) for start, end in spans)
+        return sum(each, np.zeros(loads.steps))
+
+    found, lives = phases(history), activity.find_lives(history)
+    columns = []
+    for site in sites:
+        spent = {
+            letter: count((p.start_ns, p.end_ns) for p in found.get(site, ()) if p.doing == doing)
+            for doing, letter in DOING.items()
+        }
+        if site not in found:
+            spans = (activity.find_task_spans(task) for task in history.tasks)
+            spent["s"] = count(
+                span for each in spans for (who, _), span in each.items() if who == site
+            )
+        names = np.array([*spent])
+        most = names[np.argmax([*spent.values()], axis=0)]
+        nothing = np.where(count(lives.get(site, ())) > 0, "r", "-")
+        column = np.where(np.max([*spent.values()], axis=0) > 0, most, nothing)
+        stops = count(
+            (fault.started.t_ns, history.end_ns if fault.end_ns is None else fault.end_ns)
+            for fault in history.faults
+            if fault.started.verb in ("kill", "pause") and site in fault.started.targets
+        )
+        columns.append(np.where(stops > loads.step_s * 1e9 / 2, "x", column))
+    return ["".join(row) for row in np.array(columns).T]
 
 
 def _find_runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:

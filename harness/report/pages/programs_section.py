@@ -67,19 +67,23 @@ def write_section(
 
 
 def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
-    """The outputs that are not empty, in folds; a failed program's standard error is open."""
+    """The outputs that are not empty: errors of failed programs, and all others in one fold."""
     failed = set(programs["site"][_find_failed(programs)])
     order = sorted(outputs, key=lambda key: (key[0] not in failed, key[1] != "err"))
     parts: list[Child] = []
+    folded: list[Child] = []
     for site, stream in order[:MAX_OUTPUTS]:
         title = f"{site}: the end of its {STREAMS[stream]}"
         text = tag("pre", outputs[site, stream], tabindex="0")
         if site in failed and stream == "err":
             parts += [tag("h3", title), text]
         else:
-            parts.append(frame.fold(title, text, file=f"log/{site}.{stream}"))
-    left = len(order) - MAX_OUTPUTS
-    return [*parts, *([tag("p", f"log/ has {left} more outputs.")] if left > 0 else ())]
+            folded += [tag("p", title), text]
+    if folded:
+        left = len(order) - MAX_OUTPUTS
+        more = tag("p", f"log/ has {left} more outputs.") if left > 0 else None
+        parts.append(frame.fold("The end of what programs wrote", *folded, more, file="log/"))
+    return parts
 
 
 def _find_failed(programs: pd.DataFrame) -> pd.Series[bool]:

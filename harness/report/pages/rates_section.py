@@ -16,6 +16,10 @@ MAX_LINKS = 40
 """The number of links, those that carried most, that are shown; the file has all."""
 
 
+MAX_PRINTED = 20
+"""The most links whose numbers are printed."""
+
+
 def write_section(
     links: pd.DataFrame, probes: pd.DataFrame | None, counted: bool, clock: str
 ) -> list[Child]:
@@ -32,7 +36,8 @@ def write_section(
     parts: list[Child] = [_draw_bars(shown, len(used), counted, measured)]
     if probes is not None and len(probes):
         parts += [tag("h3", "Measured by the sites"), draw_probes(probes, clock)]
-    return [*parts, fold(f"In numbers: {len(shown)} links", _write_numbers(shown))]
+    file = "tables/links.csv" if len(shown) > MAX_PRINTED else None
+    return [*parts, fold(f"In numbers: {len(shown)} links", _write_numbers(shown), file=file)]
 
 
 def _draw_bars(
@@ -70,9 +75,18 @@ def _draw_bars(
         ],
     )
     name, words = (
-        ("carried during tasks", "Bytes that interfaces counted while any site synchronized.")
+        (
+            "carried",
+            "Bytes that interfaces counted, over the time in which any site synchronized; if no "
+            "program reported that, over the whole run.",
+        )
         if counted
-        else ("goodput while busy", "Goodput is payload over the time in which the link was busy.")
+        else (
+            "goodput while busy",
+            "Goodput is payload over the time in which the link was busy. It is less than the set "
+            "rate by headers, until TCP has found the rate of a new connection, and while chunks "
+            "wait for another link.",
+        )
     )
     if highs:
         words += " Marks are medians of the sites' measurements, lines their middle 90 %."

@@ -44,7 +44,7 @@ MAX_FAULTS = MAX_FLOWS = 100
 MAX_LETTERS = 100_000
 """The longest file that the page shows; for a longer one it only names the file."""
 
-MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 80, 8_000
+MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
 
 
@@ -389,7 +389,9 @@ def _write_checks(verdict: Verdict) -> list[Child]:
     rows = [
         (check.name, frame.mark(check.outcome), check.counts, check.detail)
         for check in verdict.checks
+        if check.outcome != "none"
     ]
+    idle = ", ".join(check.name for check in verdict.checks if check.outcome == "none")
     cases = [
         (check.name, excuse.rule, case)
         for check in verdict.checks
@@ -399,6 +401,7 @@ def _write_checks(verdict: Verdict) -> list[Child]:
     excused = make_table(("check", "rule", "excused"), cases, "checks")
     return [
         make_table(("check", "outcome", "counts", "findings"), rows, "checks"),
+        tag("p", f"Not applicable, because there was nothing to judge: {idle}.") if idle else None,
         frame.fold(f"Excused objects and reasons: {len(cases)} lines", excused) if cases else None,
     ]
 

@@ -1,7 +1,8 @@
 """The positions of an overlay's sites on a page (pure).
 
-Distances approximate delays (classical multidimensional scaling: Torgerson 1952). If all delays are
-about equal, the sites stand on a circle.
+If all sites are in known regions, they stand where these are on a map of the world (equirectangular
+projection). Else distances approximate delays (classical multidimensional scaling: Torgerson 1952).
+If all delays are about equal, the sites stand on a circle.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.topologies.model import Topology
+from trunkline.topologies.regions import find_region
 
 ALIKE = 0.05
 """Delays that differ by less than this share of the largest count as equal."""
@@ -26,20 +28,41 @@ ROUNDS = 200
 Place = tuple[float, float]
 
 
+def has_regions(topology: Topology) -> bool:
+    """Whether the region of every node is known, so that `place_sites` uses them."""
+    return not topology.routers and all(find_region(site.region) for site in topology.sites)
+
+
 def place_sites(
     topology: Topology, width: float, height: float, least: float
-) -> tuple[list[Place], bool]:
-    """Every node's position in the order of ranks, and whether distances stand for delays.
+) -> tuple[list[Place], str]:
+    """Every node's position in the order of ranks, and what positions mean, in words.
 
-    The positions are within `width` and `height` and about `least` or more apart.
+    The positions are within `width` and `height` and about `least` or more apart; on a map of the
+    world, three quarters of that.
     """
+    if has_regions(topology) and len(topology.sites) > 1:
+        found = _separate(_fit(_project(topology), width, height), 0.75 * least)
+        return _round(_fit(found, width, height)), "Sites stand where their regions are."
     delays_ms = _compute_delays_ms(topology)
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
     if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
         found, spreads = _scale(delays_ms)
         if spreads[1] > FLAT * spreads[0]:
-            return _round(_fit(_separate(_fit(found, width, height), least), width, height)), True
-    return _round(_place_on_circle(len(delays_ms), width, height)), False
+            found = _fit(_separate(_fit(found, width, height), least), width, height)
+            return _round(found), "Distances approximate delays."
+    circle = _place_on_circle(len(delays_ms), width, height)
+    return _round(circle), "Positions have no meaning: all delays are about equal."
+
+
+def _project(topology: Topology) -> NDArray[np.float64]:
+    """Longitudes and negative latitudes of the sites, cut where the most longitudes are empty."""
+    known = [place for site in topology.sites if (place := find_region(site.region))]
+    latitudes, longitudes = np.array(known).T
+    order = np.sort(longitudes)
+    gaps = np.diff([*order, order[0] + 360])
+    first = order[(int(gaps.argmax()) + 1) % len(order)]
+    return np.column_stack(((longitudes - first) % 360, -latitudes))
 
 
 def _compute_delays_ms(topology: Topology) -> NDArray[np.float64]:

@@ -32,8 +32,9 @@ from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.report.pages.means_section import Mean, Metric
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
-from trunkline.topologies import full_mesh, internet2
+from trunkline.topologies import full_mesh, internet2, matrix
 from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.regions import find_region
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
 
@@ -241,9 +242,37 @@ def test_sites_lie_within_the_map_and_apart(count: int, random: object) -> None:
 
 
 def test_sites_that_are_equally_far_from_each_other_lie_on_a_circle() -> None:
-    places, by_delay = site_layout.place_sites(TOPOLOGY, 200.0, 200.0, 10.0)
-    assert not by_delay
+    places, meaning = site_layout.place_sites(TOPOLOGY, 200.0, 200.0, 10.0)
+    assert meaning.startswith("Positions have no meaning")
     assert places[0] == (100.0, 0.0)
+
+
+def test_sites_in_known_regions_lie_as_on_a_map_of_the_world() -> None:
+    regions = (
+        "aws:ap-northeast-1",
+        "gcp:us-west1-a",
+        "gcp:us-east1",
+        "aws:sa-east-1",
+        "aws:eu-west-1",
+    )
+    sites = tuple(Site(region[4:], region) for region in regions)
+    links = tuple(Link(a.name, b.name, 1.0, 1.0) for a in sites for b in sites if a != b)
+    topology = Topology("world", sites, links)
+    assert site_layout.has_regions(topology)
+    (tokyo, west, east, brazil, ireland), meaning = site_layout.place_sites(topology, 700, 400, 50)
+    assert meaning == "Sites stand where their regions are."
+    assert tokyo[0] < west[0] < east[0] < brazil[0] < ireland[0]  # the Atlantic is narrower
+    assert ireland[1] < west[1] < tokyo[1] < brazil[1]
+    assert not site_layout.has_regions(
+        Topology("x", (*sites[:4], Site("eu-west-1", "aws:nowhere")), links)
+    )
+
+
+@pytest.mark.parametrize("name", ["intercloud", "skyplane"])
+def test_every_measured_region_has_coordinates(name: str) -> None:
+    assert not [
+        region for region in matrix.load_matrix(name).regions if find_region(region) is None
+    ]
 
 
 def test_near_bars_become_one_and_short_ones_stay_visible() -> None:
