@@ -38,7 +38,7 @@ from trunkline.agents.policies.policy import Traits
 from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
-from trunkline.agents.wire.liveness import Failover
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check, Rules, Verdict

@@ -14,9 +14,9 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection, ConnectionLostError
-from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import Begin, Bye, Control, ProtocolError
 from trunkline.agents.wire.neighbours import Reach
 

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Protocol
 
 from trunkline.agents.planning.disciplines import Discipline
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import ChunkHeader, Frame
 from trunkline.agents.wire.link import Connection, ConnectionLostError, Timing
-from trunkline.agents.wire.liveness import Failover, redial
+from trunkline.agents.wire.liveness import redial
 from trunkline.agents.wire.messages import Bye, Control
 
 

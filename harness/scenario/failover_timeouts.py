@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from trunkline.agents.wire import liveness
-from trunkline.agents.wire.liveness import BEATS
+from trunkline.agents.wire import failover
+from trunkline.agents.wire.failover import BEATS
 from trunkline.harness.scenario.settings import Clock, Failover, Scenario
 from trunkline.topologies.model import Topology
 
@@ -59,9 +59,9 @@ def find_longest_round_trip_ms(topology: Topology) -> float:
     return longest_ms
 
 
-def make_failover(scenario: Scenario) -> liveness.Failover:
+def make_failover(scenario: Scenario) -> failover.Failover:
     """The settings with which agents handle silent connections."""
     options = scenario.failover
     assert options.heartbeat_s is not None
     assert options.timeout_s is not None
-    return liveness.Failover(options.heartbeat_s, options.timeout_s, options.replans)
+    return failover.Failover(options.heartbeat_s, options.timeout_s, options.replans)

@@ -32,24 +32,24 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per item."""
-    from trunkline.harness.commands import overview
+    from trunkline.harness.commands import listings
 
     what = arguments.what
     if arguments.json and what != "runs":
         raise terminal.UsageError("--json: only with runs")
     if what == "runs":
-        found = list(overview.list_runs(Path(arguments.runs)))
+        found = list(listings.list_runs(Path(arguments.runs)))
         if arguments.json:
             for each in found:
                 print(json.dumps(asdict(each)))
             return 0
-        lines = [(each.folder, overview.describe_run(each)) for each in found]
+        lines = [(each.folder, listings.describe_run(each)) for each in found]
     elif what == "scenarios":
-        lines = list(overview.list_scenarios(terminal.find_scenario_folder()))
+        lines = list(listings.list_scenarios(terminal.find_scenario_folder()))
     elif what in EXTENSIONS:
-        lines = list(overview.list_extensions(what))
+        lines = list(listings.list_extensions(what))
     else:
-        lines = list(overview.list_schemes() if what == "schemes" else overview.list_faults())
+        lines = list(listings.list_schemes() if what == "schemes" else listings.list_faults())
     if not lines:
         where = f" in {arguments.runs}" if what == "runs" else ""
         terminal.print_error(f"there are no {what}{where}")

@@ -46,11 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write a run's page, tables, figures and verdict again, or compare runs."""
-    from trunkline.harness.commands import overview
+    from trunkline.harness.commands import listings
     from trunkline.harness.report import outputs
 
     folders = [terminal.find_run(name, Path(arguments.runs)) for name in arguments.run]
-    for folder in filter(overview.is_running, folders):
+    for folder in filter(listings.is_running, folders):
         raise terminal.UsageError(f"{folder}: this run is running: expected one that has ended")
     if len(folders) > 1:
         if arguments.width:

@@ -1,0 +1,124 @@
+"""What `trunkline list` lists. Functions import what is slow to load, and few lists need."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trunkline.harness.config import document
+from trunkline.harness.config.units import TIME_S, short
+from trunkline.harness.processes.ownership import Owner
+
+Line = tuple[str, str]
+"""A name and its description."""
+
+
+def list_extensions(kind: str) -> Iterator[Line]:
+    """The topologies, plans, policies or workloads, with the first lines of their docstrings."""
+    from trunkline.harness.scenario.extensions import discover, summarize
+
+    for name, module in getattr(discover(), kind).items():
+        yield name, summarize(module)
+
+
+def list_schemes() -> Iterator[Line]:
+    """The schemes, each with the keys that it sets."""
+    from trunkline.harness.scenario.reader import SCHEMES
+
+    for name, values in SCHEMES.items():
+        yield name, ", ".join(f"{key}: {document.show(value)}" for key, value in values.items())
+
+
+def list_faults() -> Iterator[Line]:
+    """The faults of timelines and of the shell, with the first lines of their help."""
+    from trunkline.harness.faults.fault_types import VERBS
+
+    for verb, fault in VERBS.items():
+        yield verb, (fault.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
+def list_scenarios(folder: Path) -> Iterator[Line]:
+    """The scenario files below a folder, with their descriptions."""
+    for path in sorted(folder.rglob("*.yaml")):
+        data = document.read(path.read_text(encoding="utf-8", errors="replace"), str(path)).data
+        if isinstance(data, dict) and "topology" in data:
+            text = str(data.get("description", ""))
+            yield str(path), text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in the folder of runs; a value that is not written yet is None.
+
+    Attributes:
+        verdict: the outcome, or that there is none yet.
+        tasks: how many were completed.
+        task_s: their mean duration, in seconds.
+    """
+
+    folder: str
+    verdict: str
+    policy: str | None
+    plan: str | None
+    seed: int | None
+    tasks: int | None
+    task_s: float | None
+
+
+def list_runs(folder: Path) -> Iterator[ListedRun]:
+    """Every run in the folder of runs, oldest first."""
+    found = (path for path in folder.glob("*/*") if path.is_dir() and not path.is_symlink())
+    for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
+        header = _read_header(path)
+        policy, plan, seed = (header.get(key) for key in ("policy", "plan", "seed"))
+        tasks, task_s = _read_tasks(path)
+        yield ListedRun(str(path), _read_verdict(path), policy, plan, seed, tasks, task_s)
+
+
+def describe_run(run: ListedRun) -> str:
+    """The verdict, the scheme, the seed, and the tasks, as far as they are known."""
+    parts = [
+        *([f"{run.policy}, {run.plan}"] if run.policy else ()),
+        *([f"seed {run.seed}"] if run.seed is not None else ()),
+        *([f"{run.tasks} tasks"] if run.tasks is not None else ()),
+        *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
+    ]
+    return f"{run.verdict:<8}  {', '.join(parts)}".rstrip()
+
+
+def is_running(run_dir: Path) -> bool:
+    """Whether the run's process is alive and there is no verdict yet."""
+    owner = Owner.of_run(run_dir)
+    return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
+
+
+def _read_verdict(run_dir: Path) -> str:
+    try:
+        text = (run_dir / "verdict.json").read_text(encoding="utf-8")
+        return str(json.loads(text)["verdict"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "running" if is_running(run_dir) else "not finished"
+
+
+def _read_header(run_dir: Path) -> dict[str, Any]:
+    """The first line of the event log, which says what was run; empty if there is none."""
+    try:
+        with (run_dir / "events.jsonl").open(encoding="utf-8") as log:
+            header = json.loads(log.readline())
+    except (OSError, ValueError):
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _read_tasks(run_dir: Path) -> tuple[int | None, float | None]:
+    """How many tasks were completed, and their mean duration in seconds."""
+    try:
+        with (run_dir / "tables" / "run.csv").open(encoding="utf-8", newline="") as table:
+            row = next(csv.DictReader(table))
+        return int(row["tasks"]), float(row["task_s"]) if row["task_s"] else None
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None, None
