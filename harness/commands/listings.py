@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +57,22 @@ class ListedRun:
     """A run in the folder of runs; a value that is not written yet is None.
 
     Attributes:
+        began: when it began by this machine's clock, as in ISO 8601.
         verdict: the outcome, or that there is none yet.
+        overrides: the values of `--set` with which it was run.
         tasks: how many were completed.
         task_s: their mean duration, in seconds.
     """
 
     folder: str
+    began: str | None
     verdict: str
     policy: str | None
     plan: str | None
     seed: int | None
     tasks: int | None
     task_s: float | None
+    overrides: tuple[str, ...]
 
 
 def list_runs(folder: Path) -> Iterator[ListedRun]:
@@ -76,24 +82,53 @@ def list_runs(folder: Path) -> Iterator[ListedRun]:
         header = _read_header(path)
         policy, plan, seed = (header.get(key) for key in ("policy", "plan", "seed"))
         tasks, task_s = _read_tasks(path)
-        yield ListedRun(str(path), _read_verdict(path), policy, plan, seed, tasks, task_s)
+        yield ListedRun(
+            folder=str(path),
+            began=_read_began(path),
+            verdict=_read_verdict(path),
+            policy=policy,
+            plan=plan,
+            seed=seed,
+            tasks=tasks,
+            task_s=task_s,
+            overrides=_read_overrides(path),
+        )
 
 
 def describe_run(run: ListedRun) -> str:
-    """The verdict, the scheme, the seed, and the tasks, as far as they are known."""
+    """Date, verdict, scheme, seed, tasks and overrides, as far as they are known."""
     parts = [
         *([f"{run.policy}, {run.plan}"] if run.policy else ()),
         *([f"seed {run.seed}"] if run.seed is not None else ()),
         *([f"{run.tasks} tasks"] if run.tasks is not None else ()),
         *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
     ]
-    return f"{run.verdict:<8}  {', '.join(parts)}".rstrip()
+    changes = "".join(f"  --set {shlex.quote(each)}" for each in run.overrides)
+    began = (run.began or "").replace("T", " ")[:16]
+    return f"{began:<16}  {run.verdict:<8}  {', '.join(parts)}{changes}".rstrip()
 
 
 def is_running(run_dir: Path) -> bool:
     """Whether the run's process is alive and there is no verdict yet."""
     owner = Owner.of_run(run_dir)
     return bool(owner and owner.alive()) and not (run_dir / "verdict.json").exists()
+
+
+def _read_began(run_dir: Path) -> str | None:
+    """When a run began, which is in the name of its folder; another folder has no date."""
+    try:
+        return datetime.strptime(run_dir.name[:15], "%Y%m%d-%H%M%S").isoformat()
+    except ValueError:
+        return None
+
+
+def _read_overrides(run_dir: Path) -> tuple[str, ...]:
+    """The changes of the command line; none if they are not known."""
+    try:
+        about = json.loads((run_dir / "environment.json").read_text(encoding="utf-8"))
+        return tuple(map(str, about["overrides"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _read_verdict(run_dir: Path) -> str:

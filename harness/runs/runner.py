@@ -189,14 +189,15 @@ class _Session:
 
 
 def describe_environment(scenario: Scenario) -> dict[str, object]:
-    """The content of `environment.json`: versions, hosts, and this process as the owner."""
+    """The content of `environment.json`: versions, hosts, `--set`, this process as the owner."""
     guest = build.status().version if scenario.backend == "embedded" else None
-    return environment(
+    found = environment(
         backend=scenario.backend,
         clock=scenario.clock,
         seed=scenario.seed,
         guest_kernel=guest,
     )
+    return {**found, "overrides": list(scenario.overrides)}
 
 
 @dataclass(frozen=True, slots=True)

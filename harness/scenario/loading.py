@@ -96,7 +96,8 @@ def parse(
     scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
-    anchored = _anchor_folders(scenario, Path(file).absolute().parent)
+    noted = dataclasses.replace(scenario, overrides=tuple(overrides))
+    anchored = _anchor_folders(noted, Path(file).absolute().parent)
     _check_folders(anchored, source)
     if source.problems:
         raise ScenarioErrors(source.problems)

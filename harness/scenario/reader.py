@@ -6,7 +6,7 @@ import inspect
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -88,7 +88,7 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 A file has `scheme: crew` or, with other options, `scheme: {name: crew, p: 4}`.
 """
 
-KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario))
+KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)
 """The top-level keys of a file."""
 
 MIN_CHUNK_BYTES = 1024
@@ -134,6 +134,16 @@ def takes_files(build: Callable[..., Any]) -> bool:
     return "read" in inspect.signature(build).parameters
 
 
+def _read_sound(model: Any, given: Mapping[str, Any]) -> tuple[set[str], Any]:
+    """The keys of a mapping that a model accepts, and what it reads from them.
+
+    That is None if it needs one of the others.
+    """
+    refused = {refusal.path[0] for refusal in check(model, given)[1] if refusal.path}
+    sound = {key: value for key, value in given.items() if key not in refused}
+    return set(sound), check(model, sound)[0]
+
+
 class Reader:
     """Reads one document section by section, so that a problem hides as few others as possible."""
 
@@ -147,7 +157,7 @@ class Reader:
         """Read the scenario; None if it has problems, which are then in the document."""
         basics = self._basics()
         topology = self._topology(basics["seed"])
-        sites = topology.site_names if topology else ()
+        sites = topology.site_names if topology else self._find_sites()
         workload = self._workload(sites)
         programs = self._runs_programs()
         scheme = None if programs else self._scheme(sites, self._model_bytes(workload))
@@ -235,6 +245,30 @@ class Reader:
         except TopologyError as error:
             self._source.refuse(("topology", "access"), str(error).removeprefix("access: "))
         return explicit.build(random.Random(seed), **explicit.options(topology))
+
+    def _find_sites(self) -> tuple[str, ...]:
+        """The sites of a topology with wrong rates or delays, so that other sections are checked.
+
+        Values that have units do not determine the sites, so defaults may take their place. Without
+        a topology, and after other problems of it, there are none.
+        """
+        given = self._data.get("topology")
+        builder = given.get("builder") if isinstance(given, dict) else None
+        module = self._extensions.topologies.get(builder) if isinstance(builder, str) else None
+        if module is None or not isinstance(given, dict):
+            return ()
+        options = read_options(module.build)
+        asked = {option.key: given[option.key] for option in options if option.key in given}
+        sound, values = _read_sound(make_model("topology", options), asked)
+        plain = {option.key for option in options if option.dimension is None}
+        if values is None or plain & (asked.keys() - sound):
+            return ()
+        files = {"read": self._read_file} if takes_files(module.build) else {}
+        try:
+            made = module.build(random.Random(0), **read_values(values, options), **files)
+        except TopologyError:
+            return ()
+        return made.site_names  # type: ignore[no-any-return]
 
     def _read_file(self, name: str) -> str:
         """Read a file that is named in the topology, relative to the scenario."""
@@ -352,6 +386,11 @@ class Reader:
         options = merge(*SCHEME, *policy_options, *plan_options)
         model = self._read(("scheme",), make_model("scheme", (*choice, *options)), names)
         if model is None:
+            sound, rest = _read_sound(make_model("scheme", (*choice, *options)), names)
+            if rest is not None:
+                values = read_values(rest, options)
+                taken = pick(values, policy_options)
+                self._check_policy(policy.create, taken, sites, values["servers"], sound)
             return None
         values = read_values(model, options)
         if model_bytes is not None and "chunk" not in given:
@@ -396,7 +435,12 @@ class Reader:
         options: Mapping[str, Any],
         sites: tuple[str, ...],
         servers: tuple[str, ...],
+        sound: Collection[str] | None = None,
     ) -> None:
+        """Check that the policy takes its options.
+
+        With `sound`, only errors at these keys count: the others have defaults for wrong values.
+        """
         workers = tuple(site for site in sites if site not in servers)
         if not workers:
             return
@@ -404,7 +448,8 @@ class Reader:
             Traits.of(random_draws.create_policy(create, workers, options, "", servers))
         except ValueError as error:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]
-            self._refuse_option("scheme", first_word, str(error), options)
+            if sound is None or units.split_name(first_word)[0] in sound:
+                self._refuse_option("scheme", first_word, str(error), options)
 
     def _check_updates(self, scheme: Scheme, workload: Component, sites: tuple[str, ...]) -> None:
         """Check that the workload suits the servers, and gives updates if the policy wants them."""

@@ -283,7 +283,11 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A complete scenario: everything that a run needs."""
+    """A complete scenario: everything that a run needs.
+
+    `overrides` are the changes of the command line, which are in all other values already. They are
+    noted for people, and no part of what makes two scenarios equal.
+    """
 
     name: str
     description: str
@@ -306,6 +310,7 @@ class Scenario:
     outputs: Outputs
     capture: Capture
     code: Mapping[str, str]
+    overrides: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def runs_programs(self) -> bool:

@@ -169,6 +169,9 @@ class _ServerConnection:
         try:
             verdict = self._fetch(name, over["run_dir"], here)
             here.write_text("resolved.yaml", resolve(scenario))  # with this machine's paths
+            if scenario.overrides:  # the other machine got the resolved scenario
+                about = here.read_json("environment.json", missing={})
+                here.write_json("environment.json", {**about, "overrides": scenario.overrides})
             self._remove(name)
         except BrokenError as error:
             raise RemoteError(

@@ -309,24 +309,29 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     header = {"t_ns": 0, "policy": "preduce", "plan": "crew", "seed": 3}
     (run_dir / "events.jsonl").write_text(json.dumps(header) + "\n")
     (run_dir / "tables" / "run.csv").write_text("tasks,abandoned,task_s\n2,1,3.0\n")
+    changes = ["scheme.p=4", "stop.time=9 s"]
+    (run_dir / "environment.json").write_text(json.dumps({"overrides": changes}))
     unfinished = run_dir.parent / "20260102-000000"
     unfinished.mkdir()
     command = ["list", "runs", "--runs", str(run_dir.parents[1])]
     assert main.main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{run_dir}  pass      preduce, crew, seed 3, 2 tasks, 3 s each",
-        f"{unfinished}  not finished",
+        f"{run_dir}  2026-01-01 00:00  pass      preduce, crew, seed 3, 2 tasks, 3 s each"
+        "  --set scheme.p=4  --set 'stop.time=9 s'",
+        f"{unfinished}  2026-01-02 00:00  not finished",
     ]
     assert main.main([*command, "--json"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first == {
         "folder": str(run_dir),
+        "began": "2026-01-01T00:00:00",
         "verdict": "pass",
         "policy": "preduce",
         "plan": "crew",
         "seed": 3,
         "tasks": 2,
         "task_s": 3.0,
+        "overrides": changes,
     }
     assert second["verdict"] == "not finished"
     assert second["task_s"] is None
@@ -334,7 +339,9 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     (run_dir / "events.jsonl").write_text("[]\n")
     (run_dir / "tables" / "run.csv").write_text("tasks,task_s\n0,\n")
     assert main.main(command) == 0
-    assert capsys.readouterr().out.startswith(f"{run_dir}  not finished  0 tasks\n")
+    assert capsys.readouterr().out.startswith(
+        f"{run_dir}  2026-01-01 00:00  not finished  0 tasks  --set scheme.p=4"
+    )
 
 
 def test_only_runs_are_listed_as_json(capsys):
@@ -447,6 +454,28 @@ def test_bash_completes_commands_options_and_fixed_words(typed, words, capsys):
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.split() == words
     assert not told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "spared"),
+    [
+        (
+            ["validate", RING],
+            {"asyncio", "networkx", "rich", "scipy", "trunkline.agents.wire.link"},
+        ),
+        (["list", "plans"], {"asyncio", "networkx", "rich", "scipy"}),
+        (["list", "runs"], {"asyncio", "networkx", "rich", "numpy", "pydantic"}),
+        (["--help"], {"asyncio", "networkx", "rich", "numpy", "pydantic", "yaml"}),
+    ],
+)
+def test_quick_commands_import_nothing_that_is_slow_to_load(words, spared):
+    program = (
+        "import sys; from trunkline.harness.commands.main import main; main(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, *words]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {*told.stderr.split()} & {*spared, "pandas", "torch", "matplotlib"}
 
 
 def test_every_command_shows_what_it_is_for(capsys):

@@ -547,3 +547,10 @@ def test_traces_have_a_limited_number_of_steps_each_and_together(monkeypatch):
     assert len(parse(text + trace, "x.yaml").timeline) == 1
     with pytest.raises(ScenarioErrors, match="timeline: 4 steps: expected 3 steps or fewer in"):
         parse(text + 2 * trace, "x.yaml")
+
+
+def test_a_scenario_notes_the_changes_of_the_command_line_which_do_not_distinguish_it():
+    changed = parse(SMALL, "x.yaml", ["seed=5"])
+    assert changed.overrides == ("seed=5",)
+    assert changed == parse(SMALL, "x.yaml", seed=5)
+    assert parse(resolve(changed), "resolved.yaml").overrides == ()
