@@ -52,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
         interrupt_by_ctrl_c()
         parser = make_parser()
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks what Tab may complete
+            from trunkline.harness.commands import completers
+
+            completers.answer(parser)
         arguments = parser.parse_args(argv)
         if arguments.carry_out is None:
             parser.print_help()

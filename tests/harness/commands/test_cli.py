@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -431,29 +432,59 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
     assert capsys.readouterr().out == f"2 runs compared in {tmp_path}/page.html\n"
 
 
+@pytest.fixture
+def tab(tmp_path):
+    """What Tab offers for a command line, by the protocol of argcomplete."""
+
+    def offer(line):
+        answer = tmp_path / "answer"
+        env = {
+            **os.environ,
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_IFS": "\n",
+            "_ARGCOMPLETE_SHELL": "bash",
+            "_ARGCOMPLETE_COMP_WORDBREAKS": "=:",
+            "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+        }
+        command = [sys.executable, "-m", "trunkline.harness.commands.main"]
+        subprocess.run(command, cwd=ROOT, env=env, check=True)
+        return answer.read_text().split("\n")
+
+    return offer
+
+
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("line", "words"),
     [
-        (["trunkline", "rep"], ["report", "reproduce"]),
-        (["trunkline", "list", "pl"], ["plans"]),
-        (["trunkline", "run", "--s"], ["--set", "--seed", "--ssh-config"]),
-        (["trunkline", "kernel", "b"], ["build"]),
-        (["trunkline", "run", "scenarios/qu"], []),
-        (["trunkline", "run", "''"], []),
-        (["trunkline", "kernel", "''"], ["build", "status", "path", "run"]),
-        (["trunkline", "--v"], ["--version"]),
-        (["trunkline", "show", "--format", "''"], ["tables", "yaml"]),
-        (["trunkline", "show", "--format", "--s"], []),
-        (["trunkline", "run", "--runs", "--s"], []),
+        ("trunkline rep", ["report", "reproduce"]),
+        ("trunkline list pl", ["plans "]),
+        ("trunkline run --s", ["--set", "--seed", "--ssh-config"]),
+        ("trunkline run quick", ["quickstart "]),
+        ("trunkline kernel b", ["build "]),
+        ("trunkline show --format ''", ["tables", "yaml"]),
+        ("trunkline run x.yaml --set scheme.pl", ["scheme.plan="]),
+        ("trunkline compare x.yaml --vary scheme.scatter=", ["blocking", "non-blocking"]),
+        ("trunkline run x.yaml --set scheme.plan=cr", ["crew "]),
+        ("trunkline run x.yaml --set stop.ti", ["stop.time="]),
     ],
 )
-def test_bash_completes_commands_options_and_fixed_words(typed, words, capsys):
+def test_tab_completes_commands_scenarios_and_settings(line, words, tab):
+    assert tab(line) == words
+
+
+def test_tab_completes_runs_by_the_name_of_their_scenario(run_dir, tab):
+    runs = run_dir.parents[1]
+    assert tab(f"trunkline report --runs {runs} q") == ["quickstart "]
+    assert str(run_dir) in tab(f"trunkline report --runs {runs} {runs}/q")
+
+
+def test_the_script_of_completion_is_one_that_bash_understands(capsys):
     assert main.main(["completion"]) == 0
-    ask = f"COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _trunkline"
-    script = f'{capsys.readouterr().out}\n{ask}\necho "${{COMPREPLY[@]}}"'
-    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == words
-    assert not told.stderr
+    script = capsys.readouterr().out
+    assert "trunkline" in script
+    subprocess.run(["bash", "-n", "-c", script], check=True)
 
 
 @pytest.mark.parametrize(
