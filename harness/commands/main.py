@@ -34,7 +34,7 @@ examples:
   trunkline run scenarios/quickstart.yaml --set scheme.plan=ring --seed 2
   trunkline show scenarios/quickstart.yaml      its sites and links, with numbers
   trunkline list plans                          the values of scheme.plan
-  trunkline schema > trunkline.json             a JSON Schema for your editor
+  trunkline new mine.yaml                       a scenario with comments, for you to change
 
 A run writes tables, plots, the event log and the verdict to runs/SCENARIO/TIME/, and
 runs/SCENARIO/latest points there. Exit codes: 0 pass, 2 unknown, 1 fail, 64 bad usage or an invalid

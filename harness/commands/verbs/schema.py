@@ -18,6 +18,8 @@ example:
 
 Most editors use it if the first line of a scenario is:
   # yaml-language-server: $schema=trunkline.schema.json
+
+`trunkline new` writes a scenario with that line, and the schema beside it.
 """
 
 

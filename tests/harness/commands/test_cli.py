@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import jsonschema
 import pytest
+import yaml
 from rich.console import Console
 
 from trunkline.harness import runs
@@ -23,6 +26,7 @@ from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import Owner
+from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Stop
 
 ROOT = Path(__file__).parents[3]
@@ -299,6 +303,26 @@ def test_list_says_what_each_thing_is_in_one_line(what, name, capsys, monkeypatc
     assert main.main(["list", what]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert len(lines[name]) > 10
+
+
+def test_new_writes_a_scenario_that_runs_and_whose_comments_are_right(tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    assert main.main(["new", str(path)]) == 0
+    text = path.read_text()
+    schema = json.loads((tmp_path / "trunkline.schema.json").read_text())
+    assert text.startswith("# yaml-language-server: $schema=trunkline.schema.json\n")
+    jsonschema.validate(yaml.safe_load(text), schema)
+    assert parse(text, str(path)).stop.tasks == 20
+    uncommented = re.sub(r"(?m)^(  )?# ?(timeline|loss|queue|chunk|time|  - )", r"\1\2", text)
+    full = parse(uncommented, str(path))
+    assert (len(full.timeline), full.stop.time_s, full.scheme.chunk_bytes) == (2, 60.0, 262144)
+
+    assert main.main(["new", str(path)]) == 64
+    assert "expected a name that no file has yet" in capsys.readouterr().err
+    assert path.read_text() == text
+    assert main.main(["new", str(tmp_path / "mine")]) == 64
+    assert main.main(["new", str(tmp_path / "none" / "mine.yaml")]) == 64
+    assert "cannot be written: no such file or directory" in capsys.readouterr().err
 
 
 def test_a_list_of_nothing_says_so(tmp_path, capsys):
