@@ -23,7 +23,7 @@ import pandas as pd
 
 from trunkline.agents import registry
 from trunkline.agents.plans.crew import solve_pipelined
-from trunkline.harness.commands.verbs.compare import parse_count
+from trunkline.harness.commands.terminal import parse_count
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.runs import runner

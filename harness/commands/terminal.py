@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -115,6 +116,40 @@ def check_labels(labels: Sequence[str], count: int, each: str) -> None:
     """Raises UsageError unless there are no labels, or `count` different ones."""
     if labels and (len(labels) != count or len({*labels}) < count):
         raise UsageError(f"--label {' '.join(labels)}: expected {count} names, one for each {each}")
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add `--jobs`."""
+    parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
+
+
+def parse_count(text: str) -> int:
+    """Parse a whole number of at least 1; for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: expected 1 or more")
+    return number
+
+
+def advise_jobs(runs: int, jobs: int, cpus: int, load: float) -> str:
+    """How many of many runs go on at once, and how many processors are free for others.
+
+    Args:
+        runs: the number of all runs.
+        jobs: how many of them go on at once; each keeps about one processor busy.
+        cpus: the processors that this process may use.
+        load: the number of processes that are ready to run on the machine, on average.
+    """
+    free = max(0, cpus - round(load))
+    advice = f" (--jobs {min(free, runs)})" if jobs < min(free, runs) else ""
+    return f"{runs} runs, {jobs} at once; {free} of {cpus} processors are free{advice}"
+
+
+def tell_jobs(runs: int, jobs: int, quiet: bool) -> None:
+    """Print `advise_jobs` for this machine, if there are several runs."""
+    if runs > 1 and not quiet:
+        cpus, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+        print(advise_jobs(runs, jobs, cpus, load), file=sys.stderr)
 
 
 def add_remote(parser: argparse.ArgumentParser) -> None:

@@ -61,9 +61,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="another scenario to compare with; may be given more than once",
     )
     parser.add_argument(
-        "--trials", type=parse_count, default=3, metavar="N", help="runs per cell (3)"
+        "--trials", type=terminal.parse_count, default=3, metavar="N", help="runs per cell (3)"
     )
-    parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
+    terminal.add_jobs(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -144,6 +144,9 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
+    terminal.tell_jobs(
+        total - len(comparison_runs.find_finished(spec, folder)), arguments.jobs, arguments.quiet
+    )
     began_s = time.monotonic()
     with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
 
@@ -165,11 +168,3 @@ def _list(spec: Comparison, folder: Path) -> int:
     done = sum(trial.job.identity in there for trial in spec.trials)
     print(f"{len(spec.trials)} trials, {done} of them done, in {folder}")
     return 0
-
-
-def parse_count(text: str) -> int:
-    """Parse a whole number of at least 1; for argparse."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number}: expected 1 or more")
-    return number

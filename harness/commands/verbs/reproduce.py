@@ -61,11 +61,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="as for compare; for a key that the figure varies, these values replace its values",
     )
     parser.add_argument(
-        "--trials", type=comparing.parse_count, default=3, metavar="N", help="per cell"
+        "--trials", type=terminal.parse_count, default=3, metavar="N", help="per cell"
     )
-    parser.add_argument(
-        "--jobs", type=comparing.parse_count, default=1, metavar="N", help="runs at once"
-    )
+    terminal.add_jobs(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trunkline.harness.commands import terminal
-from trunkline.harness.commands.verbs.compare import parse_count
 
 if TYPE_CHECKING:
     from trunkline.harness.scenario.settings import Scenario
@@ -31,12 +30,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, the number of runs, and the faults."""
     terminal.add_scenario(parser)
     parser.add_argument(
-        "--runs", type=parse_count, default=20, metavar="N", help="how many runs (20)"
+        "--runs", type=terminal.parse_count, default=20, metavar="N", help="how many runs (20)"
     )
-    parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
+    terminal.add_jobs(parser)
     parser.add_argument("--churn", metavar="TEXT", help="random faults as in a timeline")
     parser.add_argument(
-        "--tries", type=parse_count, default=40, metavar="N", help="most runs for shrinking (40)"
+        "--tries",
+        type=terminal.parse_count,
+        default=40,
+        metavar="N",
+        help="most runs for shrinking (40)",
     )
     parser.add_argument(
         "--out",
@@ -57,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if spec.scenario.clock == "real" and arguments.jobs > 1:
         raise terminal.UsageError(f"--jobs {arguments.jobs}: expected 1 with the real clock")
     folder = Path(arguments.out or Path("soaks") / spec.scenario.name)
+    terminal.tell_jobs(arguments.runs, arguments.jobs, arguments.quiet)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
     with progress.live(screen) as show:
 

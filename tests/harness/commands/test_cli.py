@@ -19,7 +19,7 @@ from rich.console import Console
 
 from trunkline.harness import runs
 from trunkline.harness.checks.verdict import Check, Verdict
-from trunkline.harness.commands import main
+from trunkline.harness.commands import main, terminal
 from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError, build
@@ -323,6 +323,19 @@ def test_new_writes_a_scenario_that_runs_and_whose_comments_are_right(tmp_path, 
     assert main.main(["new", str(tmp_path / "mine")]) == 64
     assert main.main(["new", str(tmp_path / "none" / "mine.yaml")]) == 64
     assert "cannot be written: no such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("runs", "jobs", "load", "text"),
+    [
+        (216, 1, 1.2, "216 runs, 1 at once; 7 of 8 processors are free (--jobs 7)"),
+        (3, 1, 0.0, "3 runs, 1 at once; 8 of 8 processors are free (--jobs 3)"),
+        (216, 8, 0.1, "216 runs, 8 at once; 8 of 8 processors are free"),
+        (216, 1, 20.0, "216 runs, 1 at once; 0 of 8 processors are free"),
+    ],
+)
+def test_many_runs_begin_with_the_number_of_free_processors(runs, jobs, load, text):
+    assert terminal.advise_jobs(runs, jobs, 8, load) == text
 
 
 def test_a_list_of_nothing_says_so(tmp_path, capsys):
