@@ -9,10 +9,12 @@ commands at sites let the clock run.
 from __future__ import annotations
 
 import ctypes
+import difflib
 import os
+import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,6 +47,9 @@ Each look makes the kernel work a little, which lets virtual time pass.
 
 ENDING = "the run is ending"
 
+OWN_VERBS = ("step", "status", "watch", "save", "link", "source", "exit", "help")
+"""The shell's own verbs, for guesses."""
+
 SAVED_AFTER_S = 0.001
 """A saved scenario stops this long after the moment of saving, so that it repeats the last fault,
 whose time differs by microseconds."""
@@ -62,6 +67,21 @@ class RunSupervisor(Protocol):
 
 class RefusedError(Exception):
     """A request cannot be carried out; the text says why and what is allowed."""
+
+
+def explain_unknown(word: str, sites: Sequence[str]) -> str:
+    """The refusal of a line that begins with neither a verb nor a site, with a guess.
+
+    Mininet's hosts are often called h1, h2 and so on; here the rank decides.
+    """
+    rank = re.fullmatch(r"h(\d+)", word)
+    if rank and 0 < int(rank[1]) <= len(sites):
+        near = [sites[int(rank[1]) - 1]]
+    else:
+        known = [*VERBS, *OWN_VERBS, *mininet_cli.verbs(), *sites]
+        near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{word}: unknown: {hint}expected a verb (see: help) or a site: {', '.join(sites)}"
 
 
 @dataclass(slots=True)
@@ -221,7 +241,7 @@ class CommandHandler:
             case "":
                 return ""
             case _:
-                self._command(number, line.strip(), verb)
+                self._command(number, line.strip(), verb, cwd)
         return None
 
     def _inject(self, fault: Fault) -> str:
@@ -316,11 +336,11 @@ class CommandHandler:
 
     # -- commands at sites ----------------------------------------------------------------------
 
-    def _command(self, number: int, line: str, verb: str) -> None:
+    def _command(self, number: int, line: str, verb: str, cwd: str) -> None:
         net = self.network.mininet
         known = mininet_cli.verbs().keys() | mininet_cli.REFUSED.keys()
         if net is None or (verb not in known and verb not in net):
-            raise RefusedError(f"{verb}: unknown: expected verbs (see: help) and sites")
+            raise RefusedError(explain_unknown(verb, self.scenario.topology.site_names))
         if refusal := mininet_cli.refusal(verb):
             raise RefusedError(f"{verb}: {refusal}")
         if self._busy is not None:
@@ -330,9 +350,10 @@ class CommandHandler:
             ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # orphans become our children, to be ended
         note = f"at {self._task_time_s():g} s: {line}"
         self._count_traffic()
-        command = mininet_cli.Command.start(net, line)
-        self._notes.append(note)
-        self.injector.log_command(line)
+        command = mininet_cli.Command.start(net, line, cwd)
+        if verb not in mininet_cli.LOOKING:
+            self._notes.append(note)
+            self.injector.log_command(line)
         self._busy, self._held_s = _Busy(number, command), None
         self.supervisor.watch(command.output, self._send_output)
         self.supervisor.watch(command.process.pidfd, self._end_command)

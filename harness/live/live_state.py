@@ -5,6 +5,7 @@ The shell's `status`, the picture of `--watch` and the line of progress all show
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -297,9 +298,16 @@ def _describe_sites(state: RunState, now_ns: int) -> Iterator[Line]:
         yield "sites", f"{activity}: {', '.join(sites)}"
 
 
+def show_rate(mbps: float) -> str:
+    """A rate with three digits: 1.23, 12.3, 123, 1230."""
+    return f"{mbps:.{max(0, 2 - math.floor(math.log10(mbps)))}f}" if mbps >= 0.01 else "0"
+
+
 def _describe_rates(rates_mbps: Mapping[Directed, float], of_s: float) -> Line:
     busiest = sorted(rates_mbps, key=lambda ends: -rates_mbps[ends])[:MOST_RATES]
-    carried = [f"{a} -> {b} {rates_mbps[a, b]:.1f}" for a, b in busiest if rates_mbps[a, b] >= 0.05]
+    carried = [
+        f"{a} -> {b} {show_rate(rates_mbps[a, b])}" for a, b in busiest if rates_mbps[a, b] >= 0.05
+    ]
     return "Mbit/s", f"{', '.join(carried) or 'nothing'} (over the last {of_s:.1f} s)"
 
 

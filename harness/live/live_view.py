@@ -15,7 +15,7 @@ from rich.text import Text
 
 from trunkline.harness.config.units import TIME_S, short
 from trunkline.harness.live import progress
-from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState
+from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState, show_rate
 from trunkline.harness.live.progress import render_roughly
 from trunkline.harness.report.fault_layout import shorten
 from trunkline.harness.scenario.settings import Scenario
@@ -86,7 +86,7 @@ class View:
             words.append(f"tasks in progress {len(self.state.tasks)}")
         if loads := self.state.loads_mbps():
             (src, dst), mbps = loads[0]
-            words.append(f"busiest {src} -> {dst} {mbps:.1f} Mbit/s")
+            words.append(f"busiest {src} -> {dst} {show_rate(mbps)} Mbit/s")
         words += [f"fault: {shorten(fault.text)}" for fault in self.state.faults.values()]
         return "; ".join(words)
 
@@ -188,7 +188,7 @@ class View:
             rate = self.state.rates_mbps.get((src, dst), 0.0)
             share = min(1.0, mbps / rate) if rate else 0.0
             bar = "█" * round(share * BAR)
-            words = f"{mbps:.1f} Mbit/s, {share:.0%}" if rate else f"{mbps:.1f} Mbit/s, cut now"
+            words = f"{show_rate(mbps)} Mbit/s, {f'{share:.0%}' if rate else 'cut now'}"
             table.add_row(
                 _make_text(f"{src} → {dst}"),
                 Text(f"{bar:·<{BAR}}", style="blue"),

@@ -42,6 +42,9 @@ from trunkline.harness.scenario.settings import Scenario, WarmUp
 HISTORY = Path("~/.trunkline_history")
 HISTORY_LINES = 1000
 
+WAIT_S = 1.0
+"""A command that is silent for so long gets a line of progress."""
+
 SHELL_VERBS = {
     "step": "Lets a virtual clock run; at the prompt it stands still.\nUsage: step TIME",
     "status": "Shows what is happening: tasks, sites, faults, links out of order, rates.",
@@ -54,6 +57,10 @@ SHELL_VERBS = {
     "help": "Lists the commands, or explains one.\nUsage: help [VERB]",
 }
 """The shell's own verbs and their help."""
+
+
+CLEAR = "\r\x1b[K"
+"""Clears the line of a terminal."""
 
 
 class PromptError(RuntimeError):
@@ -91,12 +98,17 @@ class Channel:
             self.messages += map(json.loads, self.lines.split(data))
         return self.messages.popleft()
 
-    def has_message(self) -> bool:
-        """Whether `receive` would return at once."""
-        return bool(self.messages) or bool(select.select([self.sock], [], [], 0)[0])
+    def has_message(self, within_s: float = 0.0) -> bool:
+        """Whether `receive` would return at once, now or after this time at most."""
+        return bool(self.messages) or bool(select.select([self.sock], [], [], within_s)[0])
 
-    def ask(self, line: str, show: Callable[[str], None]) -> Message:
-        """Have a line carried out; returns the last message about it. Ctrl-C interrupts it."""
+    def ask(
+        self, line: str, show: Callable[[str], None], wait: Callable[[], None] = lambda: None
+    ) -> Message:
+        """Have a line carried out; returns the last message about it. Ctrl-C interrupts it.
+
+        `show` gets its output, and `wait` is called for each WAIT_S without any.
+        """
         request: Message = {"line": line, "cwd": str(Path.cwd())}
         if (size := len(encode(request))) > MOST_BYTES:
             text = f"a line of {size} bytes: expected at most {MOST_BYTES}"
@@ -104,6 +116,8 @@ class Channel:
         self.send(request)
         while True:
             try:
+                while not self.has_message(WAIT_S):
+                    wait()
                 said = self.receive()
             except KeyboardInterrupt:
                 self.send({"interrupt": True})
@@ -319,7 +333,22 @@ class Shell(cmd.Cmd):
         return said
 
     def _ask(self, line: str) -> Message:
-        said = self.channel.ask(line, self._show)
+        waited = False
+
+        def wait() -> None:
+            nonlocal waited
+            if self.interactive and self.glance is not None:
+                waited = True
+                now = self.glance.refresh().describe()
+                self._show(f"{CLEAR}{line.split()[0]} runs: {now}"[: self.glance.console.width])
+
+        def show(text: str) -> None:
+            nonlocal waited
+            self._show(f"{CLEAR if waited else ''}{text}")
+            waited = False
+
+        said = self.channel.ask(line, show, wait)
+        show("")
         if said["done"]:
             self._show(said["text"])
         elif said["text"]:
@@ -331,7 +360,7 @@ class Shell(cmd.Cmd):
         while self.holds:
             said = self._receive()
             if "prompt" in said:
-                self.prompt = f"{said['prompt']:g} s> "
+                self.prompt = f"{round(said['prompt'], 3):.10g} s> "
                 if self.glance is not None:
                     self.glance.at_s = said["prompt"]
                 return

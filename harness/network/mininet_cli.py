@@ -38,6 +38,12 @@ REFUSED = {
 SHELL_ENDED = 3
 """The exit code of the process of a command that ended the shell of its site."""
 
+LOOKING = frozenset({"nodes", "net", "links", "dump", "intfs"})
+"""Verbs that only show the network, so that a run with them is not one that a user changed."""
+
+LOCAL = frozenset({"sh", "py"})
+"""Verbs that belong to no site: they run in the user's folder."""
+
 WINDOWS = frozenset({"xterm", "gterm"})
 
 
@@ -123,15 +129,18 @@ class Command:
     shell_ended: bool = False
 
     @classmethod
-    def start(cls, net: Mininet, line: str) -> Command:
-        """Carry out a line as Mininet's command line does; the sites that it names get shells."""
+    def start(cls, net: Mininet, line: str, cwd: str = "/") -> Command:
+        """Carry out a line as Mininet's command line does; the sites that it names get shells.
+
+        `sh` and `py` run in the folder `cwd`.
+        """
         words = line.split()
         named = [net[word] for word in words if word in net]
         for site in net.hosts if words[0] in EVERYWHERE else named:
             site.open_shell()
         reader, writer = os.pipe()
         handlers = {**HANDLERS, signal.SIGINT: signal.default_int_handler}
-        process = fork(lambda: _carry_out(net, line, writer), handlers)
+        process = fork(lambda: _carry_out(net, line, cwd, writer), handlers)
         os.close(writer)
         os.set_blocking(reader, False)
         return cls(process, reader)
@@ -188,7 +197,7 @@ def _children() -> list[int]:
     return found
 
 
-def _carry_out(net: Mininet, line: str, writer: int) -> int:
+def _carry_out(net: Mininet, line: str, cwd: str, writer: int) -> int:
     """Carry out a command in its own process, with output to `writer`; returns the exit code.
 
     An unexpected exception ends the process with a traceback, which the user sees.
@@ -199,6 +208,13 @@ def _carry_out(net: Mininet, line: str, writer: int) -> int:
     sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
     cli: Any = _Cli(net, stdin=open(0), script=os.devnull)  # noqa: SIM115
     code = 1
+    if (verb := line.split()[0]) in LOCAL:
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            sys.stdout.write(f"{verb}: {cwd}: not a folder that the run sees: {error.strerror}\n")
+            sys.stdout.flush()
+            return code
     try:
         cli.onecmd(line)
         code = 0

@@ -23,7 +23,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import control_socket, live_state, prompt
+from trunkline.harness.live import command_handler, control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
@@ -78,7 +78,8 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         kept = main.main(["inject", "small", "save", early, "--runs", runs])
         injected = capsys.readouterr()
         process.stdin.write(
-            "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\nbogus\n"
+            "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\n"
+            "bogus\nnodes\nsh pwd\n"
         )
         process.stdin.write("x" * 5000 + "\n")
         process.stdin.write("n1 echo " + "y" * 200_000 + "\n")
@@ -94,12 +95,13 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
+    assert f"available nodes are: \nn1 n2 n3 n4\n{tmp_path}\n" in out
     assert (
         len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
         == 2
     )
     assert "watch: 1: a unit is missing" in err
-    assert "bogus: unknown: expected verbs (see: help) and sites" in err
+    assert "bogus: unknown: expected a verb (see: help) or a site: n1, n2, n3, n4\n" in err
     assert "a line of 200" in err and "bytes: expected at most 65536" in err
     assert max(map(len, err.splitlines())) < 1000
     assert "'\\x00.csv': cannot read: embedded null byte" in err
@@ -299,6 +301,67 @@ def test_an_unexpected_error_of_a_command_is_shown(monkeypatch):
     assert not started.finish()
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("outge", "did you mean outage? "),
+        ("stauts", "did you mean status? "),
+        ("h2", "did you mean tokyo? "),
+        ("tokio", "did you mean tokyo? "),
+        ("h3", ""),
+        ("h0", ""),
+        ("bogus", ""),
+    ],
+)
+def test_an_unknown_word_at_the_prompt_gets_a_guess(word, hint):
+    told = command_handler.explain_unknown(word, ("paris", "tokyo"))
+    assert told == f"{word}: unknown: {hint}expected a verb (see: help) or a site: paris, tokyo"
+
+
+@pytest.mark.parametrize(
+    ("mbps", "text"),
+    [(0.0, "0"), (0.0123, "0.0123"), (1.0, "1.00"), (12.34, "12.3"), (1234.5, "1234")],
+)
+def test_rates_have_three_digits(mbps, text):
+    assert live_state.show_rate(mbps) == text
+
+
+def test_a_silent_command_gets_a_line_of_progress_until_its_output_comes(monkeypatch, capsys):
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(prompt, "WAIT_S", 0.01)
+    shell = prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    shell.interactive = True
+
+    def refresh():  # the run answers once a line of progress was shown
+        theirs.sendall(b'{"output": "1 Gbit/s\\n"}\n{"done": true, "text": ""}\n')
+        return SimpleNamespace(describe=lambda: "3.0 s of 30 s")
+
+    shell.glance = SimpleNamespace(refresh=refresh, console=SimpleNamespace(width=80))
+    shell._ask("iperf n1 n2")
+    clear = "\r\x1b[K"
+    assert capsys.readouterr().out == f"{clear}iperf runs: 3.0 s of 30 s{clear}1 Gbit/s\n"
+    ours.close()
+    theirs.close()
+
+
+def test_the_prompt_has_milliseconds(front):
+    front.holds = True
+    for at_s, text in ((2.0, "2 s> "), (16.00012, "16 s> "), (1234.5678, "1234.568 s> ")):
+        front.channel.messages.append({"prompt": at_s})
+        front._wait_for_prompt()
+        assert front.prompt == text
+
+
+def test_sh_runs_in_the_folder_of_the_user(tmp_path):
+    net = MagicMock(hosts=[])
+    net.__contains__.return_value = False
+    for folder, said in ((tmp_path, f"{tmp_path}\n"), (tmp_path / "none", "not a folder")):
+        started = mininet_cli.Command.start(net, "sh pwd", str(folder))
+        started.process.wait()
+        assert said in started.read()
+        started.finish()
+
+
 def test_words_are_completed(front):
     assert front.completenames("out") == ["outage "]
     assert front.completenames("st") == ["status ", "step "]
@@ -392,6 +455,6 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("n4", "dead"),
         ("n1 -> n2", f"rate 5 Mbit/s (as built {topology.link('n1', 'n2').rate_mbps:g} Mbit/s)"),
         ("n3 -> n4", "blackhole"),
-        ("Mbit/s", "n1 -> n2 1.0 (over the last 2.0 s)"),
+        ("Mbit/s", "n1 -> n2 1.00 (over the last 2.0 s)"),
     ]
     assert live_state.compute_rates_mbps(*counted, 0.0) == {}

@@ -60,8 +60,8 @@ def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
         "sites                                       tasks",
         "oslo  waiting for a group                   1  100 ms, waits for kyiv rome",
         "rome  in task 1                             links, payload of the last 5 s",
-        "kyiv  in task 1                             oslo → rome  ████████····  5.1 Mbit/s, 63%",
-        "                                            rome → oslo  ████████····  5.1 Mbit/s, 63%",
+        "kyiv  in task 1                             oslo → rome  ████████····  5.06 Mbit/s, 63%",
+        "                                            rome → oslo  ████████····  5.06 Mbit/s, 63%",
     ]
 
 
