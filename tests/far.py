@@ -44,6 +44,11 @@ class Server:
         return self.folder / "home"
 
     @property
+    def config(self) -> Path:
+        """The near side's SSH configuration: `ssh` would take that of this user's real home."""
+        return self.folder / "ssh_config"
+
+    @property
     def state(self) -> Path:
         return self.folder / "state"
 
@@ -58,6 +63,12 @@ class Server:
         shutil.copy(key.with_suffix(".pub"), self.folder / "authorized_keys")
         if os.geteuid() == 0:
             PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+        self.config.write_text(
+            f"Include {self.home}/.ssh/config\nHost *\n"
+            f"  IdentityFile {self.home}/.ssh/id_ed25519\n"
+            f"  UserKnownHostsFile {self.home}/.ssh/known_hosts\n"
+            "  GlobalKnownHostsFile /dev/null\n"
+        )
         self.start()
         self.be_known()
         return self

@@ -82,9 +82,17 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
     one_line = Column(no_wrap=True, overflow="ellipsis")
     text = TextColumn("{task.percentage:3.0f} % {task.description}", table_column=one_line)
     columns = (BarColumn(bar_width=16), text)
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("", total=1.0)
-        yield lambda share, text: bars.update(task, completed=share, description=text)
+    bars = Bars(*columns, console=console, transient=True)
+    task = bars.add_task("", total=1.0)
+
+    def show(share: float, text: str) -> None:
+        bars.start()  # not before: until then a program may ask something at the terminal
+        bars.update(task, completed=share, description=text)
+
+    try:
+        yield show
+    finally:
+        bars.stop()
 
 
 def summary(run_dir: Path, verdict: Verdict) -> Table:

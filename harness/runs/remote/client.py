@@ -18,10 +18,10 @@ from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record import run_folder
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance
-from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs
+from trunkline.harness.runs.remote import PROTOCOL, BrokenError, RemoteError, jobs, ssh
 from trunkline.harness.runs.remote.jobs import Request
 from trunkline.harness.runs.remote.protocol import Message, Wire
-from trunkline.harness.runs.remote.ssh import Address, Connection, connect
+from trunkline.harness.runs.remote.ssh import Address
 from trunkline.harness.runs.runner import RunResult
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.scenario.settings import Scenario
@@ -102,7 +102,6 @@ class _ServerConnection:
     """An open connection to the server, after its greeting."""
 
     host: Host
-    connection: Connection
     wire: Wire
     greeting: Message
 
@@ -218,9 +217,9 @@ class _ServerConnection:
         self.receive()
 
     def _end(self, name: str, pick_up: str) -> None:
-        """End a run over a second channel: Ctrl-C may have cut a message on the first one."""
+        """End a run over a second connection: Ctrl-C may have cut a message on the first one."""
         try:
-            with _start_server(self.host, self.connection) as remote:
+            with _start_server(self.host) as remote:
                 remote._remove(name)
         except RemoteError as error:
             text = f"{error}\nThe run may continue there; pick it up with: {pick_up}"
@@ -230,31 +229,34 @@ class _ServerConnection:
 @contextlib.contextmanager
 def _connect(host: Host) -> Iterator[_ServerConnection]:
     """Connect to a machine and start the server there. Raises RemoteError."""
-    with connect(Address.parse(host.text), host.config_file) as connection:
-        try:
-            with _start_server(host, connection) as remote:
-                yield remote
-        except BrokenError as error:
-            raise RemoteError(f"{host.text}: the connection broke: {error}") from None
+    try:
+        with _start_server(host) as remote:
+            yield remote
+    except BrokenError as error:
+        raise RemoteError(f"{host.text}: the connection broke: {error}") from None
 
 
 @contextlib.contextmanager
-def _start_server(host: Host, connection: Connection) -> Iterator[_ServerConnection]:
+def _start_server(host: Host) -> Iterator[_ServerConnection]:
     """Start the server and check its version. Raises RemoteError with what to do."""
-    with connection.start(f"{host.command} remote") as program:
+    address = Address.parse(host.text)
+    with ssh.start(address, f"{host.command} remote", host.config_file) as program:
         try:
             program.wire.skip_to(_GREETING)
             greeting, _ = program.wire.receive()
             program.on_first_message()
         except BrokenError as error:
-            raise RemoteError(_explain_no_trunkline(host, *program.wait(), str(error))) from None
+            code, said = program.wait()
+            if code == ssh.FAILED:
+                raise RemoteError(ssh.explain(address, said, host.config_file)) from None
+            raise RemoteError(_explain_no_trunkline(host, code, said, str(error))) from None
         ours, theirs = run_folder.version("trunkline"), greeting.get("trunkline")
         if theirs != ours or greeting.get("protocol") != PROTOCOL:
             raise RemoteError(
                 f"{host.text} has Trunkline {theirs} (protocol {greeting.get('protocol')}), this "
                 f"machine has {ours} (protocol {PROTOCOL}): install the same version on both"
             )
-        yield _ServerConnection(host, connection, program.wire, greeting)
+        yield _ServerConnection(host, program.wire, greeting)
 
 
 @contextlib.contextmanager

@@ -6,8 +6,11 @@ out runs, in the embedded kernel.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
+import pty
 import re
 import resource
 import shlex
@@ -91,19 +94,14 @@ def identity(server):
     key.chmod(0o600)
 
 
-def reach(address: str, config: Path | None = None) -> str:
-    """What a shell there prints."""
-    with (
-        ssh.connect(ssh.Address.parse(address), config) as connection,
-        connection.start("echo reached") as program,
-    ):
-        return program.channel.makefile().read().decode()
-
-
-def refusal(address: str, config: Path | None = None) -> str:
-    with pytest.raises(RemoteError) as caught:
-        reach(address, config)
-    return str(caught.value)
+def reach(server: far.Server, address: str | None = None) -> str:
+    """What a shell there prints, or why there is no connection."""
+    named = ssh.Address.parse(address or server.address)
+    with ssh.start(named, "echo reached", server.config) as program:
+        with pytest.raises(BrokenError, match="the connection was closed"):
+            program.wire.skip_to(b"never")
+        code, said = program.wait()
+    return ssh.explain(named, said, server.config) if code == ssh.FAILED else f"reached {code}"
 
 
 @pytest.mark.parametrize(
@@ -131,38 +129,33 @@ def test_an_address_has_a_host_and_perhaps_a_user_and_a_port(text, address):
 
 
 def test_a_key_that_the_server_knows_opens(server):
-    assert reach(server.address) == "reached\n"
+    assert reach(server) == "reached 0"
 
 
-def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_that_accepts_it(server):
+def test_an_unknown_host_is_refused_with_the_command_that_asks_about_it(server):
     (server.home / ".ssh" / "known_hosts").unlink()
-    said = refusal(server.address)
-    public = server.folder / "host_key.pub"
-    shown = subprocess.run(["ssh-keygen", "-lf", public], capture_output=True, text=True)
-    assert shown.stdout.split()[1] in said
-    assert f"ssh -p {server.port} " in said
+    said = reach(server)
+    assert "no SSH connection" in said and "Host key verification failed." in said
+    assert said.endswith(f": ssh -F {server.config} -p {server.port} 127.0.0.1 true")
 
 
 def test_a_changed_host_key_is_refused_loudly(server):
     far.make_key(server.folder / "another")
     server.be_known("another")
-    said = refusal(server.address)
-    assert "HAS CHANGED" in said and f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in said
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED!" in reach(server)
 
 
-def test_a_wrong_key_is_refused_with_the_keys_that_were_tried(server, identity):
+def test_a_key_that_the_server_does_not_know_is_refused_in_the_words_of_ssh(server, identity):
     identity.unlink()
-    wrong = far.make_key(server.folder / "wrong")
-    shutil.copy(wrong, identity)
-    said = refusal(server.address)
-    assert "cannot log in" in said and str(identity) in said and "ssh-copy-id" in said
+    shutil.copy(far.make_key(server.folder / "wrong"), identity)
+    assert "Permission denied (publickey)" in reach(server)
 
 
-def test_a_key_with_a_passphrase_is_for_an_agent(server, identity, tmp_path, monkeypatch):
+def test_a_key_with_a_passphrase_is_asked_of_an_agent(server, identity, tmp_path, monkeypatch):
     subprocess.run(
         ["ssh-keygen", "-q", "-p", "-P", "", "-N", "hunter2", "-f", identity], check=True
     )
-    assert f"ssh-add {identity}" in refusal(server.address)
+    assert "Permission denied" in reach(server)
 
     agent = tmp_path / "agent"
     asker = tmp_path / "ask"
@@ -174,43 +167,78 @@ def test_a_key_with_a_passphrase_is_for_an_agent(server, identity, tmp_path, mon
         monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
         asking = {"SSH_ASKPASS": str(asker), "SSH_ASKPASS_REQUIRE": "force"}
         subprocess.run(["ssh-add", "-q", identity], check=True, env={**os.environ, **asking})
-        assert reach(server.address) == "reached\n"
+        assert reach(server) == "reached 0"
     finally:
         process.terminate()
         process.communicate()
 
 
-def test_the_ssh_configuration_names_host_port_user_key_and_the_way(server, identity, tmp_path):
+def test_on_a_terminal_ssh_asks_for_the_passphrase_itself(server, identity):
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-P", "", "-N", "hunter2", "-f", identity], check=True
+    )
+    program = (
+        "import sys; from pathlib import Path; from trunkline.harness.runs.remote import ssh\n"
+        "address = ssh.Address.parse(sys.argv[1])\n"
+        "with ssh.start(address, 'echo reached', Path(sys.argv[2])) as program:\n"
+        "    print(program.wire.read())"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        words = [sys.executable, "-c", program, server.address, str(server.config)]
+        os.execv(sys.executable, words)
+    said = b""
+    while b"passphrase" not in said:
+        said += os.read(terminal, 1 << 10)
+    os.write(terminal, b"hunter2\n")
+    with contextlib.suppress(OSError):  # the terminal closes when the program ends
+        while data := os.read(terminal, 1 << 10):
+            said += data
+    os.close(terminal)
+    assert os.waitpid(pid, 0)[1] == 0 and b"b'reached\\n'" in said
+
+
+def test_the_whole_ssh_configuration_holds(server, identity):
+    """Include, another key, ProxyJump, ProxyCommand, a shared connection that outlives ours."""
     moved = identity.rename(server.home / "moved")
-    config = server.home / ".ssh" / "config"
+    own = server.home / ".ssh" / "config"
     (server.home / ".ssh" / "more").write_text(
         f"Host gate\n  HostName 127.0.0.1\n  Port {server.port}\n"
     )
-    config.write_text(
-        f"Include mo*\nIdentityFile {moved}\n"
-        f"Host lab\n  HostName 127.0.0.1\n  Port {server.port}\n  ProxyJump gate\n"
+    there = f"HostName 127.0.0.1\n  Port {server.port}"
+    own.write_text(
+        f"Include {server.home}/.ssh/mo*\nIdentityFile {moved}\n"
+        f"Host lab\n  {there}\n  ProxyCommand ssh -F {server.config} -W %h:%p gate\n"
+        f"Host beyond\n  {there}\n  ProxyJump gate\n"
+        f"Host shared\n  {there}\n  ControlMaster auto\n  ControlPersist 60\n"
+        f"  ControlPath {server.folder}/shared\n"
     )
-    assert reach("gate") == "reached\n"
-    assert reach("lab") == "reached\n"
-    only = tmp_path / "config"
-    only.write_text(f"Host lab\n  HostName 127.0.0.1\n  Port {server.port}\n  IdentityFile /none\n")
-    assert "/none does not exist" in refusal("lab", only)
+    for name in ("gate", "lab", "beyond", "shared", "shared"):
+        assert reach(server, name) == "reached 0"
+    stop = ["ssh", "-F", server.config, "-O", "exit", "shared"]
+    assert subprocess.run(stop, capture_output=True).returncode == 0
+    assert "Connection refused" in reach(server, "127.0.0.1:1")
 
 
-def test_a_way_that_cannot_be_taken_is_named(server):
-    (server.home / ".ssh" / "config").write_text(
-        "Host lab\n  ProxyCommand nc %h %p\nHost loop\n  ProxyJump loop\n"
-    )
-    assert "ProxyCommand" in refusal("lab")
-    assert "more than 8 jumps" in refusal("loop")
-    assert "cannot be reached: connection refused" in refusal("127.0.0.1:1")
+def test_what_is_missing_here_is_named(server, monkeypatch):
+    with pytest.raises(
+        RemoteError, match="/none/ssh_config: this SSH configuration does not exist"
+    ):
+        attach(dataclasses.replace(server, folder=Path("/none")))
+    monkeypatch.setenv("PATH", str(server.folder))
+    with pytest.raises(RemoteError, match="there is no ssh here: apt-get install openssh-client"):
+        attach(server)
 
 
-def test_a_machine_that_does_not_answer_may_be_overloaded(monkeypatch):
-    monkeypatch.setattr(ssh, "ANSWER_S", 0.2)
+def test_a_machine_that_does_not_answer_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(ssh, "ANSWER_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        said = refusal(f"127.0.0.1:{silent.getsockname()[1]}")
-    assert "no SSH connection: it did not answer within 0.2 s; is that machine overloaded?" in said
+        said = reach(server, f"127.0.0.1:{silent.getsockname()[1]}")
+    assert "timed out" in said
+
+
+def options(server) -> list[str | Path]:
+    return ["--remote-command", COMMAND, "--ssh-config", server.config]
 
 
 def attach(server, command=COMMAND, name=None):
@@ -219,7 +247,7 @@ def attach(server, command=COMMAND, name=None):
     def quiet(*_):
         pass
 
-    host = Host(server.address, command)
+    host = Host(server.address, command, server.config)
     return near_side.attach(host, name, server.folder / "runs", quiet, quiet)
 
 
@@ -334,7 +362,7 @@ def begin(server, embedded):
     def start(text: str) -> tuple[subprocess.Popen[str], str]:
         file = server.folder / "scenario.yaml"
         file.write_text(text)
-        words = ["run", file, "--on", server.address, "--remote-command", COMMAND]
+        words = ["run", file, "--on", server.address, *options(server)]
         client = server.trunkline(*words)
         clients.append(client)
         name = re.match(r"(\S+) runs on", client.stderr.readline())
@@ -361,8 +389,7 @@ def test_a_run_outlives_its_connection_and_comes_back_with_what_it_sent_along(se
     assert client.returncode == 70
     assert f"pick it up with: trunkline attach --remote-command '{COMMAND}'" in err and name in err
 
-    words = ["--remote-command", COMMAND, "--quiet"]
-    code, out, err = server.says("attach", server.address, name, *words)
+    code, out, err = server.says("attach", server.address, name, "--quiet", *options(server))
     assert code == 0, err
     run = Path(out.removeprefix("pass  ").strip())
     assert run.parent == server.folder / "runs" / "sent"
@@ -386,7 +413,7 @@ def test_of_two_runs_there_one_is_ended_by_ctrl_c_after_its_client_was_killed(se
 
     folder = server.state / "trunkline" / "remote"
     owners = {name: Owner.of_tag((folder / name / "owner").read_text()) for name in (first, second)}
-    client = server.trunkline("attach", server.address, first, "--remote-command", COMMAND)
+    client = server.trunkline("attach", server.address, first, *options(server))
     while "rounds" not in client.stderr.readline():
         assert client.poll() is None
     client.send_signal(signal.SIGINT)

@@ -54,11 +54,8 @@ def test_the_machine_is_reached_as_vagrant_says_and_as_root_where_a_scenario_nee
     assert virtual_machine.find_host(load(file)).command == "trunkline"
     host = virtual_machine.find_host(load(file, ["backend=host", "clock=real"]))
     assert host.command == "sudo -n trunkline"
-    with (
-        ssh.connect(ssh.Address.parse(host.text), host.config_file) as connection,
-        connection.start("echo reached") as program,
-    ):
-        assert program.channel.makefile().read() == b"reached\n"
+    with ssh.start(ssh.Address.parse(host.text), "echo reached", host.config_file) as program:
+        assert program.wire.read() == b"reached\n"
 
 
 def test_up_and_down_are_vagrants(machine, capsys):
