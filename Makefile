@@ -3,8 +3,9 @@
 # kernel, which is built once per user. The next time they start at once.
 #
 #   make demo PYTHON=python3.12       chooses the Python of the virtual environment
-#   make demo PIP_FLAGS="..."         adds flags to `pip install`, such as an index with CPU-only
-#                                     wheels of torch, which are much smaller
+#   make demo TORCH_INDEX=            takes the default build of torch, which on Linux is for GPUs and
+#                                     gigabytes in size; or name another index
+#   make demo PIP_FLAGS="..."         adds flags to `pip install`
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,6 +13,8 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 PIP_FLAGS ?=
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
 INSTALLED := .venv/.installed
 REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md api:docs/reference/api.md tables:docs/tables.md
@@ -56,6 +59,10 @@ docs: .venv/.docs ## build the documentation; warnings are errors
 figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/x.md, or also TABLE=name
 	.venv/bin/python docs/figures.py $(PAGE) $(if $(TABLE),--table $(TABLE))
 
+.PHONY: pictures
+pictures: $(INSTALLED) ## make the pictures of the README by their commands, or PICTURE=scale.png
+	.venv/bin/python docs/pictures.py $(PICTURE)
+
 .PHONY: reference
 reference: $(INSTALLED) ## write the generated pages of the documentation
 	@for page in $(REFERENCE); do \
@@ -88,6 +95,10 @@ venv: $(INSTALLED) ## create the virtual environment
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
+ifneq ($(TORCH_INDEX),)  # without this index, pip warns and takes torch from its own one
+	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps \
+	    --retries 1 --extra-index-url $(TORCH_INDEX) $(TORCH)
+endif
 	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[dev]'
 	@touch $@
 
