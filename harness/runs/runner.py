@@ -197,7 +197,7 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
         seed=scenario.seed,
         guest_kernel=guest,
     )
-    return {**found, "overrides": list(scenario.overrides)}
+    return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
 
 
 @dataclass(frozen=True, slots=True)
