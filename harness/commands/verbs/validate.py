@@ -31,6 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print all problems of each file."""
+    with terminal.without_collection():
+        return _validate(arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
     from trunkline.harness.config.document import ScenarioErrors
     from trunkline.harness.scenario.loading import load
 
