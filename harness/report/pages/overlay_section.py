@@ -89,7 +89,7 @@ def draw_overlay(
     keys = _list_keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
     legend = charts.make_legend(keys, "line" if is_map else "bar")
     shows_sites = is_map or has_regions(topology)
-    doing = _encode_activity(history, topology.site_names, loads) if loads else []
+    doing = encode_activity(history, topology.site_names, loads) if loads else []
     figure = charts.make_figure(
         image,
         words,
@@ -345,7 +345,7 @@ def _write_data(topology: Topology, loads: Loads, doing: Sequence[str]) -> Html:
     return tag("script", Html(text), type="application/json", id="loads")
 
 
-def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
+def encode_activity(history: History, sites: Sequence[str], loads: Loads) -> list[str]:
     """For each step, a letter for each site: its longest activity in the step.
 
     A server has no phases, so it synchronizes whenever it has a part in a task. A program that
@@ -364,7 +364,7 @@ def _encode_activity(history: History, sites: Sequence[str], loads: Loads) -> li
             letter: count((p.start_ns, p.end_ns) for p in found.get(site, ()) if p.doing == doing)
             for doing, letter in DOING.items()
         }
-        if site not in found:
+        if not found.get(site):
             spans = (activity.find_task_spans(task) for task in history.tasks)
             spent["s"] = count(
                 span for each in spans for (who, _), span in each.items() if who == site

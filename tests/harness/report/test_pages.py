@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from three_sites import LOG, SCENARIO, SITES, TOPOLOGY, added, altered, history
 
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
-from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
+from trunkline.agents.events.task_events import Contributed
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
@@ -215,6 +217,27 @@ def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
     steps, links = np.nonzero(found.cut)
     assert list(steps) == [10, 11, 12]
     assert {found.links[link] for link in links} == {("oslo", "kyiv")}
+
+
+def test_sites_on_the_map_have_the_colour_of_what_they_do() -> None:
+    fault = {"fault": 0, "verb": "pause", "text": "pause kyiv", "targets": ["kyiv"]}
+    paused = history(
+        added(1000, "runner", "fault_started", **fault),
+        added(2000, "runner", "fault_ended", fault=0),
+    )
+    loads = compute_loads(paused, TOPOLOGY, 46)
+    shown = overlay_section.encode_activity(paused, SITES, loads)
+    kyiv = "".join(row[SITES.index("kyiv")] for row in shown)
+    assert kyiv[10:20] == "x" * 10
+    assert "x" not in kyiv[:10] + kyiv[20:]
+    silent = History.of([e for e in history().events if not (e.site == "oslo" and has_phase(e))])
+    rows = overlay_section.encode_activity(silent, SITES, loads)
+    oslo = "".join(row[SITES.index("oslo")] for row in rows)
+    assert {*oslo} == {"s", "-"}  # as for a server: it has a part in tasks, and no phases
+
+
+def has_phase(event: Event) -> bool:
+    return isinstance(event, ComputeStarted | Ready | Contributed)
 
 
 @given(st.text())
