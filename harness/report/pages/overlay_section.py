@@ -99,7 +99,7 @@ def draw_overlay(
     figures = [figure]
     if not is_map and shows_sites:
         image, words = _draw_map(topology, shares, hidden=True)
-        caption = f"Colour and width: {kind}, in the whole run. {words}"
+        caption = f"Colour and width: {kind}. {words} The slider changes sites here, not links."
         figures.append(charts.make_figure(image, caption))
     if loads is None:
         return list(figures)

@@ -26,11 +26,9 @@ def count_ended(programs: pd.DataFrame) -> str:
     """How the programs ended, in a few words."""
     failed = int(_find_failed(programs).sum())
     asked = int(programs["asked"].sum())
-    by_itself = int(
-        (programs["exit_code"] == 0).sum()
-        - (programs["asked"] & (programs["exit_code"] == 0)).sum()
-    )
-    words = [f"{by_itself} with exit code 0"]
+    well = (programs["exit_code"].fillna(-1) == 0) & ~programs["asked"]
+    by_itself = int(well.sum())
+    words = [f"{by_itself} with exit code 0"] * bool(by_itself)
     words += [f"{asked} were told to end"] * bool(asked)
     words += [f"{failed} failed"] * bool(failed)
     return ", ".join(words)

@@ -167,6 +167,8 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         note = f"median; {short(expected_s, TIME_S)} expected on average"
         if _changes_rates(data):
             note += ", by the rates before any change"
+        if _loses_packets(data):
+            note += ", without losses"
         yield "measured / expected", f"{ratio:.3f}", note
     if pd.notna(run["bound_s"]) and run["task_s"] > 0:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
@@ -205,6 +207,11 @@ def _changes_rates(data: RunData) -> bool:
     return any(event.rate_mbps != first_mbps[event.src, event.dst] for event in changes)
 
 
+def _loses_packets(data: RunData) -> bool:
+    """Whether a link loses packets at random, which the estimate does not know."""
+    return any(link.loss_percent for link in data.scenario.topology.links)
+
+
 def _write_tasks(data: RunData) -> list[Child]:
     found = data.tables.get("tasks")
     if found is None or not len(found):
@@ -219,6 +226,8 @@ def _write_tasks(data: RunData) -> list[Child]:
         words += (
             " Links had other rates during the run. Estimate, latency and bound use the first ones."
         )
+    if _loses_packets(data) and not data.scenario.runs_programs:
+        words += " Links lose packets at random. The estimate does not count these losses."
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"
     numbers = frame.fold(

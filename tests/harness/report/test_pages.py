@@ -109,6 +109,15 @@ def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
     ]  # fmt: skip
 
 
+def test_a_page_says_that_expected_times_leave_out_losses(plain: Page, tmp_path: Path) -> None:
+    assert "without losses" not in plain.text("small")
+    scenario = SCENARIO.read_text()
+    assert "delay: 10 ms}" in scenario
+    lossy = page(tmp_path, LOG.read_text(), scenario.replace("10 ms}", "10 ms, loss: 1 %}"))
+    assert "without losses" in lossy.text("small")
+    assert "The estimate does not count these losses." in lossy.text("p")
+
+
 def test_a_page_loads_nothing_and_its_links_lead_somewhere(plain: Page) -> None:
     anchors = [found["id"] for _, found in plain.elements if "id" in found]
     assert len(anchors) == len(set(anchors))
