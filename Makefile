@@ -3,8 +3,8 @@
 # kernel, which is built once per user. The next time they start at once.
 #
 #   make demo PYTHON=python3.12       chooses the Python of the virtual environment
-#   make demo TORCH_INDEX=            takes the default build of torch, which on Linux is for GPUs and
-#                                     gigabytes in size; or name another index
+#   make demo TORCH_INDEX=URL         takes torch from this index, such as PyTorch's own one of builds
+#                                     for CPUs; the default build on Linux is gigabytes in size
 #   make demo PIP_FLAGS="..."         adds flags to `pip install`
 
 SHELL := /bin/bash
@@ -13,7 +13,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 PIP_FLAGS ?=
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
 INSTALLED := .venv/.installed
@@ -95,7 +95,7 @@ venv: $(INSTALLED) ## create the virtual environment
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
-ifneq ($(TORCH_INDEX),)  # without this index, pip warns and takes torch from its own one
+ifneq ($(TORCH_INDEX),)  # if it cannot be reached, pip warns and takes torch from its own index
 	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps \
 	    --retries 1 --extra-index-url $(TORCH_INDEX) $(TORCH)
 endif

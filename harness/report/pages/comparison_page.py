@@ -15,8 +15,8 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import (
     accuracy_section,
-    caveats,
     charts,
+    differences,
     frame,
     means_section,
 )
@@ -85,7 +85,7 @@ def write_page(
     lead = [
         tag("p", description, class_="lead") if description else None,
         tag("p", what, class_="facts"),
-        caveats.write_warning(runs, givens, varied),
+        differences.write_warning(runs, givens, varied),
     ]
     parts += [
         Section("runs", "First trials" if cells else "Runs", _write_runs(runs, givens)),
@@ -159,7 +159,7 @@ def _name_runs(
     shown = list(labels) or shown
     clocks = {data.scenario.clock for data in runs}
     return [
-        f"{number}: {charts.truncate(text, 280)}{caveats.write_marks(data, clocks)}"
+        f"{number}: {charts.truncate(text, 280)}{differences.write_marks(data, clocks)}"
         for number, (text, data) in enumerate(zip(shown, runs, strict=True), 1)
     ]
 
