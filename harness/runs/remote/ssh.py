@@ -1,7 +1,8 @@
 """SSH connections to other machines, by the system's `ssh`.
 
 So a user's whole configuration holds: keys, agents, jumps, proxy commands, Kerberos, FIDO keys,
-shared connections. On a terminal `ssh` may ask its questions, such as for a passphrase.
+shared connections. On a terminal `ssh` may ask its questions, such as for a passphrase. Without
+an `ssh` command, paramiko connects (`paramiko_ssh.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import IO
 
 from trunkline.harness.config.document import shorten
 from trunkline.harness.runs.remote import RemoteError
+from trunkline.harness.runs.remote.paramiko_ssh import ChannelProgram, open_channel
 from trunkline.harness.runs.remote.protocol import Wire
 
 ANSWER_S = 120
@@ -41,6 +43,7 @@ END_S = 5.0
 FAILED = 255
 """The exit code of `ssh` if there is no connection."""
 
+DEFAULT_PORT = 22
 PORTS = range(1, 1 << 16)
 OWN = ("setpriv", "--pdeathsig", "TERM", "env", "--ignore-signal=INT", "--ignore-signal=HUP")
 """`ssh` ends with us, but Ctrl-C is for us alone: a run is ended over another connection."""
@@ -121,15 +124,20 @@ class Program:
 
 
 @contextlib.contextmanager
-def start(address: Address, command: str, config_file: Path | None = None) -> Iterator[Program]:
+def start(
+    address: Address, command: str, config_file: Path | None = None
+) -> Iterator[Program | ChannelProgram]:
     """Start a program on another machine with the user's shell there.
 
-    Without a connection the program ends with FAILED. Raises RemoteError if there is no `ssh`.
+    Without a connection the program ends with FAILED. Raises RemoteError if the configuration does
+    not exist; without an `ssh` command, also if there is a configuration or no connection.
     """
-    if shutil.which("ssh") is None:
-        raise RemoteError("there is no ssh here: apt-get install openssh-client")
     if config_file is not None and not config_file.is_file():
         raise RemoteError(f"{config_file}: this SSH configuration does not exist")
+    if shutil.which("ssh") is None:
+        with _start_without_ssh(address, command, config_file) as plain:
+            yield plain
+        return
     options = {
         "ConnectTimeout": ANSWER_S,
         "ServerAliveInterval": KEEPALIVE_S,
@@ -148,6 +156,21 @@ def start(address: Address, command: str, config_file: Path | None = None) -> It
             yield Program(process, errors)
         finally:
             _end(process)
+
+
+@contextlib.contextmanager
+def _start_without_ssh(
+    address: Address, command: str, config_file: Path | None
+) -> Iterator[ChannelProgram]:
+    own = config_file or Path.home() / ".ssh" / "config"
+    if own.exists():
+        raise RemoteError(
+            f"{own}: only the ssh command knows SSH configurations, and there is none here: "
+            "apt-get install openssh-client"
+        )
+    port = address.port or DEFAULT_PORT
+    with open_channel(address.host, port, address.user, command, ANSWER_S, KEEPALIVE_S) as channel:
+        yield ChannelProgram(channel, START_S, SILENCE_S, ANSWER_S)
 
 
 def explain(address: Address, said: str, config_file: Path | None) -> str:

@@ -132,6 +132,46 @@ def test_a_key_that_the_server_knows_opens(server):
     assert reach(server) == "reached 0"
 
 
+@pytest.fixture
+def no_ssh(monkeypatch):
+    """There is no `ssh` command here."""
+    monkeypatch.setattr(ssh.shutil, "which", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_ssh")
+def test_without_an_ssh_command_a_known_host_and_a_usual_key_suffice(server):
+    named = ssh.Address.parse(server.address)
+    with ssh.start(named, "cat; echo oops >&2; exit 3") as program:
+        program.wire.send({"said": "there and back"})
+        program.channel.shutdown_write()
+        assert program.wire.receive()[0]["said"] == "there and back"
+        with pytest.raises(BrokenError, match="the connection was closed"):
+            program.wire.skip_to(b"never")
+        assert program.wait() == (3, "oops")
+
+
+@pytest.mark.usefixtures("no_ssh")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("known_hosts", "not found in known_hosts"),
+        ("id_ed25519", "No authentication methods available"),
+        ("config", "only the ssh command knows SSH configurations"),
+    ],
+)
+def test_without_an_ssh_command_the_reason_comes_with_the_remedy(server, identity, name, said):
+    file = server.home / ".ssh" / name
+    if name == "config":
+        file.write_text("Host *\n")
+    else:
+        file.unlink()
+    named = ssh.Address.parse(server.address)
+    starting = ssh.start(named, "true")
+    with pytest.raises(RemoteError, match="install openssh-client") as raised, starting:
+        pass
+    assert said in str(raised.value)
+
+
 def test_an_unknown_host_is_refused_with_the_command_that_asks_about_it(server):
     (server.home / ".ssh" / "known_hosts").unlink()
     said = reach(server)
