@@ -192,9 +192,9 @@ MUTANTS = (
             "            case LinkLost():\n",
         ),
         (
-            "a new controller's tasks take in offers although chunks of them were lost",
-            "        if report.lost or self._unsettled is None:\n",
-            "        if self._unsettled is None:\n",
+            "tasks take in offers although chunks of them were lost with a link that is back",
+            "            case LinkFound():\n                self._forget_offers()\n",
+            "            case LinkFound():\n",
         ),
         (
             "a new controller's tasks take in offers that a site has used or discarded",

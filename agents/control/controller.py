@@ -279,12 +279,11 @@ class Controller:
             self._log(connection_events.WorkerFound, worker=site)
         self._absent.discard(site)
         self._overlay.lost[site] = set(report.lost)
-        if report.lost or self._unsettled is None:
-            self._forget_offers()
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
             self._note_offer(site, report)
         else:
+            self._forget_offers()
             self._log(connection_events.WorkerFound, worker=site)
             self._decide(decisions.Joined(site))
         for state in report.tasks:
@@ -322,7 +321,11 @@ class Controller:
             self._offers[site] = report.offer
 
     def _forget_offers(self) -> None:
-        """A loss: chunks of any offer may be missing, also of one that is not reported yet."""
+        """Chunks of any offer may be missing, also of one that is not reported yet.
+
+        A site or a link was lost, and is used again. (Plans go around it before, and a chunk of an
+        offer counts only on the way of the plan.)
+        """
         self._offers.clear()
         self._offers_are_whole = False
 
