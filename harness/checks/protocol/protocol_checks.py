@@ -409,7 +409,7 @@ class _Worker:
         if isinstance(event, RoundFinished | RoundAlone):
             pause_ns = self.beat_ns if isinstance(event, RoundAlone) else 0
             self.idle_ns = event.t_ns + pause_ns
-        if after == "computed":
+        if after == "computed" != self.state:
             self.computed_ns = event.t_ns
         if self.is_server and wanted:
             yield self._wrong(event, "the site is a server")
