@@ -145,6 +145,32 @@ def test_a_scatter_by_the_default_split_goes_on_while_the_controller_is_down(los
     assert scatter(wan, started["task"]) == ({"in", "early"} if loses_a_link else {"early"})
 
 
+def test_a_site_that_is_alone_refuses_contributions_and_gets_no_more_chunks_of_them():
+    """Chunks of s0 take longer over a slow link to s3 than s3 waits for a controller."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=30.0)
+    wan.compute_s = {"s2": 14.0}
+    wan.path("s0", "s3").rate_mbps = 0.04
+    chunks = []
+
+    async def scenario(wan):
+        def count():
+            own = wan.agents["s0"]._executor._own
+            chunks.append(sum("s3" in edge for edge in own.edges.values()))
+
+        await asyncio.sleep(0.3)
+        wan.cut("s3", "controller")
+        await asyncio.sleep(4.0)
+        count()
+        await asyncio.sleep(6.0)
+        count()
+        wan.path("s0", "s3").rate_mbps = 1.0
+        wan.mend("s3", "controller")
+
+    check(wan, scenario)
+    assert chunks[0] > 0
+    assert chunks[1] == 0
+
+
 def test_a_contribution_that_others_have_used_is_not_expected_from_them_again():
     """s2 does not hear of a task that takes its contribution in; the backup gives the task up."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, backup=True, early=True, time_s=9.0)
