@@ -220,6 +220,17 @@ class Losses:
         spans = self.out_of_reach(task.started.site, site)
         return self.find(spans, task.started.t_ns, task.started.t_ns + self.detection_ns)
 
+    def killed_after_offer(self, task: Task, site: str) -> Span | None:
+        """When a site was killed that had sent its contribution early, before it joined the task.
+
+        The task took the contribution in, but the site has not logged it.
+        """
+        early = any(event.src == site and event.phase == "early" for event in task.received)
+        if not early or any(event.site == site for event in task.joined):
+            return None
+        t_ns = task.started.t_ns
+        return self.find(self.dead(site), t_ns - self.timeout_ns, t_ns + self.timeout_ns)
+
     def of_part(self, task: Task, site: str) -> Span | None:
         """What kept a receiver from its part of a result that others have parts of.
 

@@ -56,6 +56,8 @@ one pair of contributions in 100 000 needs more. A chunk that is lost or summed 
 hundreds of times more.
 """
 
+UNLOGGED = "a site was killed that had sent its contribution, but had not logged it"
+
 BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
 """Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
 
@@ -153,6 +155,11 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
             what = f"{_name(task)}: {losses.explain(lost)}"
             yield excused("a loss kept a server from its part of the result", what)
             continue
+        unlogged = task.started.weights.keys() - {event.site for event in task.inputs}
+        kills = [losses.killed_after_offer(task, site) for site in sorted(unlogged)]
+        if kills and kills[0] and all(kills):
+            yield excused(UNLOGGED, f"{_name(task)}: {losses.explain(kills[0])}")
+            continue
         yield judged()
         if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
             yield fail(f"{_name(task)}: the sum cannot be recomputed from its contributions")
@@ -230,6 +237,7 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
     One exception: a site that gave up a task that others finished contributes again. The rule of
     iterations is for workers of policies that promise it (`agents.policies.policy.Traits`).
     """
+    losses = Losses.of(history, rules)
     once = "once" in rules.promises
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -240,7 +248,11 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
         gave_up = {event.site for event in task.dropped}
         sites = Counter(event.site for event in task.inputs)
         for site in sorted({*sites, *weights}):
-            if sites[site] != (site in weights):
+            if sites[site] == (site in weights):
+                continue
+            if not sites[site] and (kill := losses.killed_after_offer(task, site)):
+                yield excused(UNLOGGED, f"{_name(task)}: {losses.explain(kill)}")
+            else:
                 text = f"{site} contributed {sites[site]} times, not {int(site in weights)}"
                 yield fail(f"{_name(task)}: {text}")
         for event in task.inputs:

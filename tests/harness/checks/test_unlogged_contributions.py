@@ -1,0 +1,52 @@
+"""Contributions that a site sent early, and was killed before it logged them."""
+
+from __future__ import annotations
+
+import pytest
+from faults import FOUR, bsp
+from wan import Wan, mesh
+
+from trunkline.harness.checks import task_checks
+
+ALONE = ("joined", "contributed", "finished", "sent", "received", "discarded")
+
+
+@pytest.fixture(scope="module")
+def wan():
+    """Two tasks, to which all sites send early."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), tasks=2, early=True)
+    wan.run()
+    assert wan.verdict().outcome == "pass"
+    return wan
+
+
+def forget(wan, site, task):
+    """The log of a site that logged nothing of a task."""
+    of_task = [*(f"task_{word}" for word in ALONE), *ALONE]
+    return [
+        event
+        for event in wan.events
+        if not (event["site"] == site and event.get("task") == task and event["event"] in of_task)
+    ]
+
+
+def find_rules(check, wan, events):
+    """The outcomes of a check, and the rules of its excuses."""
+    found = list(check(wan.history(events), wan.rules()))
+    return {each.rule or each.outcome for each in found}
+
+
+@pytest.mark.parametrize(
+    "check", [task_checks.results_are_sums, task_checks.contributions_count_once]
+)
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_contribution_is_unlogged_only_if_its_site_was_killed(wan, check, killed):
+    events = forget(wan, "s2", 1)
+    started_ns = next(e["t_ns"] for e in wan.of("task_started") if e["task"] == 1)
+    if killed:
+        change = {"site": "runner", "event": "agent_changed", "who": "s2", "fault": 0}
+        events += [{**change, "t_ns": started_ns + 1, "do": "kill"}]
+    assert any(e["event"] == "received" and e["src"] == "s2" for e in events if e.get("task") == 1)
+    rules = find_rules(check, wan, events)
+    assert (task_checks.UNLOGGED in rules) == killed
+    assert ("fail" in rules) != killed
