@@ -266,7 +266,7 @@ def test_what_is_missing_here_is_named(server, monkeypatch):
     ):
         attach(dataclasses.replace(server, folder=Path("/none")))
     monkeypatch.setenv("PATH", str(server.folder))
-    with pytest.raises(RemoteError, match="there is no ssh here: apt-get install openssh-client"):
+    with pytest.raises(RemoteError, match="there is none here: apt-get install openssh-client"):
         attach(server)
 
 
