@@ -49,6 +49,8 @@ CLOCK_NS = 100_000
 """Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
 its process woke up, other events with the time at which they are logged."""
 
+AMID_A_CHUNK = "the sender was amid a chunk when it heard that the task was over"
+
 DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
 """A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
 
@@ -495,10 +497,18 @@ def _judge_span(task: Task, event: Sent | Received, sizes: tuple[int, ...]) -> I
 def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Finding]:
     """Excuse a sender that did not report.
 
-    It was killed before its report, or it sent early and was lost before it learned of the task.
+    It was killed before its report, or it sent early and was lost before it learned of the task. Or
+    it was amid one chunk when it heard of the task's end, and the receiver, which had no controller
+    then, did not hear of it.
     """
     lost = losses.before_report(task, into.src)
     text = f"task {task.number} on {into.src} -> {into.site}"
+    report_ns = min((e.t_ns for e in task.sent if e.site == into.src), default=into.end_ns)
+    if lost is None and into.chunks == 1 and report_ns < into.end_ns:
+        away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
+        if away is not None:
+            yield excused(AMID_A_CHUNK, f"{text}: {losses.explain(away)}")
+            return
     if lost is None and into.phase == "early":
         lost = losses.lost_before_joining(task, into.src)
     if lost is None:

@@ -1,12 +1,12 @@
-"""Contributions that a site sent early, and was killed before it logged them."""
+"""What a site sent, but could not log: an early contribution, a chunk of a task that is over."""
 
 from __future__ import annotations
 
 import pytest
 from faults import FOUR, bsp
-from wan import Wan, mesh
+from wan import CHUNK_BYTES, Wan, mesh
 
-from trunkline.harness.checks import task_checks
+from trunkline.harness.checks import causality_checks, task_checks
 
 ALONE = ("joined", "contributed", "finished", "sent", "received", "discarded")
 
@@ -50,3 +50,29 @@ def test_a_contribution_is_unlogged_only_if_its_site_was_killed(wan, check, kill
     rules = find_rules(check, wan, events)
     assert (task_checks.UNLOGGED in rules) == killed
     assert ("fail" in rules) != killed
+
+
+@pytest.mark.parametrize(
+    ("chunks", "later", "away", "excused"),
+    [(1, 1, True, True), (1, -1, True, False), (2, 1, True, False), (1, 1, False, False)],
+)
+def test_one_chunk_may_arrive_after_the_task_if_the_receiver_has_no_controller(
+    wan, chunks, later, away, excused
+):
+    of_task = [event for event in wan.of("sent") if event["task"] == 0]
+    report = next(event for event in of_task if event["phase"] == "out")
+    told_ns = min(event["t_ns"] for event in of_task if event["site"] == report["site"])
+    pair = {"src": report["site"], "site": report["dst"], "phase": "out", "task": 0}
+    events = []
+    for event in wan.events:
+        if event["event"] == "received" and pair.items() <= event.items():
+            end_ns = told_ns + later
+            times = {"start_ns": end_ns, "end_ns": end_ns, "t_ns": max(event["t_ns"], end_ns)}
+            event = {**event, **times, "chunks": chunks, "bytes": chunks * CHUNK_BYTES}
+        events += [event] * (event is not report)
+    if away:
+        lost = {"event": "controller_lost", "site": report["dst"], "reason": "silent"}
+        events.append({**lost, "t_ns": told_ns - 1})
+    rules = find_rules(causality_checks.payload_takes_time, wan, events)
+    assert (causality_checks.AMID_A_CHUNK in rules) == excused
+    assert ("fail" in rules) != excused
