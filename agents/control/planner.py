@@ -47,6 +47,7 @@ class Planner:
     build: Build
     build_default: Build | None = None
     default: Plan | None = None
+    _made_for: tuple[tuple[str, ...], dict[Directed, float]] | None = None
     given: dict[Directed, set[Edge]] = field(default_factory=dict)
 
     @classmethod
@@ -92,6 +93,8 @@ class Planner:
 
         If the links that are left do not connect all sites, it is of those around the first one.
         """
+        if self.build_default is None:
+            return False
         before, usable_mbps = self.default, self.overlay.usable_mbps()
         present = [site for site in self.settings.sites if site in self.overlay.present]
         around = self.overlay.reachable_from(present[0]) if present else frozenset()
@@ -102,10 +105,12 @@ class Planner:
         return self.default != before
 
     def _make_default(self, sites: tuple[str, ...], rates_mbps: Mapping[Directed, float]) -> None:
-        if self.build_default is not None:
-            rng = random.Random(f"{self.settings.seed} default split")
-            request = make_request(self.settings, sites, sites, rates_mbps, rng)
-            self.default = self.build_default(request)
+        made_for = sites, dict(rates_mbps)
+        if self.build_default is None or made_for == self._made_for:
+            return
+        rng = random.Random(f"{self.settings.seed} default split")
+        request = make_request(self.settings, sites, sites, rates_mbps, rng)
+        self.default, self._made_for = self.build_default(request), made_for
 
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
         """Compute all paths that workers may use now, by pair (NetStorm, Algorithm 3)."""
