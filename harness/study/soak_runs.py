@@ -108,7 +108,7 @@ def run(
     failed: list[Finished] = []
 
     def on_finished(result: Finished) -> None:
-        rows.append(_make_row(result))
+        rows.append(describe_run(result))
         if result.outcome == "pass" and result.run_dir is not None:
             RunFolder(result.run_dir).remove()
         output.write_table("runs", pd.DataFrame(rows))
@@ -213,7 +213,8 @@ def _try_scenario(scenario: Scenario, folder: Path) -> str:
     return results[0].outcome
 
 
-def _make_row(result: Finished) -> dict[str, Any]:
+def describe_run(result: Finished) -> dict[str, Any]:
+    """The row of a run: its outcome, its faults, and the outcomes of its tasks."""
     row = {"seed": result.job.seed, "outcome": result.outcome, "error": result.error or ""}
     if result.run_dir is None:
         return row
