@@ -133,7 +133,9 @@ class _Search:
         return best
 
     def _compute_time(self, state: State) -> float:
-        return float(np.max(state.shares @ state.used / self._rates_mbps))
+        # Not a product of matrices: its rounding depends on the processor.
+        loads = (state.shares[:, None] * state.used).sum(axis=0)
+        return float(np.max(loads / self._rates_mbps))
 
     def _draw_neighbour(self, state: State) -> State:
         if len(state.trees) > 1 and self._rng.random() < 0.5:

@@ -165,5 +165,5 @@ class SiteModel:
 
 
 def _multiply(one: Vector, other: Vector) -> float:
-    """The dot product, in float64."""
-    return float(np.dot(one.astype(np.float64), other.astype(np.float64)))
+    """The dot product, in float64; the rounding of `np.dot` depends on the processor."""
+    return float(np.multiply(one, other, dtype=np.float64).sum())

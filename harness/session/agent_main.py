@@ -287,7 +287,7 @@ class Agent:
         controller = self._make_controller(clock, pipes.log, 0, self.last_tasks)
         pipes.on_stop(controller.stop)
         async with self._serving(listener, gate, callers, controller.accept):
-            await controller.run(workers, clock.now_ns() / 1e9 if self.lives else 0.0)
+            await controller.run(workers, clock.now_ns() / 1e9)
 
     async def _run_backup(self, pipes: Pipes) -> None:
         gate = self._make_gate(pipes)

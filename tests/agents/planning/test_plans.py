@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -292,3 +296,29 @@ def test_simulated_jobs_share_links_as_the_discipline_says(discipline, finish_s)
         FluidTask(pull, 2_000_000, 1_000_000, start_s=0.5),
     ]
     assert simulate(jobs, rates, discipline=discipline) == pytest.approx(finish_s)
+
+
+EVERY_PLAN = """
+import json, random, sys
+from overlays import request
+from trunkline.agents import registry
+sites = "abcdefgh"
+dice = random.Random(1)
+rates = {(a, b): dice.uniform(1.0, 9.0) for a in sites for b in sites if a != b}
+for name, module in sorted(registry.plans().items()):
+    print(name, json.dumps(module.build(request(rates, tuple(sites), 500)).to_json()))
+"""
+
+
+def test_no_plan_depends_on_the_routines_that_libraries_choose_for_a_processor():
+    made = []
+    for core in ("Prescott", "Nehalem", "Haswell"):
+        home = str(Path(__file__).parents[2])
+        chosen = {"OPENBLAS_CORETYPE": core, "PYTHONPATH": home, "PYTHONHASHSEED": "0"}
+        command = [sys.executable, "-c", EVERY_PLAN]
+        done = subprocess.run(command, env={**os.environ, **chosen}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        made.append(done.stdout.splitlines())
+    assert [line.split()[0] for line in made[0]] == sorted(registry.plans())
+    assert made[1] == made[0]
+    assert made[2] == made[0]

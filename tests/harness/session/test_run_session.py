@@ -358,6 +358,20 @@ def pester(door: tuple[str, int], insider: Identity) -> None:
         time.sleep(0.02)
 
 
+def test_stop_time_counts_from_the_start_of_the_run_however_late_sites_connect(embedded, tmp_path):
+    """Two seconds for a connection over 500 ms; a lost SYN costs as much."""
+    text = SMALL % (MESH.replace("20 ms", "500 ms"), "preduce", "crew")
+    run_dir = folder(tmp_path, "late", text.replace("tasks: 3", "time: 5 s"))
+    done = embedded.call(run_all, str(tmp_path), ["late"], visible=[tmp_path])
+    assert done == {"codes": {"late": 0}, "left": []}
+    with (run_dir / "events.jsonl").open() as lines:
+        events = [json.loads(line) for line in lines]
+    first = next(event["t_ns"] for event in events if event["event"] == "compute_started")
+    stopped = next(event["t_ns"] for event in events if event["event"] == "stopping")
+    assert first > 1e9
+    assert stopped == pytest.approx(5e9, rel=0.002)
+
+
 def test_strangers_in_a_site_change_nothing_in_a_run(embedded, tmp_path):
     """They call every agent from its first moment on: none is let in, all are named in the log."""
     text = SMALL.replace("tasks: 3", "tasks: 6") % (MESH, "bsp", "crew")
