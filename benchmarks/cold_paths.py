@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trunkline.agents.wire.dial import RECEIVE_BUFFER_BYTES
-from trunkline.agents.wire.link import UNSENT_BYTES
+from trunkline.agents.wire.lane import UNSENT_BYTES
 from trunkline.harness.kernel import boot, build
 from trunkline.harness.measure.site_functions import Line, SiteProcess
 from trunkline.harness.network.interface import NetworkOptions, payload_share

@@ -19,7 +19,7 @@ from trunkline.agents.planning.plan import Block, Directed, Plan, PlanRequest
 from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.wire.framing import FrameReader, encode
-from trunkline.agents.wire.link import Outgoing
+from trunkline.agents.wire.lane import Outgoing
 from trunkline.agents.wire.messages import Control, Delivered, RearrangeTask, StartTask
 
 CHUNK_BYTES = 16

@@ -37,7 +37,8 @@ from trunkline.agents.policies import policy as decisions
 from trunkline.agents.site.plan_cache import PlanCaches
 from trunkline.agents.wire.agent_settings import AgentError, ControllerSettings
 from trunkline.agents.wire.framing import Frame, no_chunks
-from trunkline.agents.wire.link import Connection, ConnectionLostError
+from trunkline.agents.wire.lane import ConnectionLostError
+from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import Pulse
 from trunkline.agents.wire.messages import (
     AuxiliaryPaths,

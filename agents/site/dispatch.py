@@ -19,7 +19,8 @@ from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Directed, Edge
 from trunkline.agents.site.traffic import Account, Book
 from trunkline.agents.wire.framing import ChunkHeader, encode_chunk
-from trunkline.agents.wire.link import Connection, Outgoing
+from trunkline.agents.wire.lane import Outgoing
+from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.messages import Delivered, ProtocolError
 from trunkline.workloads.base import Vector
 

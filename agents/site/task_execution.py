@@ -23,7 +23,7 @@ from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.early_contributions import OwnOffer
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
-from trunkline.agents.wire.link import Outgoing
+from trunkline.agents.wire.lane import Outgoing
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
 from trunkline.workloads.base import Vector
 

@@ -171,6 +171,7 @@ class Worker:
             DISCIPLINES[settings.discipline],
             settings.chunk_bytes,
             self._awareness,
+            settings.connections,
         )
         self._executor.dispatch.links = self._neighbours.links
         self._controller = ControllerLink(

@@ -64,6 +64,7 @@ class WorkerSettings:
     accumulates: whether an update that no task took is added to the next one.
     keeps_initial: whether tasks may mix in the model with which this site began.
     compares: whether this site compares its steps with the models that it gets.
+    connections: how many sockets, or lanes, the connection to a neighbour has.
     """
 
     site: str
@@ -86,6 +87,7 @@ class WorkerSettings:
     accumulates: bool = False
     keeps_initial: bool = False
     compares: bool = False
+    connections: int = 1
 
     def cut(self, elements: int) -> Chunking:
         """The chunks of a model with so many elements, in elements."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import Frame, no_chunks
-from trunkline.agents.wire.link import Connection, ConnectionLostError
+from trunkline.agents.wire.lane import ConnectionLostError
+from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.messages import Begin, Bye, Control, ProtocolError
 from trunkline.agents.wire.neighbours import Reach
 

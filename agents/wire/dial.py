@@ -2,9 +2,9 @@
 
 An agent accepts only callers that prove to belong to the run (`agents.wire.identity`). A caller
 that does not do so in time is refused; it occupies no more memory than a hello and delays no other
-caller. Two neighbours share one connection, which is bound to their link's interface at both ends,
-so its bytes cross that link and no other. Connections to the controller use its site's address and
-the routes of IP.
+caller. Two neighbours share one connection, which may have several lanes. It is bound to their
+link's interface at both ends, so its bytes cross that link and no other. Connections to the
+controller use its site's address and the routes of IP.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from trunkline.agents.wire.agent_settings import AgentError
 from trunkline.agents.wire.framing import MAX_HELLO_BYTES, FrameReader, encode, no_chunks
 from trunkline.agents.wire.identity import Gate, Identity
+from trunkline.agents.wire.lane import lane_name
 from trunkline.agents.wire.messages import Hello, ProtocolError
 
 WORKER_PORT = 7400
@@ -28,7 +29,7 @@ CONTROLLER_PORT = 7401
 RECEIVE_BUFFER_BYTES = 32 << 20
 """Enough for 4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. The size is fixed because the kernel would
 otherwise tune the buffer by how much the receiver has read. The receiver's rare wake-ups
-(`link.RECEIVE_LOWAT_BYTES`) would then keep TCP's window small."""
+(`lane.RECEIVE_LOWAT_BYTES`) would then keep TCP's window small."""
 
 MAX_GREETINGS = 256
 """How many callers may be connected without a hello. One more, and the oldest is refused."""
@@ -176,10 +177,10 @@ class Caller:
     identity: Identity
     peers: Mapping[str, Peer]
 
-    async def call(self, name: str) -> socket.socket:
+    async def call(self, name: str, lane: int = 0) -> socket.socket:
         """Connect and send a hello. Raises OSError if that fails."""
         try:
-            return await dial(self.me, self.identity, self.peers[name])
+            return await dial(lane_name(self.me, lane), self.identity, self.peers[name])
         except AgentError as error:
             raise ConnectionError(str(error)) from error
 

@@ -8,7 +8,9 @@ source route and then its payload, which is received into its final memory witho
 
 The time, in nanoseconds of the sender's clock, is when the frame's first byte entered the socket.
 The upper four bits of the flags are the rank of the controller whose clock the sender's clock
-follows. A beat is a header without a body: a heartbeat on an idle connection.
+follows. A beat is a header without a body: a heartbeat on an idle connection. On a connection with
+several lanes, another header without a body precedes each other frame and has, in place of the
+task, the frame's number.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from trunkline.agents.wire.messages import Control, ProtocolError, from_json, to
 MAGIC = 0x544C
 VERSION = 4
 HEADER = struct.Struct("!HBBIIIIHBBq")
-CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE = range(4)
+CONTROL, CHUNK_IN, CHUNK_OUT, ALIVE, NUMBER = range(5)
 ORIGINAL, EARLY, AUXILIARY, MORE = 1, 2, 4, 8
 FLAG_BITS = 4
 MAX_CONTROL_BYTES = 16 * 2**20
@@ -90,6 +92,11 @@ def encode(message: Control) -> bytes:
     return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0, UNTIMED.time_ns) + body
 
 
+def encode_number(number: int) -> bytes:
+    """The header before the frame with this number, which counts from 1."""
+    return HEADER.pack(MAGIC, VERSION, NUMBER, 0, number, 0, 0, 0, 0, 0, UNTIMED.time_ns)
+
+
 def encode_chunk(header: ChunkHeader) -> bytes:
     """A chunk frame without its payload, which has `header.size` bytes."""
     route = struct.pack(f"!{len(header.route)}H", *header.route)
@@ -130,7 +137,8 @@ class FrameReader:
 
     `allocate` returns the memory for a chunk's payload: exactly `header.size` bytes. A control
     frame longer than `max_control_bytes` is refused by its header alone. `on_timed` is called for
-    every complete frame with a stamp.
+    every complete frame with a stamp. If frames are `numbered`, `number` is that of the frame that
+    `advance` has returned last; otherwise None.
     """
 
     def __init__(
@@ -138,7 +146,12 @@ class FrameReader:
         allocate: Callable[[ChunkHeader], memoryview],
         max_control_bytes: int = MAX_CONTROL_BYTES,
         on_timed: Timed | None = None,
+        *,
+        numbered: bool = False,
     ) -> None:
+        self.number: int | None = None
+        self._next_number: int | None = None
+        self._numbered = numbered
         self._allocate = allocate
         self._max_control_bytes = max_control_bytes
         self._on_timed = on_timed
@@ -190,6 +203,8 @@ class FrameReader:
         magic, version, kind, length, *fields, route, _, _ = self._fields
         if magic != MAGIC or version != VERSION:
             raise ProtocolError(f"not a version {VERSION} frame: magic {magic:#x}, {version}")
+        if self._numbered and (self._next_number is None) != (kind in (NUMBER, ALIVE)):
+            raise ProtocolError(f"a frame of kind {kind} with the number {self._next_number}")
         if kind == CONTROL:
             if not 0 < length <= self._max_control_bytes or any(fields):
                 raise ProtocolError(f"a control frame of {length} bytes, fields {fields}")
@@ -203,6 +218,9 @@ class FrameReader:
         elif kind == ALIVE and not length:
             self._expect(memoryview(self._header), self._read_header)
             self._tell_time(0)
+        elif kind == NUMBER and self._numbered and not length:
+            self._next_number = self._fields[4]
+            self._expect(memoryview(self._header), self._read_header)
         else:
             raise ProtocolError(f"a frame of kind {kind} and {length} bytes")
         return None
@@ -229,12 +247,14 @@ class FrameReader:
     def _read_payload(self) -> Frame:
         assert self._chunk is not None
         frame = (self._chunk, self._target)
+        self.number, self._next_number = self._next_number, None
         self._expect(memoryview(self._header), self._read_header)
         self._tell_time(self._chunk.size)
         return frame
 
     def _read_control(self) -> Frame:
         message = from_json(bytes(self._target))
+        self.number, self._next_number = self._next_number, None
         self._expect(memoryview(self._header), self._read_header)
         self._tell_time(None)
         return message

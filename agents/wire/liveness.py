@@ -12,7 +12,8 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 
 from trunkline.agents.wire.failover import Failover
-from trunkline.agents.wire.link import Connection, ConnectionLostError
+from trunkline.agents.wire.lane import ConnectionLostError
+from trunkline.agents.wire.link import Connection
 
 
 class Pulse:

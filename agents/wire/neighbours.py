@@ -1,8 +1,9 @@
 """The connections of one site to its neighbours, restored after every loss.
 
 Of two neighbours, the one of lower rank dials, at the start and after every loss; the other one
-waits. If a neighbour dials that seems to be connected, it has lost the connection and this site
-has not noticed that yet.
+waits. The first one dials for further lanes as soon as it has heard something over the first lane.
+If a neighbour dials that seems to be connected, it has lost the connection and this site has not
+noticed that yet.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Protocol
 from trunkline.agents.planning.disciplines import Discipline
 from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import ChunkHeader, Frame
-from trunkline.agents.wire.link import Connection, ConnectionLostError, Timing
+from trunkline.agents.wire.lane import ConnectionLostError, Timing, split_name
+from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import redial
 from trunkline.agents.wire.messages import Bye, Control
 
@@ -24,15 +26,15 @@ from trunkline.agents.wire.messages import Bye, Control
 class Reach(Protocol):
     """A way to connect to another agent, a neighbour or a controller, by its name."""
 
-    async def call(self, name: str) -> socket.socket:
-        """Connect to the agent. Raises OSError if that fails."""
+    async def call(self, name: str, lane: int = 0) -> socket.socket:
+        """Connect to the agent, for this lane. Raises OSError if that fails."""
         ...
 
 
 class Unreachable:
     """A `Reach` for agents that never reconnect."""
 
-    async def call(self, name: str) -> socket.socket:
+    async def call(self, name: str, lane: int = 0) -> socket.socket:
         """See `Reach`."""
         raise ConnectionError(f"{name} is not called again")
 
@@ -57,6 +59,7 @@ class Neighbours:
         discipline: Discipline,
         chunk_bytes: int,
         timing: Timing | None = None,
+        lanes: int = 1,
     ) -> None:
         self.links: dict[str, Connection] = {}
         self._callees = callees
@@ -70,6 +73,8 @@ class Neighbours:
         self._discipline = discipline
         self._chunk_bytes = chunk_bytes
         self._timing = timing
+        self._lanes = lanes
+        self._widening: dict[str, asyncio.Task[None]] = {}
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._departed: set[str] = set()
         self._closed = False
@@ -82,10 +87,14 @@ class Neighbours:
             if peer not in self.links:
                 self._call(peer)
 
-    def accept(self, peer: str, sock: socket.socket) -> None:
-        """Take over a connection from a neighbour that has dialled."""
-        if self._closed:
+    def accept(self, name: str, sock: socket.socket) -> None:
+        """Take over a connection from a neighbour that has dialled, or a lane of it."""
+        peer, lane = split_name(name)
+        if self._closed or (lane and peer not in self.links):
             sock.close()
+            return
+        if lane:
+            self.links[peer].join(sock)
             return
         self._departed.discard(peer)
         if peer in self.links:
@@ -117,7 +126,7 @@ class Neighbours:
     def close(self) -> None:
         """Close all connections and stop dialling."""
         self._closed = True
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *self._widening.values()):
             call.cancel()
         for link in list(self.links.values()):
             link.close()
@@ -133,10 +142,15 @@ class Neighbours:
             self._discipline,
             self._chunk_bytes,
             self._timing,
+            numbered=self._lanes > 1,
         )
+        if self._lanes > 1 and peer in self._callees:
+            self._widening[peer] = asyncio.create_task(self._widen(peer, self.links[peer]))
 
     def _on_connection_lost(self, peer: str, error: Exception) -> None:
         del self.links[peer]
+        if peer in self._widening:
+            self._widening.pop(peer).cancel()
         if peer in self._departed:
             return
         self._on_lost(peer, error)
@@ -151,3 +165,9 @@ class Neighbours:
         del self._calls[peer]
         self._connect(peer, sock)
         self._on_found(peer)
+
+    async def _widen(self, peer: str, link: Connection) -> None:
+        """Dial for the other lanes of a connection."""
+        await link.greeted.wait()
+        for lane in range(1, self._lanes):
+            link.join(await redial(partial(self._reach.call, peer, lane), self._failover))

@@ -62,6 +62,9 @@ class NetworkOptions:
             whole kernel, so only the embedded kernel can change it.
         pacing: whether the agents' connections spread their packets over the round trip, as Linux
             does with its `fq` queue, instead of sending a whole window at once.
+        connections: how many TCP connections two neighbours share. With several, losses slow each
+            one down alone. Chunks take the connection that is free, and are delivered in the order
+            in which they were begun.
     """
 
     congestion_control: str = "cubic"
@@ -71,6 +74,7 @@ class NetworkOptions:
     initial_window: int = 10
     hystart: bool | Literal["train", "delay"] = True
     pacing: bool = True
+    connections: int = 1
 
     @property
     def kernel_parameters(self) -> tuple[str, ...]:

@@ -100,6 +100,7 @@ CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
 
 MTU_BYTES = range(576, 9001)
 INITIAL_WINDOW_PACKETS = range(1, 1001)
+CONNECTIONS = range(1, 17)
 
 DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 
@@ -583,6 +584,9 @@ class Reader:
             self._source.refuse(("warm_up", unit), allowed)
 
     def _check_plan(self, scenario: Scenario) -> None:
+        if scenario.network.connections > 1 and scenario.scheme.awareness is not None:
+            allowed = "expected 1 with awareness, which measures links by single connections"
+            self._source.refuse(("network", "connections"), allowed)
         if refusal := exact_rates.find_refusal(scenario):
             self._source.refuse(("scheme", refusal[0]), refusal[1])
         if error := plan_dry_run.find_refusal(scenario):
@@ -597,6 +601,7 @@ class Reader:
         for key, value, limits in (
             ("mtu", network.mtu, MTU_BYTES),
             ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
+            ("connections", network.connections, CONNECTIONS),
         ):
             if value not in limits:
                 allowed = f"expected {limits[0]} to {limits[-1]}"

@@ -49,6 +49,7 @@ from trunkline.agents.wire.dial import (
     serve,
 )
 from trunkline.agents.wire.identity import Gate, Identity
+from trunkline.agents.wire.lane import lane_name
 from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
 from trunkline.harness.processes.lines import write_all
@@ -270,10 +271,13 @@ class Agent:
             traits.accumulates,
             traits.keeps_initial,
             traits.compares and bool(scenario.workload.module.EVALUATES),
+            scenario.network.connections,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)
-        async with self._serving(listener, gate, peers, worker.accept):
+        lanes = range(scenario.network.connections)
+        callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
+        async with self._serving(listener, gate, callers, worker.accept):
             await worker.run(sockets, controller)
 
     async def _run_controller(self, pipes: Pipes) -> None:

@@ -32,7 +32,7 @@ from wan import FAILOVER, Wan, mesh, schedule
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.repair import UsableOverlay, choose_aggregator, move_block
-from trunkline.agents.wire.link import ConnectionLostError
+from trunkline.agents.wire.lane import ConnectionLostError
 
 
 def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_on():

@@ -66,6 +66,8 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
     folder(tmp_path, "early", text % (MESH, "preduce", "crew"))
     text = SMALL.replace("plan:", "pipelined: false, plan:")
     folder(tmp_path, "whole", text % ("internet2", "bsp", "crew"))
+    text = SMALL + "network: {connections: 3}\n"
+    folder(tmp_path, "lanes", text % (MESH, "preduce", "ring"))
     names = sorted(path.name for path in tmp_path.iterdir())
     done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
