@@ -17,6 +17,7 @@ import os
 import queue
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.process: subprocess.Popen[str] | None = None
         for name in FOLDERS:
             shutil.copytree(
                 ROOT / name,
@@ -73,13 +75,24 @@ class Copy:
             **os.environ,
             "PYTHONPATH": str(self.folder / "src"),
         }
-        return subprocess.run(
-            ["prlimit", f"--cpu={LIMIT_S}", sys.executable, *arguments],
+        command = ["prlimit", f"--cpu={LIMIT_S}", sys.executable, *arguments]
+        with subprocess.Popen(
+            command,
             cwd=self.folder,
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-        )
+            process_group=0,
+        ) as process:
+            self.process = process
+            output, errors = process.communicate()
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def end(self) -> None:
+        """End what runs in the copy now."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
 
     def is_killed(self, mutant: Mutant, *arguments: str) -> tuple[bool, str]:
         """Plant a bug and run Python: whether it fails, and how."""
@@ -144,16 +157,18 @@ def play(
     for mutant in mutants:
         waiting.put(mutant)
     survivors: list[Mutant] = []
+    over = threading.Event()
 
-    def work(folder: Path) -> None:
-        copy = Copy(folder)
-        while True:
+    def work(copy: Copy) -> None:
+        while not over.is_set():
             try:
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return
             start_s = time.monotonic()
             killed, how = copy.is_killed(mutant, *command_for(mutant))
+            if over.is_set():
+                return
             if not killed:
                 survivors.append(mutant)
             verdict = "killed" if killed else "SURVIVES"
@@ -163,16 +178,27 @@ def play(
             )
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
-        workers = [
-            threading.Thread(target=work, args=(Path(temporary) / str(number),))
-            for number in range(jobs)
-        ]
+        copies = [Copy(Path(temporary) / str(number)) for number in range(jobs)]
+        workers = [threading.Thread(target=work, args=(copy,)) for copy in copies]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
+        try:
+            for worker in workers:
+                worker.join()
+        finally:  # perhaps by a signal
+            over.set()
+            for copy in copies:
+                copy.end()
+            for worker in workers:
+                worker.join()
     return survivors
 
 
+def _exit(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _exit)
     sys.exit(main())

@@ -779,4 +779,33 @@ MUTANTS = (
             "True",
         ),
     ),
+    *_in(
+        "wire/link.py",
+        (
+            "frames of several sockets are delivered as they come",
+            "        while not self.closed and self._delivered + 1 in self._early:\n"
+            "            self._delivered += 1\n"
+            "            self._on_frame(self.peer, self._early.pop(self._delivered))\n",
+            "        self._delivered += 1\n"
+            "        self._on_frame(self.peer, self._early.pop(number))\n",
+        ),
+        (
+            "only the first of several sockets is used",
+            "        free = next((lane for lane in self._lanes if not lane.is_sending), None)\n",
+            "        free = None if self._lanes[0].is_sending else self._lanes[0]\n",
+        ),
+        (
+            "a connection with one broken socket goes on with the others",
+            "        for lane in self._lanes:\n            lane.reset()\n",
+            "        if len(self._lanes) > 1:\n            return\n",
+        ),
+    ),
+    *_in(
+        "wire/neighbours.py",
+        (
+            "neighbours never dial for more than one socket",
+            "        for lane in range(1, self._lanes):\n",
+            "        for lane in range(1, 1):\n",
+        ),
+    ),
 )

@@ -101,6 +101,7 @@ class Owner(Protocol):
 
     peer: str
     closed: bool
+    greeted: asyncio.Event
 
     def take_next(self) -> tuple[Outgoing, int | None] | None:
         """The next frame to send, and its number if frames are numbered."""
@@ -263,6 +264,7 @@ class Lane:
                 self._owner.lose(ConnectionLostError(f"{peer} closed the connection"))
                 return
             self._received_bytes += count
+            self._owner.greeted.set()
             try:
                 frame = self._reader.advance(count)
                 if frame is not None:

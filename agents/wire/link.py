@@ -47,7 +47,7 @@ class Connection:
         self.peer = peer
         self.closed = False
         self.greeted = asyncio.Event()
-        """Set when a frame has arrived, or the connection is lost."""
+        """Set when a byte has arrived, or the connection is lost."""
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._allocate = allocate
@@ -161,7 +161,6 @@ class Connection:
 
     def on_frame(self, frame: Frame, number: int | None) -> None:
         """Deliver a frame, and those that have waited for it. Raises ProtocolError."""
-        self.greeted.set()
         if number is None:
             self._on_frame(self.peer, frame)
             return

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import socket
 import time
+from dataclasses import dataclass, field
 
 import pytest
 
-from trunkline.agents.planning.disciplines import Flow
+from trunkline.agents.planning.disciplines import DISCIPLINES, Flow
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import (
     BEAT,
     ChunkHeader,
@@ -19,9 +21,10 @@ from trunkline.agents.wire.framing import (
     encode_number,
     no_chunks,
 )
-from trunkline.agents.wire.lane import Outgoing, lane_name, split_name
+from trunkline.agents.wire.lane import ConnectionLostError, Outgoing, lane_name, split_name
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.messages import ProtocolError, SiteReady, TaskFinished
+from trunkline.agents.wire.neighbours import Neighbours
 
 SIZE = 1_000_000
 
@@ -148,6 +151,75 @@ def test_a_beat_is_alive_on_any_lane_and_has_no_number():
         assert right.heard == [SiteReady(1, 1)]
         left.link.close()
         right.link.close()
+
+    asyncio.run(scene())
+
+
+@dataclass
+class Pair:
+    """Two neighbours; a calls b, and `calls` has the lanes for which it called."""
+
+    calls: list[int] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    heard: list[object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.a, self.b = self.make(("b",)), self.make(())
+
+    def make(self, callees: tuple[str, ...]) -> Neighbours:
+        return Neighbours(
+            callees,
+            self,
+            Failover(beat_s=0.01, timeout_s=1.0),
+            lambda _, frame: self.heard.append(frame),
+            lambda peer, error: None,
+            self.found.append,
+            no_chunks,
+            time.monotonic_ns,
+            DISCIPLINES["fcfs"],
+            SIZE,
+            lanes=3,
+        )
+
+    async def call(self, name: str, lane: int = 0) -> socket.socket:
+        assert name == "b"
+        self.calls.append(lane)
+        ours, theirs = socket.socketpair()
+        self.b.accept(lane_name("a", lane), theirs)
+        return ours
+
+
+def test_the_neighbour_that_dials_does_so_once_for_each_lane_after_every_loss():
+    async def scene() -> None:
+        pair = Pair()
+        pair.a.start({})
+        await until(lambda: "a" in pair.b.links)
+        await asyncio.sleep(0.05)
+        assert pair.calls == [0]  # nothing was heard yet
+        pair.b.beat()
+        await until(lambda: len(pair.calls) == 3)
+        pair.b.tell("a", SiteReady(1, 1))
+        pair.b.links["a"].lose(ConnectionLostError("a test"))
+        await until(lambda: len(pair.calls) == 4)
+        pair.b.tell("a", SiteReady(2, 2))
+        await until(lambda: len(pair.calls) == 6)
+        assert pair.calls == [0, 1, 2, 0, 1, 2]
+        assert sorted(pair.found) == ["a", "a", "b", "b"]
+        assert pair.heard == [SiteReady(1, 1), SiteReady(2, 2)]
+        pair.a.close()
+        pair.b.close()
+
+    asyncio.run(scene())
+
+
+def test_a_lane_without_a_connection_is_closed():
+    async def scene() -> None:
+        pair = Pair()
+        ours, theirs = socket.socketpair()
+        pair.b.accept(lane_name("a", 1), theirs)
+        assert theirs.fileno() == -1
+        assert pair.b.links == {}
+        ours.close()
 
     asyncio.run(scene())
 
