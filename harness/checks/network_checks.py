@@ -169,7 +169,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
             text = f"{totals.bytes} bytes in {totals.packets} packets of {least} to {most} bytes"
             yield fail(f"{src} -> {dst}: {text}")
     yield from _check_reported(history, counted)
-    yield from _check_growth(history, counted)
+    yield from _check_growth(history, rules, counted)
     conditions = Conditions.of(history, rules.topology)
     for src, dst in sorted(counted.keys() - conditions.spells.keys()):
         yield fail(f"{src} -> {dst}: counters of a link that does not exist")
@@ -221,19 +221,33 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 
 
-def _check_growth(history: History, totals: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:
-    """What a link has carried grows from count to count, up to its total."""
-    last: dict[Directed, int] = {}
+def _check_growth(
+    history: History, rules: Rules, totals: Mapping[Directed, LinkTotals]
+) -> Iterator[Finding]:
+    """What a link has carried grows from count to count, as fast as it can, up to its total."""
+    counts: defaultdict[Directed, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
     for event in history.all(LinksCounted):
         for link in event.links:
             ends, when = (link.src, link.dst), format_time(event.t_ns)
-            if link.bytes <= last.get(ends, 0):
+            if link.bytes <= counts[ends][-1][1]:
                 yield fail(f"{link.src} -> {link.dst}: its bytes did not grow at {when}")
-            last[ends] = link.bytes
-    for (src, dst), size in last.items():
-        if (src, dst) in totals and size > totals[src, dst].bytes:
-            total = totals[src, dst].bytes
-            yield fail(f"{src} -> {dst}: {size} bytes during the run, {total} at its end")
+            counts[ends].append((event.t_ns, link.bytes))
+    if not counts:
+        return
+    conditions = Conditions.of(history, rules.topology)
+    for ends, total in totals.items():
+        size = counts[ends][-1][1]
+        if size > total.bytes:
+            text = f"{size} bytes during the run, {total.bytes} at its end"
+            yield fail(f"{' -> '.join(ends)}: {text}")
+        counts[ends].append((history.end_ns, total.bytes))
+    for ends, steps in sorted(counts.items()):
+        if ends not in conditions.spells:
+            continue
+        for (start_ns, before), (end_ns, after) in pairwise(steps):
+            if _is_too_fast(history, rules, conditions, ends, after - before, start_ns, end_ns):
+                span = f"from {format_time(start_ns)} to {format_time(end_ns)}"
+                yield doubt(f"{' -> '.join(ends)}: {after - before} bytes {span} are too many")
 
 
 def _check_reported(history: History, counted: Mapping[Directed, LinkTotals]) -> Iterator[Finding]:

@@ -36,6 +36,31 @@ def all_payload_is_halved(log: Log) -> Log:
 
 
 @falsification
+def counts_of_links_are_halved(log: Log) -> Log:
+    for line in every(log, "links_counted"):
+        for link in line["links"]:
+            link["bytes"] //= 2
+    return log
+
+
+@falsification
+def counts_of_links_are_a_second_early(log: Log) -> Log:
+    """Those of the first second are left out."""
+    early = every(log, "links_counted")
+    for line in early:
+        line["t_ns"] -= 1000 * MS
+    return without(log, [line for line in early if line["t_ns"] < 0])
+
+
+@falsification
+def a_count_shows_twice_the_bytes(log: Log) -> Log:
+    counted = every(log, "links_counted")
+    for link in counted[len(counted) // 2]["links"]:
+        link["bytes"] *= 2
+    return log
+
+
+@falsification
 def a_chunk_less_arrives(log: Log) -> Log:
     of_task(log, finished_task(log), "received")[0]["chunks"] -= 1
     return log
