@@ -161,8 +161,8 @@ def hook(torch: Any) -> None:
 def stop(reason: str) -> None:
     """Time no further calls of this process, and say why."""
     if not _state.stopped:
-        _state.stopped = True
         _report("timing_stopped", time.monotonic_ns(), process=os.getpid(), reason=reason)
+        _state.stopped = True
 
 
 def settle(exits_at_once: bool = False) -> None:
