@@ -26,9 +26,16 @@ MAX_REASONS = 20
 
 
 def write_section(
-    calls: pd.DataFrame, stopped: Sequence[TimingStopped], sites: Sequence[str], clock: str
+    calls: pd.DataFrame,
+    stopped: Sequence[TimingStopped],
+    sites: Sequence[str],
+    end_s: float,
+    clock: str,
 ) -> list[Child]:
-    """When each site was in which call, and how long calls took; says whose timing stopped."""
+    """When each site was in which call, and how long calls took; says whose timing stopped.
+
+    The timeline ends at `end_s`, in seconds; `clock` is the name of the run's clock.
+    """
     reasons = [
         tag("p", f"{each.site}, process {each.process}: {each.reason}.")
         for each in stopped[:MAX_REASONS]
@@ -55,7 +62,7 @@ def write_section(
     )
     return [
         *reasons,
-        _draw_timeline(calls, list(map(str, kinds.index)), sites, clock),
+        _draw_timeline(calls, list(map(str, kinds.index)), sites, end_s, clock),
         tag("p", words),
         make_table(heads, rows, "calls", range(1, len(heads))),
     ]
@@ -65,14 +72,14 @@ _TIMES = ("mean_s", "median_s", "max_s", "sum_s")
 
 
 def _draw_timeline(
-    calls: pd.DataFrame, kinds: Sequence[str], sites: Sequence[str], clock: str
+    calls: pd.DataFrame, kinds: Sequence[str], sites: Sequence[str], end_s: float, clock: str
 ) -> Child:
     """A row per site; bars are calls, in the colour of their kind."""
-    ends_s = calls["start_s"] + calls["duration_s"].fillna(0.0)
+    ends_s = (calls["start_s"] + calls["duration_s"]).fillna(end_s)
     row = 26.0 if len(sites) <= 20 else 15.0
     left = 14 + LETTER * max(6, *map(len, sites))
     bottom = 4 + row * len(sites)
-    x = Scale(0.0, max(float(ends_s.max()), 1e-3), left, WIDTH - 8)
+    x = Scale(0.0, max(end_s, float(ends_s.max()), 1e-3), left, WIDTH - 8)
     colours = dict(zip(kinds, COLOURS, strict=False))
     spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     ranks = {site: rank for rank, site in enumerate(sites)}
@@ -99,6 +106,8 @@ def _draw_timeline(
     legend = [(colour, kind) for kind, colour in colours.items()]
     legend += [(OTHERS, "other calls")] if len(kinds) > len(colours) else []
     caption = "Calls of torch.distributed at each site. Calls of one colour may lie on each other."
+    if calls["duration_s"].isna().any():
+        caption += " A call that never ended is drawn until the end."
     if gap:
         caption += " Bars that are close to each other are drawn as one."
     return charts.make_figure(picture, caption, charts.make_legend(legend))

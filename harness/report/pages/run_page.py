@@ -371,7 +371,8 @@ def _write_calls(data: RunData) -> list[Child]:
     if found is None:
         return [None]
     sites, stopped = data.scenario.topology.site_names, data.history.all(TimingStopped)
-    return calls_section.write_section(found, stopped, sites, data.scenario.clock)
+    end_s = data.history.active_end_ns / 1e9
+    return calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
 
 
 def _write_sites(data: RunData) -> list[Child]:

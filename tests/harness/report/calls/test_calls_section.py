@@ -85,6 +85,7 @@ def test_the_page_shows_when_each_site_was_in_which_call(tmp_path: Path) -> None
     assert cells[8:16] == ["all_reduce", "2", "4.000", "0.2000", "0.2000", "0.2000", "0.4000", "0"]
     assert cells[16:] == ["send", "1", "4.000", "", "", "", "0.0000", "1"]
     assert 'class="fill-blue"' in section
+    assert "A call that never ended is drawn until the end." in section
 
 
 def test_the_printed_lines_count_calls(tmp_path: Path) -> None:
@@ -115,6 +116,6 @@ def test_many_calls_are_merged_and_the_page_says_so() -> None:
         }
         for each in many
     ]
-    parts = calls_section.write_section(pd.DataFrame(rows), (), ("n1",), "virtual")
+    parts = calls_section.write_section(pd.DataFrame(rows), (), ("n1",), 40.0, "virtual")
     assert "Bars that are close to each other are drawn as one." in str(parts[0])
     assert len(str(parts[0])) < 500_000
