@@ -8,6 +8,7 @@ line by line, so that its synchronizations appear in the same tables as those of
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -40,12 +41,14 @@ class Program:
         folder: the working folder.
         env: environment variables besides those that every program gets.
         preload: modules that the process which starts the programs has imported already.
+        time_calls: whether its calls of `torch.distributed` are timed.
     """
 
     command: tuple[str, ...]
     folder: Path
     env: Mapping[str, str]
     preload: tuple[str, ...]
+    time_calls: bool = False
 
 
 def build(
@@ -57,6 +60,7 @@ def build(
     folder: str = ".",
     env: Mapping[str, Word] = {},
     preload: tuple[str, ...] = (),
+    time_calls: bool = False,
 ) -> Program | None:
     """Return the program of the site `rank`, None if it has none. Raises OptionError.
 
@@ -66,14 +70,16 @@ def build(
         env: environment variables: name -> value.
         preload: Python modules to import once instead of at every site; allowed if every command
             runs a Python file.
+        time_calls: whether the programs' calls of `torch.distributed` are timed and logged.
     """
-    reject(problems(sites, command=command, folder=folder, env=env, preload=preload))
+    given = {"command": command, "folder": folder, "env": env, "preload": preload}
+    reject(problems(sites, **given, time_calls=time_calls))
     names = _names(sites)
-    given = command.get(names[rank]) if isinstance(command, Mapping) else command
-    if given is None:
+    words = command.get(names[rank]) if isinstance(command, Mapping) else command
+    if words is None:
         return None
     variables = {name: str(value) for name, value in env.items()}
-    return Program(tuple(map(str, given)), Path(folder), variables, tuple(preload))
+    return Program(tuple(map(str, words)), Path(folder), variables, tuple(preload), time_calls)
 
 
 def place_programs(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
@@ -115,6 +121,9 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     for name in preload:
         if not all(part.isidentifier() for part in name.split(".")):
             found.append(OptionError("preload", name, f"names of Python modules, not {name!r}"))
+    if options.get("time_calls") and any(map(_is_isolated, by_site.values())):
+        allowed = "false with python3 -E, -I or -S, which would not load what times the calls"
+        found.append(OptionError("time_calls", True, allowed))
     return found
 
 
@@ -162,6 +171,15 @@ def is_python(command: Sequence[str]) -> bool:
     interpreter = Path(command[0]).name if command else ""
     is_file = len(command) > 1 and command[1].endswith(".py")
     return re.fullmatch(r"python3?(\.\d+)?", interpreter) is not None and is_file
+
+
+def _is_isolated(words: Words) -> bool:
+    """Whether the command is a Python that ignores PYTHONPATH or `sitecustomize`."""
+    first, *rest = map(str, words or ("",))
+    if re.fullmatch(r"python3?(\.\d+)?", Path(first).name) is None:
+        return False
+    flags = itertools.takewhile(lambda word: re.fullmatch(r"-[A-Za-z]+", word), rest)
+    return any(set(flag) & set("EIS") for flag in flags)
 
 
 def _is_file(path: Path) -> bool:

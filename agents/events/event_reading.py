@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from trunkline.agents.events import (
     awareness_events,
     background_events,
+    call_events,
     connection_events,
     fault_events,
     policy_events,
@@ -37,6 +38,7 @@ _MODULES = (
     fault_events,
     awareness_events,
     background_events,
+    call_events,
 )
 
 _WORDS = {

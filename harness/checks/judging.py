@@ -9,6 +9,7 @@ from pathlib import Path
 from trunkline.harness.checks import (
     background_checks,
     branch_checks,
+    call_checks,
     causality_checks,
     fault_checks,
     model_checks,
@@ -86,6 +87,8 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
     "every reported task ended": ("members", program_checks.syncs_ended),
     "results came after contributions": ("members", causality_checks.allreduces_take_time),
+    "calls followed each other": ("calls", call_checks.calls_follow_each_other),
+    "calls ended after all had begun": ("calls", call_checks.collectives_take_time),
     "links kept their rates": ("links", network_checks.interfaces_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "the host kept up": ("runs", network_checks.host_kept_up),

@@ -30,6 +30,9 @@ PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 """Least real time between two lines where there is no terminal: so much, and such a share of the
 time so far, for a log that hours do not fill."""
 
+SHOWN_CALLS = 4
+"""The kinds of calls of programs that are listed."""
+
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
 
 
@@ -147,6 +150,8 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     if programs:
         exits = Counter(_describe_exit(row) for row in programs)
         yield "programs", ", ".join(f"{count} {how}" for how, count in exits.items())
+    if calls := _rows(run_dir / "tables" / "calls.csv"):
+        yield "calls", _describe_calls(calls)
     if begun or not programs:
         yield "tasks", ", ".join(words)
     if done:
@@ -170,6 +175,20 @@ def _describe_exit(row: Mapping[str, str]) -> str:
     if row["asked"] == "True":
         return "told to end"
     return f"ended by signal {row['signal']}" if row["signal"] else f"exit code {row['exit_code']}"
+
+
+def _describe_calls(calls: Sequence[Mapping[str, str]]) -> str:
+    """How many calls of each kind programs made, and how long they took on average."""
+    kinds = Counter(row["call"] for row in calls)
+    words = []
+    for kind, count in kinds.most_common(SHOWN_CALLS):
+        took_s = [
+            float(row["duration_s"]) for row in calls if row["call"] == kind and row["duration_s"]
+        ]
+        mean = f" ({short(fmean(took_s), TIME_S)} on average)" if took_s else ""
+        words.append(f"{count} {kind}{mean}")
+    left = sum(kinds.values()) - sum(count for _, count in kinds.most_common(SHOWN_CALLS))
+    return ", ".join(words + [f"{left} others"] * bool(left))
 
 
 def _against(

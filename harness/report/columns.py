@@ -380,9 +380,38 @@ TRAFFIC = Table(
     },
 )
 
+CALLS = Table(
+    "calls",
+    "One row per timed call of `torch.distributed` and site, in order of start; only with "
+    "`time_calls`, or if programs report calls.",
+    {
+        "site": (TEXT, "its site"),
+        "rank": (INTEGER, "the rank of its process in the default group"),
+        "process": (INTEGER, "the id of its process at the site"),
+        "thread": (INTEGER, "its thread: the number in the order of their first calls, from 0"),
+        "number": (INTEGER, "its number among the calls of its process, from 0"),
+        "call": (TEXT, "the function, such as `all_reduce`"),
+        "bytes": (
+            INTEGER,
+            "the tensors that it reads or those that it writes, whichever are more; 0 for a "
+            "barrier",
+        ),
+        "start_s": (NUMBER, "when it began"),
+        "duration_s": (NUMBER, "until it was done; empty if it never was"),
+        "outcome": (TEXT, "`completed`, `failed` or `unfinished`"),
+        "group": (TEXT, "the name of its group of processes"),
+        "ranks": (TEXT, "the ranks of the group's members, separated by spaces"),
+        "peer": (
+            INTEGER_OR_EMPTY,
+            "the rank that sends or receives, or the root; empty if there is none or any",
+        ),
+        "blocks": (YES_OR_NO, "whether its caller waits for its end at once"),
+    },
+)
+
 TABLES = (
     TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES,
-    SERVERS, BRANCHES, PROGRAMS, TRAFFIC,
+    SERVERS, BRANCHES, PROGRAMS, TRAFFIC, CALLS,
 )  # fmt: skip
 """Every table, in the order of the docs."""
 

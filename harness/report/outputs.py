@@ -20,6 +20,7 @@ import pandas as pd
 from trunkline.agents.control.planner import Planner
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.awareness_events import LinkRate
+from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
@@ -42,6 +43,7 @@ from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.branches.branch_tables import tabulate_branches
+from trunkline.harness.report.calls.call_tables import tabulate_calls
 from trunkline.harness.report.pages import comparison_page, programs_section
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.program_tables import tabulate_programs, tabulate_traffic
@@ -463,6 +465,8 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             "programs": tabulate_programs(history, placed),
             "traffic": tabulate_traffic(history),
         }
+        if scenario.workload.options.get("time_calls") or history.all(CallStarted):
+            programs["calls"] = tabulate_calls(history)
     layers = scenario.layers
     branches = {"branches": tabulate_branches(history, layers)} if layers else {}
     return {

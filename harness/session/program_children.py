@@ -32,10 +32,14 @@ from trunkline.harness.session.program_output import (
     failure,
 )
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
+from trunkline.workloads.calls import call_timing
 from trunkline.workloads.program import Program, is_python, search_path
 
 MASTER_PORT = 29500
 """Where torch.distributed's rank 0 listens; the site's network has no other listener."""
+
+CALLS = str(Path(call_timing.__file__).parent)
+"""The folder whose `sitecustomize.py` has a program's calls timed."""
 
 RESULTS = "results"
 """The folder in a run's folder in which each site's program has one for its own files."""
@@ -74,7 +78,14 @@ def environment(
         "MASTER_ADDR": addresses[sites[0]],
         "MASTER_PORT": str(MASTER_PORT),
         **program.env,
+        **(_load_timing(program) if program.time_calls else {}),
     }
+
+
+def _load_timing(program: Program) -> dict[str, str]:
+    """Have every Python of the program load what times its calls, before its own paths."""
+    own = program.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (CALLS, own)))}
 
 
 class ProgramChildren:
@@ -120,6 +131,7 @@ class ProgramChildren:
             program.folder,
             {**variables, "TRUNKLINE_RESULTS": str(results)},
             bool(program.preload) and is_python(program.command),
+            program.time_calls,
         )
         return program_init.fork_init(post, ends)
 

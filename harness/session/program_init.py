@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
+from trunkline.workloads.calls import call_timing
 
 REPORTS_FD, CONTROL_FD, GATE_FD = 3, 4, 5
 REPORTS = f"/proc/1/fd/{REPORTS_FD}"
@@ -44,7 +45,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What to run at a site. With `python`, this interpreter itself runs the command's file."""
+    """What to run at a site. With `python`, this interpreter itself runs the command's file.
+
+    With `time_calls`, it times the file's calls of `torch.distributed`.
+    """
 
     site: str
     enter: Callable[[str], None]
@@ -53,6 +57,7 @@ class Post:
     folder: Path
     environment: Mapping[str, str]
     python: bool
+    time_calls: bool = False
 
 
 def fork_init(post: Post, pipes: Sequence[int]) -> Process:
@@ -160,6 +165,8 @@ def _run_python(post: Post) -> NoReturn:
     sys.stderr = os.fdopen(2, "w", buffering=1)
     file, *_ = sys.argv = list(post.command[1:])
     sys.path[0] = str((post.folder / file).resolve().parent)
+    if post.time_calls:
+        call_timing.install()
     code: Any = 0
     try:
         runpy.run_path(file, run_name="__main__")
@@ -174,6 +181,7 @@ def _run_python(post: Post) -> NoReturn:
         threading._shutdown()  # type: ignore[attr-defined]
         sys.stdout.flush()
         sys.stderr.flush()
+        call_timing.settle(exits_at_once=True)
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 

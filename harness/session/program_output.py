@@ -22,6 +22,9 @@ REPORTED = (
     "sync_finished",
     "round_finished",
     "evaluated",
+    "call_started",
+    "call_finished",
+    "timing_stopped",
 )
 """The events that a program may report."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.events.call_events import TimingStopped
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.verdict import Excuse, Verdict
@@ -18,6 +19,7 @@ from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.background_tables import compute_flow_loads
 from trunkline.harness.report.branches import branches_section
+from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
 from trunkline.harness.report.fault_layout import shorten as fault_text
@@ -100,6 +102,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
         Section("faults", "Faults", _write_faults(data)),
         Section("programs", "Programs", _write_programs(data)),
+        Section("calls", "Calls", _write_calls(data)),
         Section("sites", "Sites", _write_sites(data)),
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
@@ -361,6 +364,15 @@ def _write_programs(data: RunData) -> list[Child]:
         return [None]
     regions = {site.name: site.region for site in data.scenario.topology.sites}
     return programs_section.write_section(found, regions, data.outputs)
+
+
+def _write_calls(data: RunData) -> list[Child]:
+    found = data.tables.get("calls")
+    if found is None:
+        return [None]
+    sites, stopped = data.scenario.topology.site_names, data.history.all(TimingStopped)
+    end_s = data.history.active_end_ns / 1e9
+    return calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
 
 
 def _write_sites(data: RunData) -> list[Child]:

@@ -29,6 +29,7 @@ workload:
   folder: programs
   command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]
   preload: [torch.distributed]
+  time_calls: true
 stop: {exit: all}
 background:
 - {src: n1, dst: n3, rate: 2 Mbit/s}

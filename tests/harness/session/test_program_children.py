@@ -5,6 +5,7 @@ Booting a guest and starting sessions is dear, so all runs here share one guest.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -155,14 +156,48 @@ workload:
 """
 
 
+TIMED = """
+import json, sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+dist.all_reduce(torch.ones(50_000))
+dist.all_reduce(torch.ones(50_000), async_op=True).wait()
+if rank == 0:
+    dist.send(torch.ones(1000), 1)
+else:
+    dist.recv(torch.ones(1000), 0)
+model = DistributedDataParallel(torch.nn.Linear(100_000, 1, bias=False))
+for _ in range(2):
+    model(torch.ones(1, 100_000)).sum().backward()
+print("done")
+"""
+TIMED_SCENARIO = """
+name: timed
+topology: {builder: full_mesh, sites: 2, rates: 100 Mbit/s, delays: 20 ms}
+outputs: {plots: false}
+workload:
+  kind: program
+  command: {n1: [python3, timed.py], n2: [python3, timed.py]}
+  preload: [torch.distributed, torch.nn.parallel]
+  time_calls: true
+"""
+UNLOADED = TIMED_SCENARIO.replace("[python3, timed.py]", "[sh, -c, python3 timed.py]").replace(
+    "  preload: [torch.distributed, torch.nn.parallel]\n", ""
+)
+WHOLE = {"gloo": GLOO, "timed": TIMED_SCENARIO, "unloaded": UNLOADED}
+
+
 @pytest.fixture(scope="module")
 def runs(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("programs")
     ended = {name: by_site(n1=f"{DAEMON} {REST}") for name in ENDED}
-    for name, text in {**GOOD, **BAD, **REFUSED, **ended, "gloo": ""}.items():
+    for name, text in {**GOOD, **BAD, **REFUSED, **ended, **WHOLE}.items():
         (home / name / "log").mkdir(parents=True)
         file = ROOT / "scenarios" / "x.yaml" if name == "gloo" else home / "x.yaml"
-        scenario = parse(GLOO if name == "gloo" else SCENARIO + text, str(file))
+        scenario = parse(text if name in WHOLE else SCENARIO + text, str(file))
         (home / name / "resolved.yaml").write_text(resolve(scenario))
     (home / "made").mkdir()
     for name in ("kept", "made/kept"):
@@ -170,9 +205,10 @@ def runs(embedded, tmp_path_factory):
     (home / "no-program").write_text("nothing")
     (home / "no-program").chmod(0o755)
     (home / "mine.py").write_text(PYTHON)
+    (home / "timed.py").write_text(TIMED)
     (home / "beside.py").write_text("VALUE = 5\n")
     (home / "log" / "log" / "n2.out").mkdir()
-    names = [*GOOD, *BAD, *REFUSED, "gloo"]
+    names = [*GOOD, *BAD, *REFUSED, *WHOLE]
     seen = embedded.call(
         inside.run_programs, str(home), names, ENDED, visible=[home], timeout_s=500
     )
@@ -207,7 +243,7 @@ def test_a_run_that_is_not_private_shares_all_files(runs):
     assert (runs.home / "shared").read_text() == "x\n"
 
 
-@pytest.mark.parametrize("name", [*GOOD, "gloo"])
+@pytest.mark.parametrize("name", [*GOOD, *WHOLE])
 def test_a_run_whose_programs_end_well_passes(runs, name):
     assert runs.code(name) == 0, runs.said(name)
     assert runs.verdict(name) == ("pass", "")
@@ -310,6 +346,44 @@ def test_a_preloaded_file_runs_as_it_would_by_itself(runs):
 
 def test_gloo_reduces_over_the_network_and_reports_its_tasks(runs):
     assert len(runs.events("gloo", "sync_finished")) == 4
+
+
+@pytest.mark.parametrize("name", ["timed", "unloaded"])
+def test_calls_are_timed_in_programs_that_do_not_know_it(runs, name):
+    """Once in a program that Trunkline's own Python runs, once in one that a shell starts."""
+    assert runs.output(name, "n2") == "done\n"
+    assert runs.verdict(name) == ("pass", "")
+    rows = [row for row in runs.table(name, "calls")[1:] if row.startswith("n2,")]
+    cells = [row.split(",") for row in rows]
+    assert all(each[9] == "completed" for each in cells)
+    told = [(each[5], int(each[6]), each[12], each[13]) for each in cells]
+    assert told[:3] == [
+        ("all_reduce", 200_000, "", "True"),
+        ("all_reduce", 200_000, "", "False"),
+        ("recv", 4000, "0", "True"),
+    ]
+    assert [each for each in told if each[0] == "all_reduce"][2:] == [
+        ("all_reduce", 400_000, "", "False")
+    ] * 2  # by DistributedDataParallel, in C++
+    took_s = [float(each[8]) for each in cells if each[5] == "all_reduce"]
+    assert min(took_s) > 0.036  # 20 ms there and back, or nearly, as n1 may be earlier
+
+
+def test_calls_are_not_timed_unless_asked(runs):
+    assert runs.events("gloo", "call_started", "call_finished", "timing_stopped") == []
+    assert not (runs.home / "gloo" / "tables" / "calls.csv").exists()
+
+
+def test_the_folder_that_times_calls_comes_before_the_programs_own_path():
+    scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
+    addresses = {"n1": "10.0.0.1"}
+    program = Program(("true",), Path(), {"PYTHONPATH": "/mine"}, (), time_calls=True)
+    found = program_children.environment(scenario, addresses, "n1", program)
+    assert found["PYTHONPATH"].endswith("workloads/calls:/mine")
+    found = program_children.environment(
+        scenario, addresses, "n1", dataclasses.replace(program, time_calls=False)
+    )
+    assert found["PYTHONPATH"] == "/mine"
 
 
 def test_a_report_becomes_an_event_of_its_site_at_its_time():

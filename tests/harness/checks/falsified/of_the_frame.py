@@ -136,6 +136,8 @@ for _event in (
     "compute_finished",
     "sync_started",
     "sync_finished",
+    "call_started",
+    "call_finished",
     "stopping",
     "contribution_taken",
     "model_merged",

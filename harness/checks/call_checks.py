@@ -1,0 +1,174 @@
+"""The checks of calls of `torch.distributed`, as the timing of a program logged them (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
+from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    excused,
+    fail,
+    format_time,
+    judged,
+    note,
+)
+from trunkline.harness.record.calls import Call, list_calls
+from trunkline.harness.record.history import History
+
+STOPPED = "the timing of its process stopped"
+ENDED = "its program ended first"
+AMBIGUOUS = "several processes have one rank"
+
+PAIRS = ("send", "recv")
+TO_ALL = (
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_into_tensor_coalesced",
+    "barrier",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced",
+)
+"""No member is done with these calls before all members have begun them."""
+FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("gather", "reduce")
+
+Group = tuple[str, tuple[int, ...]]
+"""A group's name and its ranks."""
+
+
+def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]:
+    """Calls are numbered, and end once, after they began; those of a waiting thread in turn."""
+    stopped = {(each.site, each.process) for each in history.all(TimingStopped)}
+    for each in history.all(TimingStopped):
+        yield excused(STOPPED, f"{each.site}, process {each.process}: {each.reason}")
+    yield from _judge_pairs(history)
+    processes: defaultdict[tuple[str, int], list[Call]] = defaultdict(list)
+    for call in list_calls(history):
+        processes[call.started.site, call.started.process].append(call)
+    for process, calls in processes.items():
+        calls.sort(key=lambda call: call.started.call)
+        where = f"process {process[1]} of {process[0]}"
+        if [call.started.call for call in calls] != list(range(len(calls))):
+            yield fail(f"the numbers of the calls of {where} have a gap")
+        by_thread: defaultdict[int, list[Call]] = defaultdict(list)
+        for call in calls:
+            by_thread[call.started.thread].append(call)
+            if call.finished is not None:
+                yield judged()
+            else:
+                rule = STOPPED if process in stopped else ENDED
+                yield excused(rule, _name(call))
+        for of_thread in by_thread.values():
+            yield from _judge_thread(of_thread)
+    yield note(f"{sum(map(len, processes.values()))} calls")
+
+
+def collectives_take_time(history: History, rules: Rules) -> Iterator[Finding]:
+    """The members of a group make the same calls; none is done before the others' data can come.
+
+    The k-th collective call of each member is the same call.
+    """
+    paths = Paths(history, rules)
+    groups: defaultdict[Group, defaultdict[int, list[Call]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for call in list_calls(history):
+        if call.started.name not in PAIRS:
+            group = call.started.group, call.started.ranks
+            groups[group][call.started.rank].append(call)
+    for (name, ranks), members in groups.items():
+        if any(len({call.key[:2] for call in calls}) > 1 for calls in members.values()):
+            yield excused(AMBIGUOUS, f"group {name} of ranks {', '.join(map(str, ranks))}")
+            continue
+        for calls in members.values():
+            calls.sort(key=lambda call: call.started.call)
+        for number in range(max(map(len, members.values()))):
+            same = {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
+            yield from _judge_collective(same, members, history, paths)
+
+
+def _judge_pairs(history: History) -> Iterator[Finding]:
+    """Every end belongs to one start, which was before it."""
+    begun: set[tuple[str, int, int]] = set()
+    over: set[tuple[str, int, int]] = set()
+    for event in history.events:
+        if not isinstance(event, CallStarted | CallFinished):
+            continue
+        key = event.site, event.process, event.call
+        name = f"call {event.call} of process {event.process} of {event.site}"
+        if isinstance(event, CallStarted):
+            if key in begun:
+                yield fail(f"{name} began twice")
+            begun.add(key)
+        else:
+            if key in over:
+                yield fail(f"{name} ended twice")
+            if key not in begun:
+                yield fail(f"{name} ended at {format_time(event.t_ns)}, but had not begun")
+            over.add(key)
+
+
+def _judge_thread(calls: list[Call]) -> Iterator[Finding]:
+    """A thread that waits for a call begins no other one before its end."""
+    for call, following in pairwise(calls):
+        if following.started.t_ns < call.started.t_ns:
+            yield fail(f"{_name(following)} began before the one before it")
+        elif call.started.blocks and (
+            call.finished is None or call.finished.t_ns > following.started.t_ns
+        ):
+            yield fail(f"{_name(following)} began before {_name(call)} had ended")
+
+
+def _judge_collective(
+    same: Mapping[int, Call],
+    members: Mapping[int, list[Call]],
+    history: History,
+    paths: Paths,
+) -> Iterator[Finding]:
+    """One call of a group, by the ranks of the members that made it."""
+    names = {call.started.name for call in same.values()}
+    if len(names) > 1:
+        each = ", ".join(_name(call) for call in same.values())
+        yield fail(f"members of a group make different calls: {each}")
+        return
+    for rank, call in same.items():
+        if call.outcome != "completed" or call.finished is None:
+            continue
+        needed = _list_needed(call, rank)
+        if missing := [each for each in needed if each in members and each not in same]:
+            if not history.all(TimingStopped):
+                ranks = ", ".join(map(str, missing))
+                yield fail(f"{_name(call)} was done, but ranks {ranks} never began it")
+            continue
+        for other in (same[each] for each in needed if each in same):
+            least_ns = other.started.t_ns + paths.payload_ns(other.started.site, call.started.site)
+            early_ns = least_ns - CLOCK_NS - call.finished.t_ns
+            if early_ns > 0:
+                what = f"{_name(call)} was done {early_ns / 1e6:.3f} ms before it could"
+                yield fail(f"{what}, since {other.started.site} began")
+        yield judged()
+
+
+def _list_needed(call: Call, rank: int) -> tuple[int, ...]:
+    """The ranks without whose data this member cannot be done."""
+    name, ranks, root = call.started.name, call.started.ranks, call.started.peer
+    if name == "barrier" or (name in TO_ALL and call.started.bytes):
+        return ranks
+    if name in FROM_ROOT and root is not None and call.started.bytes:
+        return (root,)
+    if name in TO_ROOT and rank == root and call.started.bytes:
+        return ranks
+    return ()
+
+
+def _name(call: Call) -> str:
+    started = call.started
+    return f"{started.name} (call {started.call} of process {started.process} of {started.site})"

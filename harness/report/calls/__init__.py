@@ -1,0 +1,1 @@
+"""The calls of `torch.distributed` in programs: how long each took, where and when."""

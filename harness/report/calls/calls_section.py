@@ -1,0 +1,129 @@
+"""The section on the calls of `torch.distributed`: a timeline, and their durations (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from trunkline.agents.events.call_events import TimingStopped
+from trunkline.harness.report.calls.call_tables import summarize
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Child, make_table, tag
+
+COLOURS = ("fill-blue", "fill-orange", "fill-multicast", "fill-task", "fill-wait")
+"""The kinds of calls that took most time have a colour each; all others share OTHERS."""
+
+OTHERS = "fill-ink"
+
+MAX_BARS = 12_000
+"""The most bars of the timeline; with more, neighbouring bars of a colour are merged."""
+
+MAX_REASONS = 20
+"""The most processes whose timing stopped that the page lists."""
+
+
+def write_section(
+    calls: pd.DataFrame,
+    stopped: Sequence[TimingStopped],
+    sites: Sequence[str],
+    end_s: float,
+    clock: str,
+) -> list[Child]:
+    """When each site was in which call, and how long calls took; says whose timing stopped.
+
+    The timeline ends at `end_s`, in seconds; `clock` is the name of the run's clock.
+    """
+    reasons = [
+        tag("p", f"{each.site}, process {each.process}: {each.reason}.")
+        for each in stopped[:MAX_REASONS]
+    ]
+    if not len(calls):
+        words = "No program made a call of torch.distributed that could be timed."
+        return [tag("p", words), *reasons]
+    kinds = summarize(calls)
+    rows = [
+        [
+            str(kind),
+            f"{row['calls']:.0f}",
+            f"{row['bytes_median'] / 1e6:.3f}",
+            *("" if pd.isna(row[key]) else f"{row[key]:.4f}" for key in _TIMES),
+            f"{row['calls'] - row['completed']:.0f}",
+        ]
+        for kind, row in kinds.iterrows()
+    ]
+    heads = ("call", "calls", "median size (MB)", "mean (s)", "median (s)", "longest (s)",
+             "sum (s)", "not completed")  # fmt: skip
+    words = (
+        "The calls of all sites together. A call lasts until it is done, also if its program goes "
+        "on meanwhile; tables/calls.csv has each call."
+    )
+    return [
+        *reasons,
+        _draw_timeline(calls, list(map(str, kinds.index)), sites, end_s, clock),
+        tag("p", words),
+        make_table(heads, rows, "calls", range(1, len(heads))),
+    ]
+
+
+_TIMES = ("mean_s", "median_s", "max_s", "sum_s")
+
+
+def _draw_timeline(
+    calls: pd.DataFrame, kinds: Sequence[str], sites: Sequence[str], end_s: float, clock: str
+) -> Child:
+    """A row per site; bars are calls, in the colour of their kind."""
+    ends_s = (calls["start_s"] + calls["duration_s"]).fillna(end_s)
+    row = 26.0 if len(sites) <= 20 else 15.0
+    left = 14 + LETTER * max(6, *map(len, sites))
+    bottom = 4 + row * len(sites)
+    x = Scale(0.0, max(end_s, float(ends_s.max()), 1e-3), left, WIDTH - 8)
+    colours = dict(zip(kinds, COLOURS, strict=False))
+    spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
+    ranks = {site: rank for rank, site in enumerate(sites)}
+    for site, kind, start_s, end_s in zip(
+        calls["site"], calls["call"], calls["start_s"], ends_s, strict=True
+    ):
+        spans[colours.get(kind, OTHERS), ranks[site]].append((x(start_s), x(end_s)))
+    gap = 0.0
+    bars = dict(_place_bars(spans, row, gap))
+    while sum(map(len, bars.values())) > MAX_BARS and gap < WIDTH:
+        gap = gap * 2 or 0.25
+        bars = dict(_place_bars(spans, row, gap))
+    picture = charts.draw_picture(
+        bottom + 46,
+        f"A row for each of {len(sites)} sites: its calls of torch.distributed over time.",
+        Frame(x, Scale(0, 1, bottom, 4)).draw_axes(f"{clock} time (s)"),
+        [
+            tag("text", site, x=left - 8, y=4 + (rank + 0.5) * row + 4, class_="tick end")
+            for site, rank in ranks.items()
+        ],
+        # Short calls lie on top of long ones, such as a broadcast that waits for an all-reduce.
+        [charts.draw_bars(bars[colour], colour) for colour in (*COLOURS, OTHERS) if colour in bars],
+    )
+    legend = [(colour, kind) for kind, colour in colours.items()]
+    legend += [(OTHERS, "other calls")] if len(kinds) > len(colours) else []
+    caption = "Calls of torch.distributed at each site. Calls of one colour may lie on each other."
+    if calls["duration_s"].isna().any():
+        caption += " A call that never ended is drawn until the end."
+    if gap:
+        caption += " Bars that are close to each other are drawn as one."
+    return charts.make_figure(picture, caption, charts.make_legend(legend))
+
+
+def _place_bars(
+    spans: dict[tuple[str, int], list[tuple[float, float]]], row: float, gap: float
+) -> Iterator[tuple[str, list[charts.Bar]]]:
+    """Each colour, and its bars."""
+    for colour in dict.fromkeys(colour for colour, _ in spans):
+        yield (
+            colour,
+            [
+                (start, 4 + (rank + 0.2) * row, end - start, 0.6 * row)
+                for (each, rank), of_row in spans.items()
+                if each == colour
+                for start, end in charts.merge(of_row, gap, 0.5)
+            ],
+        )

@@ -1,0 +1,97 @@
+"""Falsified calls of torch.distributed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from falsified.falsifying import (
+    MS,
+    Line,
+    Log,
+    copy_of,
+    every,
+    falsification,
+    first,
+    middle,
+    without,
+)
+
+
+def _end_of(log: Log, call: Line) -> Line:
+    """The line that says that this call ended."""
+    return every(log, "call_finished", **_key(call))[0]
+
+
+def _key(call: Line) -> dict[str, Any]:
+    return {key: call[key] for key in ("site", "process", "call")}
+
+
+@falsification
+def the_first_call_never_began(log: Log) -> Log:
+    return without(log, [first(log, "call_started")])
+
+
+@falsification
+def the_first_call_never_ended(log: Log) -> Log:
+    return without(log, [first(log, "call_finished")])
+
+
+@falsification
+def all_calls_have_only_ends(log: Log) -> Log:
+    return without(log, every(log, "call_started"))
+
+
+@falsification
+def all_calls_but_the_last_of_a_site_are_missing(log: Log) -> Log:
+    of_site = every(log, "call_started", "call_finished", site="n2")
+    last = max(line["call"] for line in of_site)
+    return without(log, [line for line in of_site if line["call"] < last])
+
+
+@falsification
+def a_call_is_missing_at_one_site(log: Log) -> Log:
+    call = middle(log, "call_started")
+    return without(log, [call, _end_of(log, call)])
+
+
+@falsification
+def a_call_ends_when_it_begins(log: Log) -> Log:
+    """The barrier ends before the others can have begun it."""
+    call = first(log, "call_started", name="barrier")
+    _end_of(log, call)["t_ns"] = call["t_ns"]
+    return log
+
+
+@falsification
+def a_call_ends_before_it_begins(log: Log) -> Log:
+    call = middle(log, "call_started")
+    _end_of(log, call)["t_ns"] = call["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_call_ends_after_the_next_one_began(log: Log) -> Log:
+    call = first(log, "call_started", blocks=True)
+    following = first(log, "call_started", **{**_key(call), "call": call["call"] + 1})
+    _end_of(log, call)["t_ns"] = following["t_ns"] + 1
+    return log
+
+
+@falsification
+def a_call_is_another_one_at_one_site(log: Log) -> Log:
+    call = middle(log, "call_started", name="all_reduce")
+    call["name"] = "broadcast"
+    return log
+
+
+@falsification
+def two_calls_have_one_number(log: Log) -> Log:
+    call = middle(log, "call_started")
+    return [*log, copy_of(call, t_ns=call["t_ns"] + 1)]
+
+
+@falsification
+def a_call_begins_after_its_program_exited(log: Log) -> Log:
+    call = middle(log, "call_started")
+    exited = first(log, "agent_exited", who=call["site"])
+    return [*log, copy_of(call, call=999, t_ns=exited["t_ns"] + MS)]

@@ -1,0 +1,121 @@
+"""Timed calls in the table, on the page and in the printed lines of a run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
+from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    NetworkReady,
+    ProgramsStarted,
+    RunFinished,
+    Stopping,
+)
+from trunkline.harness.live import progress
+from trunkline.harness.report import outputs
+from trunkline.harness.report.calls import calls_section
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import load
+
+SCENARIO = """\
+name: mine
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [sh, -c, exit 0], time_calls: true}
+outputs: {plots: false}
+"""
+MS = 10**6
+REDUCE = CallStarted(
+    100 * MS, "n1", 2, 0, 0, "all_reduce", 4_000_000, "0", (0, 1), 0, None, True
+)  # fmt: skip
+SEND = replace(REDUCE, t_ns=400 * MS, call=1, name="send", peer=1, blocks=False)
+CALLS = (
+    REDUCE,
+    replace(REDUCE, t_ns=120 * MS, site="n2", rank=1),
+    CallFinished(300 * MS, "n1", 2, 0, False),
+    CallFinished(320 * MS, "n2", 2, 0, False),
+    SEND,
+)
+
+
+def build(folder: Path, calls) -> tuple[str, list[str], str]:
+    """The verdict, its problems and the page of a run with these events of calls."""
+    (folder / "resolved.yaml").write_text(SCENARIO)
+    header = make_header(load(folder / "resolved.yaml"))
+    events = [
+        header,
+        NetworkReady(0, "runner"),
+        ProgramsStarted(0, "runner"),
+        *calls,
+        AgentExited(500 * MS, "runner", "n1", 0, 0, asked=False),
+        AgentExited(500 * MS, "runner", "n2", 0, 0, asked=False),
+        Stopping(500 * MS, "runner", "the programs at every site exited"),
+        RunFinished(500 * MS, "runner", "the programs at every site exited", ()),
+    ]
+    (folder / "events.jsonl").write_bytes(b"".join(map(to_line, events)))
+    verdict = outputs.build(folder)
+    return verdict.outcome, list(verdict.problems), (folder / "report.html").read_text()
+
+
+def test_each_call_is_a_row_of_the_table(tmp_path: Path) -> None:
+    build(tmp_path, CALLS)
+    found = pd.read_csv(tmp_path / "tables" / "calls.csv")
+    assert found[["site", "call", "start_s", "duration_s", "outcome"]].values.tolist()[:2] == [
+        ["n1", "all_reduce", 0.1, 0.2, "completed"],
+        ["n2", "all_reduce", 0.12, 0.2, "completed"],
+    ]
+    last = found.iloc[2]
+    assert (last["call"], last["outcome"], last["peer"]) == ("send", "unfinished", 1)
+    assert (last["ranks"], last["group"], bool(last["blocks"])) == ("0 1", 0, False)
+    assert pd.isna(last["duration_s"])
+
+
+def test_the_page_shows_when_each_site_was_in_which_call(tmp_path: Path) -> None:
+    page = build(tmp_path, CALLS)[2]
+    section = page[page.index('id="calls"') :]
+    section = section[: section.index("</section>")]
+    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", section)
+    assert cells[8:16] == ["all_reduce", "2", "4.000", "0.2000", "0.2000", "0.2000", "0.4000", "0"]
+    assert cells[16:] == ["send", "1", "4.000", "", "", "", "0.0000", "1"]
+    assert 'class="fill-blue"' in section
+    assert "A call that never ended is drawn until the end." in section
+
+
+def test_the_printed_lines_count_calls(tmp_path: Path) -> None:
+    build(tmp_path, CALLS)
+    console = Console(width=100, file=StringIO())
+    console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
+    assert "2 all_reduce (200 ms on average), 1 send" in console.file.getvalue()
+
+
+def test_a_page_without_calls_says_so_and_why(tmp_path: Path) -> None:
+    stopped = TimingStopped(5 * MS, "n1", 2, "this PyTorch is too old")
+    outcome, problems, page = build(tmp_path, [stopped])
+    assert "No program made a call of torch.distributed that could be timed." in page
+    assert "n1, process 2: this PyTorch is too old." in page
+    assert outcome == "unknown" or problems
+
+
+def test_many_calls_are_merged_and_the_page_says_so() -> None:
+    many = [replace(REDUCE, t_ns=number * 2 * MS, call=number) for number in range(20_000)]
+    rows = [
+        {
+            "site": each.site,
+            "call": each.name,
+            "bytes": each.bytes,
+            "start_s": each.t_ns / 1e9,
+            "duration_s": 0.001,
+            "outcome": "completed",
+        }
+        for each in many
+    ]
+    parts = calls_section.write_section(pd.DataFrame(rows), (), ("n1",), 40.0, "virtual")
+    assert "Bars that are close to each other are drawn as one." in str(parts[0])
+    assert len(str(parts[0])) < 500_000
