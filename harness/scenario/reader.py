@@ -281,7 +281,7 @@ class Reader:
     def _workload(self, sites: Sequence[str]) -> Component | None:
         kinds = self._extensions.workloads
         module, options = self._component("workload", "kind", kinds, "build")
-        if module is None or options is None:
+        if module is None or options is None or not self._read_texts(module, options):
             return None
         try:
             for problem in module.problems(sites, **options) if sites else ():
@@ -296,6 +296,22 @@ class Reader:
             self._source.refuse(("workload",), str(error), value="")
             return None
         return Component(self._data["workload"]["kind"], options, module)
+
+    def _read_texts(self, module: Any, options: dict[str, Any]) -> bool:
+        """Replace the names of files by their texts, which the scenario then keeps.
+
+        Returns False if a file cannot be read.
+        """
+        for name, ending in getattr(module, "FILE_OPTIONS", {}).items():
+            file = options[name]
+            if file.endswith(ending) and "\n" not in file:
+                try:
+                    options[name] = self._files(file)
+                except FaultError as error:
+                    text = str(error).removeprefix(f"{file}: ")
+                    self._source.refuse(("workload", name), text)
+                    return False
+        return True
 
     def _component(
         self, section: str, key: str, modules: Mapping[str, Any], entry: str
