@@ -52,7 +52,7 @@ def summarize(
     empty: dict[str, float | None] = dict.fromkeys(("stall_s", "step_s", "stall_percent"))
     if branches is None:
         return empty
-    finished_s: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+    finished_s: defaultdict[tuple[Any, Any], list[float]] = defaultdict(list)
     for event in history.all(ComputeFinished):
         finished_s[event.site, event.iteration].append(event.t_ns / 1e9)
     stalls, steps = [], []
