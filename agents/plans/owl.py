@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from trunkline.agents.distribution import owl
 from trunkline.agents.distribution.grouping import Groups, group_evenly, group_randomly
@@ -48,10 +48,7 @@ def build(
     if groups is not None and groups < 1:
         raise PlanError(f"groups: {groups}: expected 1 or more")
     held = find_shards(request)
-    racks = find_racks(request, held)
-    count = groups or 1
-    if groups is None and racks and request.layers is not None:
-        count = _choose(request.layers, measure_cluster(request, held), deploy)
+    count = groups or _choose_count(request, deploy)
     group_by = (
         group_evenly if grouping == "even" else functools.partial(group_randomly, request.rng)
     )
@@ -67,6 +64,24 @@ def build(
         return owl.build(model, workers, count, group_alike, _DEPLOYMENTS[deploy])
 
     return make_plan(request, held, make)
+
+
+def describe_choice(
+    request: PlanRequest, *, groups: int | None = None, deploy: Deploy = "centralized", **_: Any
+) -> str:
+    """What the plan chooses for this request, for `trunkline show`; empty if `groups` is given."""
+    if groups is not None:
+        return ""
+    count = _choose_count(request, deploy)
+    return f"{count} communication group{'s' * (count > 1)} of a rack, chosen by Algorithm 2"
+
+
+def _choose_count(request: PlanRequest, deploy: Deploy) -> int:
+    """The number of communication groups by Algorithm 2; one without workers or layers."""
+    held = find_shards(request)
+    if request.layers is None or not find_racks(request, held):
+        return 1
+    return _choose(request.layers, measure_cluster(request, held), deploy)
 
 
 @functools.lru_cache(maxsize=64)  # every task asks

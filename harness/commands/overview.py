@@ -23,6 +23,7 @@ from trunkline.harness.config.units import (
 )
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Component, Scenario
 from trunkline.topologies.model import Link, Topology
 
@@ -57,25 +58,29 @@ def describe_scenario(scenario: Scenario) -> Table:
     return table
 
 
-def describe_prediction(found: Expectation) -> str:
-    """What the fluid model predicts, a value per line, without values that it does not know."""
+def describe_prediction(scenario: Scenario, found: Expectation) -> str:
+    """What the fluid model predicts, a value per line, without values that it does not know.
+
+    A last line tells what the plan chooses by itself.
+    """
     known = {name: value for name, value in asdict(found).items() if not math.isnan(value)}
+    choice = planning.describe_choice(scenario)
     times = {name for name in known if name.endswith("_s") and not name.endswith("_per_s")}
     return "".join(
         f"{name:<13}  {value:.4g}{' s' if name in times else ''}\n" for name, value in known.items()
-    )
+    ) + (f"{'plan':<13}  {choice}\n" if choice else "")
 
 
 def _describe_scheme(scenario: Scenario) -> dict[str, str]:
     """The lines about what the agents do."""
     scheme = scenario.scheme
-    tensors = scenario.tensor_bytes
+    tensors, choice = scenario.tensor_bytes, planning.describe_choice(scenario)
     return {
         "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {scenario.cut.count} chunks "
         f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
         f"{f', {len(tensors)} tensors' if tensors else ''}",
         "policy": _format_component(scheme.policy),
-        "plan": _format_component(scheme.plan),
+        "plan": "\n".join(filter(None, (_format_component(scheme.plan), choice))),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
         f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
         "awareness": _format_pairs(render(scheme.awareness, None)) if scheme.awareness else "off",

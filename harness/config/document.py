@@ -178,7 +178,10 @@ def show(value: Any) -> str:
     if isinstance(value, str) and value.isprintable() and not _SPECIAL.fullmatch(value):
         line = value
     else:
-        text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+        style = '"' if isinstance(value, str) and "\n" in value else None  # in one line
+        text = yaml.safe_dump(
+            value, default_flow_style=True, default_style=style, width=10_000, sort_keys=False
+        )
         line = text.removesuffix("...\n").strip()
     return shorten(line)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.events.task_events import Received, Sent
-from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Interval, Task, phases, union
 
 Bar = tuple[float, float, float, float]
@@ -75,7 +75,8 @@ def _find_branch_spans(history: History) -> dict[str, dict[str, list[Interval]]]
     for done in list_computed(history):
         if done.task is not None:
             computed[done.site].append((done.start_ns, done.end_ns))
-            stalled[done.site].append((done.start_ns - done.stall_ns, done.start_ns))
+    for site, wait in list_waits(history):
+        stalled[site].append(wait)
     return {"compute a branch": computed, "wait for a branch": stalled}
 
 

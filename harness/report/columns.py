@@ -194,8 +194,10 @@ RUN = Table(
         "server_out_peak_mbps": (NUMBER, "the largest `out_mbps` of a server"),
         "stall_s": (
             NUMBER,
-            "mean time in which a worker waited for branches of its next iteration; this column "
-            "and the next two are empty without a workload in layers",
+            "mean time in which a worker waited for branches of its next iteration. This column "
+            "and the next two count iterations that were finished with the branches of one "
+            "hand-out, if it began after the warm-up. They do not count what was forgotten "
+            "(`kept` of `branches`), and are empty without a workload in layers",
         ),
         "step_s": (
             NUMBER,
@@ -332,7 +334,8 @@ SERVERS = Table(
 
 BRANCHES = Table(
     "branches",
-    "One row per forward computation of a branch, in order of its end; only with `layered`.",
+    "One row per forward computation of a branch, in order of its end; only with a workload in "
+    "layers: `layered`, `training_in_layers`, or one of your own.",
     {
         "site": (TEXT, "the worker"),
         "iteration": (INTEGER, "its iteration, from 0"),
@@ -349,6 +352,11 @@ BRANCHES = Table(
             NUMBER,
             "how long the worker waited for it: since the branch before, or for the first one "
             "since it had joined the task",
+        ),
+        "kept": (
+            YES_OR_NO,
+            "whether the worker finished the iteration with it; false if it forgot the branch, "
+            "because the task was given up or the worker was killed, or if the run ended before",
         ),
     },
 )

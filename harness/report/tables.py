@@ -296,7 +296,7 @@ def tabulate_run(
         "wait_s": waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
         **summarize(_leave_out(updates, "t_s", begin_s)),
         **summarize_rates(_leave_out(servers, "t_s", begin_s), end_ns / 1e9),
-        **branch_tables.summarize(_leave_out(branches, "start_s", begin_s), history),
+        **branch_tables.summarize(branches, history, begin_s),
         "bytes_sent": int(tasks["bytes_sent"].sum()),
         "accuracy_percent": evaluated[-1].accuracy_percent if evaluated else None,
         "ended": manual_actions.describe_end(history),

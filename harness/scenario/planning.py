@@ -7,7 +7,7 @@ from functools import partial
 
 from trunkline.agents.awareness import measured_rates
 from trunkline.agents.control.driver import Driver
-from trunkline.agents.control.planner import Build
+from trunkline.agents.control.planner import Build, make_request
 from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Policy
@@ -71,6 +71,18 @@ def create_builders(scenario: Scenario) -> tuple[Build, Build | None]:
     if scenario.scheme.scatter != "non-blocking":
         return build, None
     return build, partial(component.module.default, **component.options)
+
+
+def describe_choice(scenario: Scenario) -> str:
+    """What the plan chooses by itself for a task of all sites; empty if it chooses nothing."""
+    plan = scenario.scheme.plan
+    describe = getattr(plan.module, "describe_choice", None)
+    if describe is None:
+        return ""
+    settings = controller_settings(scenario)
+    everywhere = settings.sites, settings.sites, settings.rates_mbps
+    text: str = describe(make_request(settings, *everywhere, random.Random(0)), **plan.options)
+    return text
 
 
 def create_driver(scenario: Scenario) -> Driver:

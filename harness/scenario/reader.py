@@ -159,7 +159,7 @@ class Reader:
         basics = self._basics()
         topology = self._topology(basics["seed"])
         sites = topology.site_names if topology else self._find_sites()
-        workload = self._workload(sites)
+        workload = self._workload(sites, basics["seed"])
         programs = self._runs_programs()
         scheme = None if programs else self._scheme(sites, self._model_bytes(workload))
         basics["limits"] = self._fit_task_budget(basics["limits"])
@@ -278,10 +278,10 @@ class Reader:
         except FaultError as error:
             raise TopologyError(str(error).removeprefix(f"{name}: ")) from None
 
-    def _workload(self, sites: Sequence[str]) -> Component | None:
+    def _workload(self, sites: Sequence[str], seed: int) -> Component | None:
         kinds = self._extensions.workloads
         module, options = self._component("workload", "kind", kinds, "build")
-        if module is None or options is None:
+        if module is None or options is None or not self._read_texts(module, options):
             return None
         try:
             for problem in module.problems(sites, **options) if sites else ():
@@ -292,10 +292,28 @@ class Reader:
                 cut_model(size, max(size, 1), tensor_bytes_of(module, options))
                 if hasattr(module, "layers"):
                     module.layers(**options)
+                    if sites:
+                        module.compute_times(0, sites, seed, **options).layers(0)
         except ValueError as error:  # from a user's file
             self._source.refuse(("workload",), str(error), value="")
             return None
         return Component(self._data["workload"]["kind"], options, module)
+
+    def _read_texts(self, module: Any, options: dict[str, Any]) -> bool:
+        """Replace the names of files by their texts, which the scenario then keeps.
+
+        Returns False if a file cannot be read.
+        """
+        for name, ending in getattr(module, "FILE_OPTIONS", {}).items():
+            file = options[name]
+            if file.endswith(ending) and "\n" not in file:
+                try:
+                    options[name] = self._files(file)
+                except FaultError as error:
+                    text = str(error).removeprefix(f"{file}: ")
+                    self._source.refuse(("workload", name), text)
+                    return False
+        return True
 
     def _component(
         self, section: str, key: str, modules: Mapping[str, Any], entry: str

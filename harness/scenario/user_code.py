@@ -35,6 +35,7 @@ from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.model import Topology, TopologyError
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload, gives_changes
+from trunkline.workloads.layered import layer_rules
 from trunkline.workloads.layered.model import LayeredModel
 from trunkline.workloads.option_rules import OptionError
 
@@ -182,7 +183,10 @@ def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The results that a function may return: a condition, its description, and a conversion."""
+    """The results that a function may return: a condition, its description, and a conversion.
+
+    The conversion may raise ValueError for what is wrong within a result.
+    """
 
     holds: Callable[[Any], bool]
     allowed: str
@@ -197,9 +201,14 @@ def _instance_of(kind: type) -> _Result:
 
 
 def _check_results(
-    function: Callable[..., Any], file: str, result: _Result, error: type[ValueError]
+    function: Callable[..., Any],
+    file: str,
+    result: _Result,
+    error: type[ValueError],
+    owner: str = "",
 ) -> Callable[..., Any]:
     """Wrap a function of the file, so that it returns an allowed result or raises this error."""
+    name = f"{owner}{function.__name__}"
 
     @functools.wraps(function)
     def checked(*arguments: Any, **options: Any) -> Any:
@@ -210,18 +219,20 @@ def _check_results(
         except Exception as reason:
             raise error(f"{file}: {_describe(reason, file)}") from reason
         if not result.holds(made):
-            what = f"{function.__name__} gave {_show(made)}"
-            raise error(f"{file}: {what}: expected {result.allowed}")
-        return result.convert(made)
+            raise error(f"{file}: {name} gave {_show(made)}: expected {result.allowed}")
+        try:
+            return result.convert(made)
+        except ValueError as reason:
+            raise error(f"{file}: {name} gave {reason}") from None
 
     return checked
 
 
-def _check_methods(thing: Any, file: str, results: Mapping[str, _Result]) -> Any:
+def _check_methods(thing: Any, file: str, results: Mapping[str, _Result], owner: str = "") -> Any:
     """An object with these methods of a thing, each of them checked."""
     return SimpleNamespace(
         **{
-            name: _check_results(getattr(thing, name), file, result, UserCodeError)
+            name: _check_results(getattr(thing, name), file, result, UserCodeError, owner)
             for name, result in results.items()
         }
     )
@@ -295,7 +306,8 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
             continue
         function = getattr(made, name)
         try:
-            inspect.signature(function).bind(*form.count("sites") * [()], **dict.fromkeys(options))
+            place = form.partition("*")[0].count(",") * [()]
+            inspect.signature(function).bind(*place, **dict.fromkeys(options))
         except TypeError as reason:
             text = f"expected {name} in the form {form} with the options of build"
             raise UserFileError(f"{text}: {reason}") from None
@@ -304,6 +316,10 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
     in_layers = hasattr(made, "layers")
     if in_layers:
         _check_layers(made, file)
+    else:
+        _refuse_lost_layers(made)
+    if hasattr(made, "compute_times"):
+        _check_compute_times(made, file)
 
     @functools.wraps(build)
     def checked(*place: Any, **given: Any) -> Workload:
@@ -314,7 +330,7 @@ def _complete_workload(made: Any, file: str, options: Iterable[str]) -> None:
                 raise UserCodeError(f"{file}: its workload has no layers: expected one with layers")
             hooks = ("begin", "receive", "compute_branch")  # if it really computes each branch
             methods |= {name: _ANYTHING for name in hooks if hasattr(workload, name)}
-            methods["layers"] = _FUNCTIONS["layers"][1]
+            methods["layers"] = _layers_of(made, given)
         missing = [name for name in _OF_CHANGES if not hasattr(workload, name)]
         if missing and (gives_changes(made) or len(missing) < len(_OF_CHANGES)):
             allowed = "commit and change, or neither of them and no GIVES_CHANGES"
@@ -332,25 +348,54 @@ def _check_layers(made: Any, file: str) -> None:
     for name in ("tensor_bytes", "compute_times"):
         if not hasattr(made, name):
             raise UserFileError(f"expected a file with layers and a function {name} too")
-    layers, tensor_bytes = made.layers, made.tensor_bytes
+    layers = made.layers
 
     @functools.wraps(layers)
     def checked(**given: Any) -> LayeredModel:
-        found: LayeredModel = layers(**given)
-        sizes = tuple(branch.parameter_bytes for branch in found.branches)
-        if sizes != tensor_bytes(**given):
-            what = f"layers gave branches of {_show(sizes)} bytes"
-            raise UserCodeError(f"{file}: {what}: expected those of tensor_bytes")
+        result = _layers_of(made, given)
+        found: LayeredModel = _check_results(layers, file, result, UserCodeError)(**given)
         return found
 
     made.layers = checked
 
 
+def _refuse_lost_layers(made: Any) -> None:
+    """Refuse a file whose workload is in layers, but which has no function `layers`."""
+    for each in vars(made).values():
+        is_own = isinstance(each, type) and each.__module__ == made.__name__
+        is_workload = hasattr(each, "install") or hasattr(each, "time_s")
+        if is_own and is_workload and callable(getattr(each, "layers", None)):
+            text = f"{each.__name__} has a method layers"
+            raise UserFileError(f"{text}: expected a file with a function layers(*, ...) too")
+
+
+def _check_compute_times(made: Any, file: str) -> None:
+    """Check what a file knows of iterations before the run: their times, and their branches."""
+    compute_times = made.compute_times
+
+    @functools.wraps(compute_times)
+    def checked(*place: Any, **given: Any) -> Any:
+        times = compute_times(*place, **given)
+        methods = {"time_s": _TIME}
+        if hasattr(made, "layers"):
+            methods["layers"] = _layers_of(made, given)
+        for name in methods:
+            if not callable(getattr(times, name, None)):
+                what = f"compute_times gave {_show(times)}"
+                raise UserCodeError(f"{file}: {what}: expected an object with a method {name}")
+        return _check_methods(times, file, methods, "compute_times(...).")
+
+    made.compute_times = checked
+
+
+def _layers_of(made: Any, options: Mapping[str, Any]) -> _Result:
+    """The allowed layers of a workload kind with these options."""
+    sizes = made.tensor_bytes(**options)
+    return replace(_LAYERED, convert=lambda given: layer_rules.check(given, sizes))
+
+
 def _workload_methods(elements: int) -> dict[str, _Result]:
     """The allowed results of the methods of a workload whose model has so many elements."""
-
-    def is_time(given: Any) -> bool:
-        return isinstance(given, Real) and 0 <= float(given) < math.inf
 
     def is_model(given: Any) -> bool:
         flat = isinstance(given, np.ndarray) and given.shape == (elements,)
@@ -366,13 +411,17 @@ def _workload_methods(elements: int) -> dict[str, _Result]:
 
     model = _Result(is_model, f"contiguous float32 of shape ({elements},)")
     return {
-        "compute": _Result(is_time, "a time in seconds", float),
+        "compute": _TIME,
         "commit": _ANYTHING,
         "change": model,
         "contribution": model,
         "install": _ANYTHING,
         "evaluate": _Result(is_evaluation, "an Evaluation", plain),
     }
+
+
+def _is_time(given: Any) -> bool:
+    return isinstance(given, Real) and 0 <= float(given) < math.inf
 
 
 def _is_size(given: Any) -> bool:
@@ -389,10 +438,14 @@ def _are_problems(given: Any) -> bool:
 
 _SIZE = f"an int above 0, a multiple of {ELEMENT_BYTES} (float32)"
 
+_TIME = _Result(_is_time, "a time in seconds", float)
+_LAYERED = _instance_of(LayeredModel)
+
 _FUNCTIONS = {
     "model_bytes": ("model_bytes(*, ...)", _Result(_is_size, _SIZE)),
     "tensor_bytes": ("tensor_bytes(*, ...)", _Result(_are_sizes, f"a tuple; each of it {_SIZE}")),
-    "layers": ("layers(*, ...)", _instance_of(LayeredModel)),
+    "layers": ("layers(*, ...)", _LAYERED),
+    "compute_times": ("compute_times(rank, sites, seed, *, ...)", _ANYTHING),
     "problems": ("problems(sites, *, ...)", _Result(_are_problems, "a list of OptionError")),
     "preload": ("preload(*, ...)", _ANYTHING),
     "files": ("files(*, ...)", _ANYTHING),

@@ -5,6 +5,7 @@ Also the tables of such networks, and the script that makes them.
 
 from trunkline.workloads.layered.workload import (
     EVALUATES,
+    FILE_OPTIONS,
     GIVES_CHANGES,
     Layered,
     build,
@@ -20,6 +21,7 @@ from trunkline.workloads.layered.workload import (
 
 __all__ = [
     "EVALUATES",
+    "FILE_OPTIONS",
     "GIVES_CHANGES",
     "Layered",
     "build",

@@ -8,10 +8,11 @@ branch. So the branches of a base may arrive, and be computed, in any order.
 from __future__ import annotations
 
 import csv
+import difflib
 import itertools
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -20,14 +21,26 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from trunkline.workloads.base import ELEMENT_BYTES
+
 COLUMNS = ("base", "branch", "parameter_bytes", "forward_us", "backward_us")
 """The columns of a table; times are those of one sample."""
+
+MAX_CHARACTERS = 1_000_000
+"""The longest table: the resolved scenario of a run holds it."""
+
+MAX_NAME = 100
+MAX_BYTES = 16 * 2**30
+MAX_TIME_US = 3.6e9
+"""The largest values of a row: a name in characters, parameters in bytes, an hour."""
+
+NUMBER = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?"
 
 DATA = resources.files(__package__) / "data"
 
 
 class TableError(ValueError):
-    """A table that is no model; the text names the line and says what is allowed."""
+    """A table that is no model; the text says where and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,63 +164,89 @@ def find_names() -> tuple[str, ...]:
     return tuple(sorted(file.name[:-4] for file in DATA.iterdir() if file.name.endswith(".csv")))
 
 
-def load(name: str) -> LayeredModel:
-    """Read a table that comes with Trunkline; times are those of one sample. Raises TableError."""
-    if name not in find_names():
-        raise TableError(f"model {name}: expected one of {', '.join(find_names())}")
-    return parse((DATA / f"{name}.csv").read_text(), name)
+def load(table: str) -> LayeredModel:
+    """Read a table: the name of one that comes with Trunkline, or a text of several lines.
 
-
-def parse(text: str, where: str) -> LayeredModel:
-    """Read a table with COLUMNS, a row for each branch; `where` is its name. Raises TableError.
-
-    Lines that begin with `#` are skipped. Rows of the same base stand together.
+    Times are those of one sample. Raises TableError.
     """
-    lines = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), 1)
+    if "\n" in table:
+        return parse(table)
+    names = find_names()
+    if table not in names:
+        near = difflib.get_close_matches(table, names, n=1)
+        hint = "".join(f" (did you mean {name}?)" for name in near)
+        raise TableError(f"one of {', '.join(names)}, or a file NAME.csv{hint}")
+    return parse((DATA / f"{table}.csv").read_text())
+
+
+def parse(text: str) -> LayeredModel:
+    """Read a table with COLUMNS, a row for each branch. Raises TableError.
+
+    Empty lines and lines that begin with `#` are skipped. Each row is one line. Rows of the same
+    base stand together.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise TableError(f"{len(text)} characters: expected {MAX_CHARACTERS} or fewer")
+    rows = [
+        (f"line {number}", _read_row(line, f"line {number}"))
+        for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1)
         if line.strip() and not line.startswith("#")
     ]
-    rows = list(csv.reader(line for _, line in lines))
-    if not rows or tuple(rows[0]) != COLUMNS:
-        raise TableError(f"{where}: expected a first row {','.join(COLUMNS)}")
+    first = rows[0] if rows else ("line 1", [])
+    if tuple(first[1]) != COLUMNS:
+        raise TableError(f"{first[0]}: expected a first row {','.join(COLUMNS)}")
     if len(rows) == 1:
-        raise TableError(f"{where}: expected at least one branch")
-    read = [
-        (row[0], _read_branch(row, f"{where}:{number}"))
-        for (number, _), row in zip(lines[1:], rows[1:], strict=True)
-    ]
-    bases = tuple(
-        Base(name, tuple(branch for _, branch in group))
-        for name, group in itertools.groupby(read, key=lambda pair: pair[0])
+        raise TableError("no rows of branches: expected at least one")
+    read = [(*_read_branch(row, where), where) for where, row in rows[1:]]
+    seen: set[tuple[str, str]] = set()
+    last = read[0][0]
+    for base, branch, where in read:
+        if base != last and base in {earlier for earlier, _ in seen}:
+            raise TableError(f"{where}: base {base}: expected one block of rows for each base")
+        if (base, branch.name) in seen:
+            raise TableError(f"{where}: base {base}: expected one branch {branch.name}")
+        seen.add((base, branch.name))
+        last = base
+    return LayeredModel(
+        tuple(
+            Base(name, tuple(branch for _, branch, _ in group))
+            for name, group in itertools.groupby(read, key=lambda each: each[0])
+        )
     )
-    for name in _find_repeated(base.name for base in bases):
-        raise TableError(f"{where}: base {name}: expected one block of rows for each base")
-    for base in bases:
-        for name in _find_repeated(branch.name for branch in base.branches):
-            raise TableError(f"{where}: base {base.name}: expected one branch {name}")
-    return LayeredModel(bases)
 
 
-def _find_repeated(names: Iterable[str]) -> list[str]:
-    return [name for name, count in Counter(names).items() if count > 1]
+def _read_row(line: str, where: str) -> list[str]:
+    """The cells of a line, without spaces around them."""
+    try:
+        (cells,) = csv.reader([line], strict=True)
+    except csv.Error as error:
+        raise TableError(f"{where}: {error}: expected a row in one line") from None
+    return [cell.strip() for cell in cells]
 
 
-def _read_branch(row: list[str], where: str) -> Branch:
+def _read_branch(row: list[str], where: str) -> tuple[str, Branch]:
+    """The name of the base, and the branch."""
     if len(row) != len(COLUMNS):
         raise TableError(f"{where}: {len(row)} values: expected {len(COLUMNS)}")
-    _, name, size, *times = row
-    if not size.isdecimal() or not int(size):
-        raise TableError(f"{where}: parameter_bytes {size}: expected a whole number above 0")
-    forward_us, backward_us = (_read_time(text, where) for text in times)
-    return Branch(name, int(size), 1e-6 * forward_us, 1e-6 * backward_us)
+    base, name, size, *times = row
+    for column, given in zip(COLUMNS, (base, name), strict=False):
+        if not given.isprintable() or not 0 < len(given) <= MAX_NAME:
+            allowed = f"expected a name of 1 to {MAX_NAME} printable characters"
+            raise TableError(f"{where}: {column} {given[:MAX_NAME]!r}: {allowed}")
+    is_whole = re.fullmatch("[0-9]{1,15}", size)
+    if not is_whole or not 0 < int(size) <= MAX_BYTES or int(size) % ELEMENT_BYTES:
+        allowed = f"a whole number from 4 to {MAX_BYTES}, a multiple of 4 (float32)"
+        raise TableError(f"{where}: parameter_bytes {size:.20}: expected {allowed}")
+    forward_us, backward_us = (
+        _read_time(text, f"{where}: {column}")
+        for column, text in zip(COLUMNS[3:], times, strict=True)
+    )
+    return base, Branch(name, int(size), 1e-6 * forward_us, 1e-6 * backward_us)
 
 
 def _read_time(text: str, where: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found < math.inf:
-        raise TableError(f"{where}: time {text}: expected a number of microseconds, 0 or more")
+    found = float(text) if re.fullmatch(NUMBER, text) else math.nan
+    if not 0 <= found <= MAX_TIME_US:
+        allowed = f"a number of microseconds from 0 to {MAX_TIME_US:.0f}"
+        raise TableError(f"{where} {text:.20}: expected {allowed}")
     return found

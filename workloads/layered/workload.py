@@ -15,7 +15,7 @@ from typing import Any, Literal
 from trunkline.workloads import compute_time
 from trunkline.workloads.base import ELEMENT_BYTES, Vector
 from trunkline.workloads.compute_time import ComputeTime, Slowdown
-from trunkline.workloads.layered.model import LayeredModel, load
+from trunkline.workloads.layered.model import LayeredModel, TableError, load
 from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
@@ -25,15 +25,24 @@ from trunkline.workloads.option_rules import (
     reject,
     whole,
 )
-from trunkline.workloads.synthetic import Synthetic, expected, is_exact, preload
+from trunkline.workloads.synthetic import (
+    MODEL_LIMIT_BYTES,
+    Synthetic,
+    expected,
+    is_exact,
+    preload,
+)
 
 __all__ = ["expected", "is_exact", "preload"]
 
 EVALUATES = False
 GIVES_CHANGES = True
 
-Table = Literal["densenet-121", "dfn", "inception-v4", "vgg-19"]
-"""The tables of `data/`."""
+Table = Literal["densenet-121", "dfn", "inception-v4", "vgg-19"] | str
+"""One of the tables of `data/`, or the text of a table."""
+
+FILE_OPTIONS: Mapping[str, str] = {"table": ".csv"}
+"""The option that may name a file with this ending: its value is then the text of the file."""
 
 FACTOR = positive(1e6)
 
@@ -115,7 +124,8 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError.
 
     Options:
-        table: the network: bytes and times of its branches.
+        table: the network: bytes and times of its branches. It is one of the names, or a CSV file
+            of your own, NAME.csv, relative to the scenario (docs/overlap.md has its columns).
         size_factor: multiplies the bytes of all branches. With rates multiplied by the same factor,
             times stay alike.
         batch: samples in an iteration. An iteration with n times as many takes n times as long.
@@ -179,7 +189,21 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
         compute_time.slowdown_factor(options.get("slowdown"), 0, sites)
     except OptionError as error:
         found.append(error)
-    return found
+    return found + _find_table_problems(**options)
+
+
+def _find_table_problems(
+    *, table: Table = "inception-v4", size_factor: float = 1.0, **_: Any
+) -> list[OptionError]:
+    factor = size_factor if RULES["size_factor"].holds(size_factor) else 1.0
+    try:
+        size = _load(table, factor).parameter_bytes
+    except TableError as error:
+        text = f"a table of branches: {error}" if "\n" in table else str(error)
+        return [OptionError("table", table, text)]
+    if size > MODEL_LIMIT_BYTES:
+        return [OptionError("table", table, f"a model of up to 16 GiB; it has {size} bytes")]
+    return []
 
 
 def _is_factor(value: Any) -> bool:

@@ -21,6 +21,7 @@ examples:
 
 With --format yaml the output is a scenario that gives the same run. With --fluid the columns
 are those of tables/run.csv, as the fluid model predicts them with the delays of all paths.
+With the plan owl, both tell the number of communication groups that it chooses.
 """
 
 
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.commands import overview
 
     if arguments.fluid:
-        sys.stdout.write(overview.describe_prediction(_predict(scenario)))
+        sys.stdout.write(overview.describe_prediction(scenario, _predict(scenario)))
         return 0
     console = terminal.make_console()
     for table in (

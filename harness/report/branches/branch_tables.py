@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,32 +35,35 @@ def tabulate_branches(history: History, layers: LayeredModel) -> pd.DataFrame:
                 "start_s": done.start_ns / 1e9,
                 "end_s": done.end_ns / 1e9,
                 "stall_s": done.stall_ns / 1e9,
+                "kept": done.kept,
             }
         )
     return columns.BRANCHES.frame(rows)
 
 
-def summarize(branches: pd.DataFrame | None, history: History) -> dict[str, float | None]:
+def summarize(
+    branches: pd.DataFrame | None, history: History, begin_s: float = 0.0
+) -> dict[str, float | None]:
     """The columns of the table `run` that are about stalls; empty without branches that arrived.
 
-    They count the iterations that were finished with parameters that a task had brought.
+    They count the iterations that were finished with the parameters of one hand-out, which began
+    after the warm-up.
     """
     empty: dict[str, float | None] = dict.fromkeys(("stall_s", "step_s", "stall_percent"))
-    if branches is None or branches["task"].isna().all():
+    if branches is None:
         return empty
-    finished_s = {
-        (event.site, event.iteration): event.t_ns / 1e9 for event in history.all(ComputeFinished)
-    }
+    finished_s: defaultdict[tuple[Any, Any], list[float]] = defaultdict(list)
+    for event in history.all(ComputeFinished):
+        finished_s[event.site, event.iteration].append(event.t_ns / 1e9)
     stalls, steps = [], []
-    brought = branches[branches["task"].notna()]
-    # A task that was given up leaves rows of an iteration that another one has brought again.
-    last = brought.groupby(["site", "iteration"])["task"].transform("max")
-    for key, step in brought[brought["task"] == last].groupby(["site", "iteration"]):
-        if key not in finished_s:
-            continue
-        first = step.iloc[0]
-        stalls.append(float(step["stall_s"].sum()))
-        steps.append(finished_s[key] - float(first["start_s"] - first["stall_s"]))
+    brought = branches[branches["kept"] & branches["task"].notna()]
+    for (site, iteration, _), step in brought.groupby(["site", "iteration", "task"]):
+        begun_s = float(step["start_s"].iloc[0] - step["stall_s"].iloc[0])
+        if begun_s >= begin_s:
+            computed_s = float(step["end_s"].iloc[-1])
+            end_s = min(t_s for t_s in finished_s[site, iteration] if t_s >= computed_s - 1e-6)
+            stalls.append(float(step["stall_s"].sum()))
+            steps.append(end_s - begun_s)
     if not steps:
         return empty
     return {

@@ -17,7 +17,7 @@ ROW = 22.0
 
 def write_section(branches: pd.DataFrame, run: pd.DataFrame) -> list[Child]:
     """The last iteration that began while its model arrived; `run` is the table of that name."""
-    brought = branches[branches["task"].notna()]
+    brought = branches[branches["kept"] & branches["task"].notna()]
     values = run.iloc[0]
     if not len(brought) or pd.isna(values["step_s"]):
         return [None]

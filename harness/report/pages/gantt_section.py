@@ -252,7 +252,8 @@ def _write_caption(
     ]
     if history.all(BranchArrived):
         words.append(
-            " The thin line above a row: branches that were computed while the model arrived."
+            " The thin line above a row: branches that were computed while the model arrived, and "
+            "waits for branches."
         )
     if history.all(ProgramsStarted):
         reported = history.syncs or history.all(ComputeStarted)

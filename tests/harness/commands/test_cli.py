@@ -273,6 +273,17 @@ def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
     assert "the fluid model cannot predict this scenario: expected" in capsys.readouterr().err
 
 
+def test_show_tells_the_groups_that_owl_chooses(capsys):
+    def show(*more):
+        assert main.main(["show", "scenarios/paper/owl/racks.yaml", *more]) == 0
+        return capsys.readouterr().out
+
+    said = "2 communication groups of a rack, chosen by Algorithm 2\n"
+    assert said in re.sub(" +\n", "\n", show())
+    assert show("--fluid").endswith(f"\nplan           {said}")
+    assert "Algorithm 2" not in show("--set", "scheme.groups=2")
+
+
 def test_show_as_yaml_is_a_scenario_that_gives_itself(tmp_path, capsys):
     assert main.main(["show", QUICKSTART, "--format", "yaml"]) == 0
     resolved = tmp_path / "resolved.yaml"

@@ -1,11 +1,13 @@
 """The table, the section and the bars of branches, of a run in memory."""
 
+import asyncio
+
 import pandas as pd
 import pytest
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
-from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import phases
 from trunkline.harness.report import activity, tables
 from trunkline.harness.report.branches import branches_section
@@ -102,3 +104,71 @@ def test_the_gantt_chart_shows_what_was_computed_during_a_hand_out(history):
     assert "computed while the model arrived" in str(
         gantt_section.draw_gantt(history, SITES, "virtual")
     )
+
+
+def play(scenario, rounds=3):
+    policy = ps.create(SITES[1:], servers=SITES[:1])
+    wan = Wan(mesh(SITES), "ps", policy, servers=SITES[:1], layers=MODEL, rounds=rounds)
+    wan.run(scenario)
+    return wan.history(wan.events)
+
+
+async def lose_the_server(wan):
+    """Kill the server during the first hand-out, when each worker has the first branch."""
+    while len(wan.of("branch_arrived")) < 2:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.06)  # both have computed it
+    wan.kill("n1")
+    await asyncio.sleep(0.5)
+    wan.restart("n1")
+
+
+@pytest.fixture(scope="module")
+def given_up():
+    return play(lose_the_server)
+
+
+def test_a_branch_of_a_hand_out_that_was_given_up_is_not_kept(given_up):
+    table = tabulate_branches(given_up, MODEL)
+    (lost,) = {task.number for task in given_up.tasks if task.abandoned}
+    assert set(table[~table["kept"]]["task"]) == {lost}
+    kept = table[table["kept"]]
+    assert list(kept.groupby(["site", "iteration"]).size()) == [3] * 6
+    assert not kept.duplicated(["site", "iteration", "branch"]).any()
+    found = summarize(table, given_up)
+    assert found["step_s"] == pytest.approx(found["stall_s"] + 0.16 + 0.32, abs=1e-6)
+    assert found == summarize(kept, given_up)
+
+
+def test_an_iteration_that_ended_with_the_model_of_before_has_no_step(given_up):
+    table = tabulate_branches(given_up, MODEL)
+    forgotten = table[~table["kept"]]
+    alone = forgotten.assign(task=pd.NA, kept=True)
+    nothing = summarize(pd.concat([forgotten, alone]), given_up)
+    assert nothing == dict.fromkeys(nothing)
+
+
+def test_a_wait_for_a_branch_that_never_came_is_drawn(given_up):
+    (lost,) = (task for task in given_up.tasks if task.abandoned)
+    (dropped,) = (event for event in lost.dropped if event.site == "n2")
+    last_ns = max(
+        done.end_ns
+        for done in list_computed(given_up)
+        if (done.site, done.task) == ("n2", lost.number)
+    )
+    assert ("n2", (last_ns, dropped.t_ns)) in list(list_waits(given_up))
+
+
+def test_a_branch_is_never_computed_before_it_arrived(history):
+    table = tabulate_branches(history, MODEL)
+    brought = table[table["task"].notna()]
+    assert (brought["arrived_s"] <= brought["start_s"]).all()
+
+
+def test_steps_that_began_in_the_warm_up_do_not_count(history):
+    table = tabulate_branches(history, MODEL)
+    second = table[(table["iteration"] == 2) & (table["branch"] == 0)]
+    begin_s = float((second["start_s"] - second["stall_s"]).min()) - 0.001
+    amid_s = float(second["end_s"].max())
+    assert summarize(table, history, begin_s) == summarize(table[table["iteration"] == 2], history)
+    assert summarize(table, history, amid_s) == dict.fromkeys(summarize(None, history))

@@ -354,6 +354,62 @@ def test_a_network_from_a_file_beside_the_scenario_is_resolved_without_the_file(
     assert parse(resolve(scenario), "elsewhere/resolved.yaml") == scenario
 
 
+TABLE = "base,branch,parameter_bytes,forward_us,backward_us\nstem,all,400,1,2\nmixed,left,8,3,4\n"
+LAYERED = SMALL.replace("synthetic", "{kind: layered, table: nets/mine.csv}")
+
+
+@pytest.fixture
+def nets(tmp_path):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "mine.csv").write_text(TABLE)
+    (tmp_path / "x.yaml").write_text(LAYERED)
+    return tmp_path / "nets"
+
+
+@pytest.mark.parametrize("more", ["", "# \ttext: ' \" \\ é \u2028\r\n", " \n\n", "#\x00\n"])
+def test_a_table_of_layers_beside_the_scenario_is_resolved_without_the_file(nets, more):
+    text = more + TABLE + more
+    (nets / "mine.csv").write_text(text, encoding="utf-8-sig", newline="")
+    scenario = load(nets.parent / "x.yaml")
+    assert [branch.parameter_bytes for branch in scenario.layers.branches] == [400, 8]
+    assert scenario.model_bytes == 408 and scenario.scheme.chunk_bytes == 408
+    again = parse(resolve(scenario), "elsewhere/resolved.yaml")
+    assert again == scenario and resolve(again) == resolve(scenario)
+    schema = pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
+    for each in (LAYERED, resolve(scenario)):
+        assert not list(schema.iter_errors(document.read(each, "x.yaml").data))
+
+
+def test_set_names_a_table_of_layers_beside_the_scenario(nets):
+    (nets / "other.csv").write_text(TABLE.replace("400", "800"))
+    scenario = load(nets.parent / "x.yaml", ["workload.table=nets/other.csv"])
+    assert scenario.tensor_bytes == (800, 8)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (None, "nets/mine.csv: cannot read: no such file or directory"),
+        (
+            TABLE.replace("400", "6"),
+            "nets/mine.csv: expected a table of branches: line 2: parameter_bytes 6: expected a "
+            "whole number from 4 to 17179869184, a multiple of 4 (float32)",
+        ),
+        (
+            TABLE.replace("400", "17179869184"),
+            "nets/mine.csv: expected a model of up to 16 GiB; it has 17179869192 bytes",
+        ),
+    ],
+)
+def test_a_table_of_layers_that_is_none_is_a_problem_of_its_key(nets, table, said):
+    (nets / "mine.csv").unlink()
+    if table:
+        (nets / "mine.csv").write_text(table)
+    with pytest.raises(ScenarioErrors) as refused:
+        load(nets.parent / "x.yaml")
+    assert str(refused.value) == f"{nets.parent / 'x.yaml'}:2: workload.table: {said}"
+
+
 def test_a_builder_takes_rates_from_a_matrix_beside_the_scenario(tmp_path):
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "rates.csv").write_text(",a,b\na,,20\nb,1 Gbit/s,\n")

@@ -320,6 +320,11 @@ def test_a_workload_need_not_give_changes(file):
     assert not hasattr(build(), "commit")
 
 
+def load_with(file, kind):
+    (file.parent / "sums.py").write_text(STEPS.format(kind=kind, methods=""))
+    return load(file)
+
+
 LAYERS = """\
 from trunkline.workload import Base, Branch, LayeredModel, compute_time
 def tensor_bytes(*, model_bytes): return (400, model_bytes - 400)
@@ -351,6 +356,36 @@ def test_a_workload_may_be_computed_in_layers(file):
     [
         ("Base(str(n)", "Base(1/0", "workload: sums.py: line 6: ZeroDivisionError"),
         ('"b", n,', '"b", 8,', "workload: sums.py: layers gave branches of (8, 8) bytes: expected"),
+        ('(Branch("b", n, 0.1, 0.2),)', "()", "layers gave base 400: branches (): expected a tup"),
+        ('(Branch("b", n, 0.1, 0.2),)', "(n,)", "layers gave base 400: branches (400,): expected"),
+        ("tuple(Base", "list(Base", "layers gave bases [Base(name='400', branches=(Branch(name="),
+        ("tuple(Base(str(n),", "tuple(Base('m',", "gave base m: expected each name once"),
+        ("Base(str(n)", "Base(''", "gave the name '': expected text that can be printed, not"),
+        ('"b", n', "' ', n", "gave the name ' ': expected text that can be printed, not empty"),
+        ('"b", n', "3, n", "gave the name 3: expected text that can be printed, not empty"),
+        (
+            "n, 0.1",
+            "n + 0.5, 0.1",
+            "base 400, branch b: parameter_bytes 400.5: expected an int above 0, a multiple of 4",
+        ),
+        ("0.1, 0.2", "-0.1, 0.2", "base 400, branch b: forward_s -0.1: expected a time in seconds"),
+        ("0.1", "float('nan')", "base 400, branch b: forward_s nan: expected a time in seconds, 0"),
+        ("0.2", "float('inf')", "base 400, branch b: backward_s inf: expected a time in seconds"),
+        ("0.2", "'long'", "base 400, branch b: backward_s 'long': expected a time in seconds, 0"),
+        (
+            "return self.model\n",
+            "return self.model.scaled(-1)\n",
+            "sums.py: compute_times(...).layers gave base 400, branch b: forward_s -0.1: expected",
+        ),
+        (
+            "return self.model\n",
+            "return self.model.resized(2)\n",
+            "compute_times(...).layers gave branches of (800, 1999200) bytes: expected those of te",
+        ),
+        ("def layers(self", "def l(self", "compute_times gave <sums_"),
+        ("def time_s", "def t", "expected an object with a method time_s"),
+        ("def layers(*", "def l(*", "Times has a method layers: expected a file with a function"),
+        ("times(rank, sites,", "times(sites,", "compute_times in the form compute_times(rank, s"),
         ("return LayeredModel(", "return (", "expected a LayeredModel"),
         ("def tensor_bytes(", "def sizes(", "expected a file with layers and a function ten"),
         (
@@ -361,9 +396,33 @@ def test_a_workload_may_be_computed_in_layers(file):
     ],
 )
 def test_layers_that_do_not_fit_are_refused_before_the_run(file, old, new, said):
+    assert old in LAYERS
     (file.parent / "sums.py").write_text(STEPS.format(kind=LAYERS.replace(old, new), methods=""))
     (found,) = problems(file)
     assert said in found
+
+
+def test_the_times_of_each_iteration_in_layers_are_checked(file):
+    text = LAYERS.replace("return self.model\n", "return self.model.scaled(2 - iteration)\n")
+    text = text.replace("+ self.model.backward_s", "- iteration")
+    method = (
+        "    def layers(self, iteration, batch=None): return Times(layers(model_bytes=1_000_000)"
+    )
+    kind, build = build_steps(file, text, method + ").layers(iteration)\n")
+    known = kind.compute_times(0, ("s0",), 1, model_bytes=1_000_000)
+    assert known.layers(1).forward_s == pytest.approx(0.2) == known.time_s(0)
+    said = r"base 400, branch b: forward_s -0\.1: expected a time in seconds, 0 or more$"
+    with pytest.raises(UserCodeError, match=rf"^sums.py: compute_times\(...\).layers gave {said}"):
+        known.layers(3)
+    with pytest.raises(UserCodeError, match=rf"^sums.py: layers gave {said}"):
+        build().layers(3)
+    with pytest.raises(UserCodeError, match=r"^sums.py: compute_times\(...\).time_s gave -0.8: "):
+        known.time_s(1)
+
+
+def test_an_attribute_that_is_called_layers_is_no_workload_in_layers(file):
+    text = "class Net:\n    layers = (1, 2)\n    def install(self): ...\n"
+    assert load_with(file, text + "class Model:\n    def layers(self): ...\n").layers is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,11 @@
 """Tables of layered models: what they hold, and which are refused."""
 
+import contextlib
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trunkline.workloads.layered import make_tables
 from trunkline.workloads.layered.layer_shapes import NETWORKS
@@ -41,7 +46,7 @@ def test_every_network_has_a_table_and_only_nonlinear_ones_have_parallel_branche
 
 
 def test_a_table_becomes_bases_with_numbered_branches():
-    model = parse(f"# a comment\n{HEAD}x,a,8,1,2\n\nx,b,12,3,4.5\ny,a,4,0,0\n", "mine.csv")
+    model = parse(f"# a comment\n{HEAD}x,a,8,1,2\n\nx,b,12,3,4.5\ny,a,4,0,0\n")
     assert [base.name for base in model.bases] == ["x", "y"]
     assert model.numbers == ((0, 1), (2,))
     assert model.base_of == (0, 0, 1)
@@ -50,28 +55,58 @@ def test_a_table_becomes_bases_with_numbered_branches():
     assert model.scaled(10).backward_s == pytest.approx(65e-6)
 
 
+def test_a_table_may_come_from_a_spreadsheet():
+    text = f'\ufeff{HEAD}"x", a , 8,1e0,.5\n'.replace("\n", "\r\n")
+    ((base, branch),) = [(base.name, base.branches[0]) for base in parse(text).bases]
+    assert (base, branch.name, branch.parameter_bytes) == ("x", "a", 8)
+    assert (branch.forward_s, branch.backward_s) == pytest.approx((1e-6, 5e-7))
+
+
+SIZE = "expected a whole number from 4 to 17179869184, a multiple of 4 (float32)"
+TIME = "expected a number of microseconds from 0 to 3600000000"
+NAME = "expected a name of 1 to 100 printable characters"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "mine.csv: expected a first row base,branch,"),
-        ("base,branch\n", "mine.csv: expected a first row base,branch,"),
-        (HEAD, "mine.csv: expected at least one branch"),
-        (f"{HEAD}x,a,8,1\n", "mine.csv:2: 4 values: expected 5"),
-        (f"{HEAD}x,a,0,1,1\n", "mine.csv:2: parameter_bytes 0: expected a whole number above 0"),
-        (f"# c\n{HEAD}x,a,8,-1,1\n", "mine.csv:3: time -1: expected a number of microseconds"),
-        (f"{HEAD}x,a,8,1,slow\n", "mine.csv:2: time slow: expected a number of microseconds"),
+        ("", "line 1: expected a first row base,branch,"),
+        ("# c\nbase,branch\n", "line 2: expected a first row base,branch,"),
+        (HEAD, "no rows of branches: expected at least one"),
+        (f"{HEAD}x,a,8,1\n", "line 2: 4 values: expected 5"),
+        (f"{HEAD}x,a,0,1,1\n", f"line 2: parameter_bytes 0: {SIZE}"),
+        (f"{HEAD}x,a,6,1,1\n", f"line 2: parameter_bytes 6: {SIZE}"),
+        (f"{HEAD}x,a,17179869188,1,1\n", f"line 2: parameter_bytes 17179869188: {SIZE}"),
+        (f"{HEAD}x,a,{'9' * 5000},1,1\n", f"line 2: parameter_bytes {'9' * 20}: {SIZE}"),
+        (f"{HEAD}x,a,\u0664,1,1\n", f"line 2: parameter_bytes \u0664: {SIZE}"),
+        (f"# c\n{HEAD}x,a,8,-1,1\n", f"line 3: forward_us -1: {TIME}"),
+        (f"{HEAD}x,a,8,1,slow\n", f"line 2: backward_us slow: {TIME}"),
+        (f"{HEAD}x,a,8,nan,1\n", f"line 2: forward_us nan: {TIME}"),
+        (f"{HEAD}x,a,8,1,1e300\n", f"line 2: backward_us 1e300: {TIME}"),
+        (f"{HEAD}x,a,8,1_0,1\n", f"line 2: forward_us 1_0: {TIME}"),
+        (f"{HEAD},a,8,1,1\n", f"line 2: base '': {NAME}"),
+        (f"{HEAD}x, ,8,1,1\n", f"line 2: branch '': {NAME}"),
+        (f"{HEAD}x,{'b' * 101},8,1,1\n", f"line 2: branch '{'b' * 100}': {NAME}"),
+        (f'{HEAD}x,"a\nb",8,1,1\n', "line 2: unexpected end of data: expected a row in one line"),
         (
             f"{HEAD}x,a,8,1,1\ny,a,8,1,1\nx,b,8,1,1\n",
-            "mine.csv: base x: expected one block of rows for each base",
+            "line 4: base x: expected one block of rows for each base",
         ),
-        (f"{HEAD}x,a,8,1,1\nx,a,8,1,1\n", "mine.csv: base x: expected one branch a"),
+        (f"{HEAD}x,a,8,1,1\nx,a,8,1,1\n", "line 3: base x: expected one branch a"),
+        ("#" * 1_000_001, "1000001 characters: expected 1000000 or fewer"),
     ],
 )
 def test_a_table_that_is_no_model_is_refused(text, said):
-    with pytest.raises(TableError, match="^" + said.replace("*", ".")):
-        parse(text, "mine.csv")
+    with pytest.raises(TableError, match="^" + re.escape(said)):
+        parse(text)
+
+
+@given(st.text() | st.text(alphabet='xa0189,.\n"# -e').map(lambda rows: HEAD + rows))
+def test_any_text_is_a_model_or_refused(text):
+    with contextlib.suppress(TableError):
+        assert parse(text).parameter_bytes % 4 == 0
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones():
-    with pytest.raises(TableError, match="model vgg: expected one of densenet-121, dfn, "):
+    with pytest.raises(TableError, match=r"^one of densenet-121, dfn, .*mean vgg-19\?"):
         load("vgg")
