@@ -36,12 +36,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from trunkline.agents.planning.option_types import Count, Momentum, Patience
 from trunkline.agents.policies import task_ends
 from trunkline.agents.policies.moving_average import Average
 from trunkline.agents.policies.policy import (
-    FLOAT32_LARGEST,
-    FLOAT32_SMALLEST,
     Decision,
     Ended,
     Event,
@@ -50,9 +52,8 @@ from trunkline.agents.policies.policy import (
     Ready,
     Start,
     Wake,
-    is_float32,
 )
-from trunkline.agents.policies.push_pull import Sides, Waiting
+from trunkline.agents.policies.push_pull import Sides, Waiting, Weight
 from trunkline.agents.policies.push_pull import State as Known
 
 LARGEST = 8
@@ -290,12 +291,12 @@ def create(
     sites: tuple[str, ...],
     *,
     servers: tuple[str, ...],
-    relaxation: float = 0.8,
-    patience: float = 3.0,
-    at_once: int | None = None,
-    share: float | None = None,
-    momentum: float = 0.0,
-    batch: int | None = None,
+    relaxation: Annotated[float, Field(ge=0, le=1)] = 0.8,
+    patience: Patience = 3.0,
+    at_once: Count | None = None,
+    share: Weight | None = None,
+    momentum: Momentum = 0.0,
+    batch: Count | None = None,
     strict: bool = False,
 ) -> RoundRobin:
     """The `sites` are the workers of the `servers`; their order is that of the turns.
@@ -319,19 +320,6 @@ def create(
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
-    if not 0 <= relaxation <= 1:
-        raise ValueError(f"relaxation = {relaxation:g} is not from 0 to 1")
-    if not patience >= 1:
-        raise ValueError(f"patience = {patience:g} is below 1")
-    if at_once is not None and at_once < 1:
-        raise ValueError(f"at_once = {at_once} is below 1")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
-    if share is not None and not (share > 0 and is_float32(share)):
-        low, high = FLOAT32_SMALLEST, FLOAT32_LARGEST
-        raise ValueError(f"share = {share:g} is not from {low:.7g} to {high:.7g} (float32)")
-    if batch is not None and batch < 1:
-        raise ValueError(f"batch = {batch} is below 1")
     weight = 1 / len(sites) if share is None else share
     most = len(servers) if at_once is None else at_once
     sides = Sides(sites, servers)
