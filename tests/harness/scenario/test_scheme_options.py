@@ -68,6 +68,15 @@ def test_all_values_out_of_bounds_are_reported_at_once():
     ]
 
 
+def test_a_policy_that_uses_servers_refuses_an_empty_list_of_them():
+    assert refuse("policy: r2sp, servers: []") == [
+        "x.yaml:4: scheme.servers: []: expected a site or more; without this key, "
+        "the first site is the server"
+    ]
+    scenario = parse(f"{SCENARIO}scheme: {{policy: preduce, servers: []}}\n", "x.yaml")
+    assert scenario.scheme.servers == ()  # as a resolved scenario has it
+
+
 def test_a_value_that_depends_on_the_number_of_sites_is_reported_beside_them():
     assert refuse("policy: eager_reduce, quorum: 9, momentum: 1.0") == [
         "x.yaml:4: scheme.momentum: 1.0: expected less than 1",
