@@ -1,4 +1,4 @@
-"""Round-robin synchronous parallel: one update after the other, in a fixed order, evenly spaced.
+"""Round-robin synchronous parallel: workers push one after the other, in spaced turns.
 
 Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
 round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV-A, V-A).
@@ -6,10 +6,10 @@ round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV
 A worker that is ready asks to continue, and waits for its turn. Turns come in the order of the
 sites, at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have
 it, the worker pulls the model, together with the size of its next batch: that is its permission to
-proceed. So what is evenly spaced are the updates, and with them the pulls (figure 3). In the
-paper's Algorithm 1 a worker pushes as soon as it has computed, and only its pull waits. Then a slow
-worker could miss two updates of every other one. The paper wants updates in a fixed order, with a
-staleness of at most N - 1 (IV-A2). So here the push waits, too.
+proceed. So the updates and the pulls are as far apart (figure 3), but for the differences between
+the durations of pushes. In the paper's Algorithm 1 a worker pushes as soon as it has computed, and
+only its pull waits. Then a slow worker could miss two updates of every other one. The paper wants
+updates in a fixed order, with a staleness of at most N - 1 (IV-A2). So here the push waits, too.
 
 As many pushes run at once as there are servers: that many workers with links like those of the
 servers fill them. A push may overtake an older one. So a pull waits for all pushes that run when
