@@ -6,12 +6,13 @@ forward. The result comes down the same tree.
 
 from __future__ import annotations
 
-from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
+from trunkline.agents.planning.option_types import Count
+from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.planning.routes import By
 from trunkline.agents.planning.trees import build_block, require_pair
 
 
-def build(request: PlanRequest, *, k: int = 2, routes: By = "hops") -> Plan:
+def build(request: PlanRequest, *, k: Count = 2, routes: By = "hops") -> Plan:
     """One tree of the group. Every inner site has `k` children; the last one may have fewer.
 
     Edges that the overlay lacks become source routes.
@@ -21,8 +22,6 @@ def build(request: PlanRequest, *, k: int = 2, routes: By = "hops") -> Plan:
         routes: whether source routes have the fewest `hops`, or the smallest sum of 1 / `rate`.
     """
     require_pair(request)
-    if k < 1:
-        raise PlanError(f"k: {k}: expected 1 or more")
     ranked = [site for site in request.sites if site in request.group]
     tree = {site: ranked[number // k] for number, site in enumerate(ranked[1:])}
     block = build_block(request, ((0, request.chunk_count),), ranked[0], tree, by=routes)

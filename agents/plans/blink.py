@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trunkline.agents.planning.option_types import Count
 from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.trees import (
     build_forest,
@@ -44,7 +45,7 @@ MAX_BRANCHES = 1000
 instead would make plans depend on the machine."""
 
 
-def build(request: PlanRequest, *, trees: int = 5) -> Plan:
+def build(request: PlanRequest, *, trees: Count = 5) -> Plan:
     """Up to `trees` blocks, each with one spanning tree of the group for both directions.
 
     Edges that the overlay lacks become source routes. All trees have the same root: the member with
@@ -54,8 +55,6 @@ def build(request: PlanRequest, *, trees: int = 5) -> Plan:
         trees: the most spanning trees to use.
     """
     require_pair(request)
-    if trees < 1:
-        raise PlanError(f"trees: {trees}: expected 1 or more")
     found, rates = route_closure(request)
     root = max(
         request.group, key=lambda site: sum(rates[link] for link in rates if link[0] == site)

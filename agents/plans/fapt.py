@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 
+from trunkline.agents.planning.option_types import Count
 from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
 from trunkline.agents.planning.trees import (
     Pull,
@@ -36,7 +37,7 @@ from trunkline.agents.planning.trees import (
 )
 
 
-def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "own") -> Plan:
+def build(request: PlanRequest, *, roots: Count | None = None, pull: Pull = "own") -> Plan:
     """One tree for each of the `roots` best sites.
 
     Options:
@@ -45,7 +46,7 @@ def build(request: PlanRequest, *, roots: int | None = None, pull: Pull = "own")
     """
     require_pair(request)
     n = len(request.sites)
-    if roots is not None and not 1 <= roots <= n:
+    if roots is not None and roots > n:
         raise PlanError(f"roots: {roots}: expected 1 to the number of sites, {n}")
     weights = {link: 1.0 / rate for link, rate in request.rates_mbps.items()}
     shares = dict(itertools.islice(rank_roots(request).items(), roots))

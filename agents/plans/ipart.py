@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
 
 from trunkline.agents.distribution import baselines
 from trunkline.agents.distribution.handout import Cluster, Handout
 from trunkline.agents.distribution.handout_plan import find_racks, make_plan, measure_cluster
-from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
+from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
 
-def build(request: PlanRequest, *, startup_s: float = 2e-4) -> Plan:
+def build(
+    request: PlanRequest, *, startup_s: Annotated[float, Field(ge=0, lt=3600)] = 2e-4
+) -> Plan:
     """A block for each pack, which is a whole message: two stars around the server.
 
     Options:
         startup_s: the time that a message is taken to need besides its bytes, 0 or more.
     """
-    if not 0 <= startup_s < 3600:
-        raise PlanError(f"startup_s: {startup_s:g}: expected from 0 to less than 3600")
     held = find_shards(request)
     if not find_racks(request, held):
         return make_plan(request, held, lambda model, workers: Handout(workers, ()), whole=True)

@@ -16,7 +16,8 @@ from trunkline.agents.distribution import owl
 from trunkline.agents.distribution.grouping import Groups, group_evenly, group_randomly
 from trunkline.agents.distribution.handout import Cluster, Handout
 from trunkline.agents.distribution.handout_plan import find_racks, make_plan, measure_cluster
-from trunkline.agents.planning.plan import Plan, PlanError, PlanRequest
+from trunkline.agents.planning.option_types import Count
+from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
@@ -32,7 +33,7 @@ _DEPLOYMENTS = {
 def build(
     request: PlanRequest,
     *,
-    groups: int | None = None,
+    groups: Count | None = None,
     deploy: Deploy = "centralized",
     grouping: Literal["even", "random"] = "even",
 ) -> Plan:
@@ -45,8 +46,6 @@ def build(
             or one worker all of them, who sends each to all others (OWL-A).
         grouping: by size (Algorithm 1), or at random (OWL-B).
     """
-    if groups is not None and groups < 1:
-        raise PlanError(f"groups: {groups}: expected 1 or more")
     held = find_shards(request)
     count = groups or _choose_count(request, deploy)
     group_by = (

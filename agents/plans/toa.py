@@ -19,11 +19,14 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanError, PlanRequest
+from trunkline.agents.planning.option_types import Count
+from trunkline.agents.planning.plan import Directed, Edge, Plan, PlanRequest
 from trunkline.agents.planning.trees import (
     Parents,
     build_forest,
@@ -57,7 +60,10 @@ class State:
 
 
 def build(
-    request: PlanRequest, *, aggregators: int | None = None, steps: int | None = None
+    request: PlanRequest,
+    *,
+    aggregators: Count | None = None,
+    steps: Annotated[int, Field(ge=0, le=MAX_STEPS)] | None = None,
 ) -> Plan:
     """A tree of the group for each of up to `aggregators` random members.
 
@@ -70,10 +76,6 @@ def build(
             100000.
     """
     require_pair(request)
-    if aggregators is not None and aggregators < 1:
-        raise PlanError(f"aggregators: {aggregators}: expected 1 or more")
-    if steps is not None and not 0 <= steps <= MAX_STEPS:
-        raise PlanError(f"steps: {steps}: expected 0 to {MAX_STEPS}")
     found, _ = route_closure(request)
     members = request.group
     roots = request.rng.sample(members, min(aggregators or len(members), len(members)))

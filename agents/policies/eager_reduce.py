@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from trunkline.agents.planning.option_types import Count, Momentum
 from trunkline.agents.policies import task_ends
 from trunkline.agents.policies.policy import (
     Decision,
@@ -130,7 +131,7 @@ def _release(state: State, site: str) -> State:
 
 
 def create(
-    sites: tuple[str, ...], *, quorum: int | None = None, momentum: float = 0.0
+    sites: tuple[str, ...], *, quorum: Count | None = None, momentum: Momentum = 0.0
 ) -> EagerReduce:
     """Reduces of all `sites`, each with those that are ready and what the others have.
 
@@ -144,6 +145,4 @@ def create(
         raise ValueError(
             f"quorum = {quorum} is not between 1 and the number of sites, {len(sites)}"
         )
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
     return EagerReduce(sites, quorum, momentum)

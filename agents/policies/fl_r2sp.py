@@ -35,7 +35,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Annotated
 
+from pydantic import Field
+
+from trunkline.agents.planning.option_types import Count, Patience, Share
 from trunkline.agents.policies.moving_average import Average
 from trunkline.agents.policies.policy import (
     Compared,
@@ -287,11 +291,11 @@ def create(
     sites: tuple[str, ...],
     *,
     servers: tuple[str, ...],
-    groups: int | None = None,
-    fraction: float = 0.75,
-    patience: float = 3.0,
-    similarity: float | None = 0.5,
-    strikes: int = 3,
+    groups: Count | None = None,
+    fraction: Share = 0.75,
+    patience: Patience = 3.0,
+    similarity: Annotated[float, Field(ge=-1, le=1)] | None = 0.5,
+    strikes: Count = 3,
 ) -> GroupedRoundRobin:
     """The `sites` are the clients of the `servers`; a client's number is its place among them.
 
@@ -312,14 +316,6 @@ def create(
     count = min(PAPER_GROUPS, len(sites)) if groups is None else groups
     if not 1 <= count <= len(sites):
         raise ValueError(f"groups = {count} is not from 1 to the number of clients, {len(sites)}")
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction = {fraction:g} is not above 0 and at most 1")
-    if not patience >= 1:
-        raise ValueError(f"patience = {patience:g} is below 1")
-    if similarity is not None and not -1 <= similarity <= 1:
-        raise ValueError(f"similarity = {similarity:g} is not from -1 to 1")
-    if strikes < 1:
-        raise ValueError(f"strikes = {strikes} is below 1")
     share = Fraction(str(fraction))  # as it is written: ceil(0.7 * 10) is 7
     sides = Sides(sites, servers)
     numbers = {site: client % count for client, site in enumerate(sites)}

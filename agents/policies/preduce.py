@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from trunkline.agents.policies import frozen_groups, staleness
 from trunkline.agents.policies.policy import (
@@ -167,7 +169,7 @@ def create(
     *,
     p: int = 3,
     weights: Weights = "constant",
-    decay: float = 0.5,
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.5,
     missing: staleness.Missing = "closest",
     group_filter: bool = False,
     history: int | None = None,
@@ -189,8 +191,6 @@ def create(
     """
     if not 2 <= p <= len(sites):
         raise ValueError(f"p = {p} is not between 2 and the number of sites, {len(sites)}")
-    if not 0 < decay < 1:
-        raise ValueError(f"decay = {decay:g} is not between 0 and 1")
     least = frozen_groups.compute_least_history(len(sites), p)
     if history is not None and history < least:
         raise ValueError(

@@ -16,17 +16,17 @@ Workers push the updates of their iterations to the servers, and pull the model
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from trunkline.agents.planning.option_types import Count, Momentum
 from trunkline.agents.policies.policy import (
-    FLOAT32_LARGEST,
-    FLOAT32_SMALLEST,
     Decision,
     Event,
     Start,
-    is_float32,
 )
-from trunkline.agents.policies.push_pull import Sides, State, Waiting
+from trunkline.agents.policies.push_pull import Sides, State, Waiting, Weight
 
 Mode = Literal["bsp", "asp", "ssp", "hete", "bk"]
 
@@ -127,10 +127,10 @@ def create(
     *,
     servers: tuple[str, ...],
     mode: Mode = "bsp",
-    backups: int = 1,
-    bound: int = 5,
-    share: float | None = None,
-    momentum: float = 0.0,
+    backups: Count = 1,
+    bound: Annotated[int, Field(ge=0)] = 5,
+    share: Weight | None = None,
+    momentum: Momentum = 0.0,
 ) -> Rounds | Alone:
     """The `sites` are the workers of the `servers`.
 
@@ -152,11 +152,6 @@ def create(
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
-    if share is not None and not (share > 0 and is_float32(share)):
-        low, high = FLOAT32_SMALLEST, FLOAT32_LARGEST
-        raise ValueError(f"share = {share:g} is not from {low:.7g} to {high:.7g} (float32)")
     sides = Sides(sites, servers)
     if mode == "bsp":
         return Rounds(sides, len(sites), momentum)
@@ -165,7 +160,5 @@ def create(
             most = len(sites) - 1
             raise ValueError(f"backups = {backups} is not between 1 and the workers less 1, {most}")
         return Rounds(sides, len(sites) - backups, momentum)
-    if mode == "ssp" and bound < 0:
-        raise ValueError(f"bound = {bound} is below 0")
     weight = (1.0 if mode == "hete" else 1.0 / len(sites)) if share is None else share
     return Alone(sides, weight, momentum, bound if mode == "ssp" else None, mode == "hete")

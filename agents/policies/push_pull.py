@@ -14,12 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from trunkline.agents.policies import task_ends
-from trunkline.agents.policies.policy import Ended, Event, Joined, Left, Lost, Ready, Start
+from trunkline.agents.policies.policy import (
+    FLOAT32_LARGEST,
+    FLOAT32_SMALLEST,
+    Ended,
+    Event,
+    Joined,
+    Left,
+    Lost,
+    Ready,
+    Start,
+)
 
 Value = TypeVar("Value")
+
+Weight = Annotated[float, Field(ge=FLOAT32_SMALLEST, le=FLOAT32_LARGEST)]
+"""An option: the weight of an update, which tensors of float32 can be multiplied by."""
 
 
 @dataclass(frozen=True, slots=True)

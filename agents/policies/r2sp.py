@@ -1,4 +1,4 @@
-"""Round-robin synchronous parallel: one update after the other, in a fixed order, evenly spaced.
+"""Round-robin synchronous parallel: workers push one after the other, in spaced turns.
 
 Zhang et al. 2025, "Mitigating server-side communication bottlenecks in distributed learning with
 round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV-A, V-A).
@@ -6,10 +6,10 @@ round-robin participant coordination", IEEE Transactions on Networking (R2SP; IV
 A worker that is ready asks to continue, and waits for its turn. Turns come in the order of the
 sites, at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have
 it, the worker pulls the model, together with the size of its next batch: that is its permission to
-proceed. So what is evenly spaced are the updates, and with them the pulls (figure 3). In the
-paper's Algorithm 1 a worker pushes as soon as it has computed, and only its pull waits. Then a slow
-worker could miss two updates of every other one. The paper wants updates in a fixed order, with a
-staleness of at most N - 1 (IV-A2). So here the push waits, too.
+proceed. So the updates and the pulls are as far apart (figure 3), but for the differences between
+the durations of pushes. In the paper's Algorithm 1 a worker pushes as soon as it has computed, and
+only its pull waits. Then a slow worker could miss two updates of every other one. The paper wants
+updates in a fixed order, with a staleness of at most N - 1 (IV-A2). So here the push waits, too.
 
 As many pushes run at once as there are servers: that many workers with links like those of the
 servers fill them. A push may overtake an older one. So a pull waits for all pushes that run when
@@ -36,12 +36,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from trunkline.agents.planning.option_types import Count, Momentum, Patience
 from trunkline.agents.policies import task_ends
 from trunkline.agents.policies.moving_average import Average
 from trunkline.agents.policies.policy import (
-    FLOAT32_LARGEST,
-    FLOAT32_SMALLEST,
     Decision,
     Ended,
     Event,
@@ -50,9 +52,8 @@ from trunkline.agents.policies.policy import (
     Ready,
     Start,
     Wake,
-    is_float32,
 )
-from trunkline.agents.policies.push_pull import Sides, Waiting
+from trunkline.agents.policies.push_pull import Sides, Waiting, Weight
 from trunkline.agents.policies.push_pull import State as Known
 
 LARGEST = 8
@@ -290,12 +291,12 @@ def create(
     sites: tuple[str, ...],
     *,
     servers: tuple[str, ...],
-    relaxation: float = 0.8,
-    patience: float = 3.0,
-    at_once: int | None = None,
-    share: float | None = None,
-    momentum: float = 0.0,
-    batch: int | None = None,
+    relaxation: Annotated[float, Field(ge=0, le=1)] = 0.8,
+    patience: Patience = 3.0,
+    at_once: Count | None = None,
+    share: Weight | None = None,
+    momentum: Momentum = 0.0,
+    batch: Count | None = None,
     strict: bool = False,
 ) -> RoundRobin:
     """The `sites` are the workers of the `servers`; their order is that of the turns.
@@ -319,19 +320,6 @@ def create(
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
-    if not 0 <= relaxation <= 1:
-        raise ValueError(f"relaxation = {relaxation:g} is not from 0 to 1")
-    if not patience >= 1:
-        raise ValueError(f"patience = {patience:g} is below 1")
-    if at_once is not None and at_once < 1:
-        raise ValueError(f"at_once = {at_once} is below 1")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum = {momentum:g} is not from 0 to less than 1")
-    if share is not None and not (share > 0 and is_float32(share)):
-        low, high = FLOAT32_SMALLEST, FLOAT32_LARGEST
-        raise ValueError(f"share = {share:g} is not from {low:.7g} to {high:.7g} (float32)")
-    if batch is not None and batch < 1:
-        raise ValueError(f"batch = {batch} is below 1")
     weight = 1 / len(sites) if share is None else share
     most = len(servers) if at_once is None else at_once
     sides = Sides(sites, servers)

@@ -23,7 +23,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Annotated
 
+from pydantic import Field
+
+from trunkline.agents.planning.option_types import Share
 from trunkline.agents.policies.policy import Decision, Event, Start
 from trunkline.agents.policies.push_pull import Push, Sides, Waiting
 from trunkline.agents.policies.push_pull import State as Known
@@ -112,8 +116,8 @@ def create(
     sites: tuple[str, ...],
     *,
     servers: tuple[str, ...],
-    fraction: float = 0.75,
-    lag: int = 5,
+    fraction: Share = 0.75,
+    lag: Annotated[int, Field(ge=0)] = 5,
 ) -> SemiAsynchronous:
     """The `sites` are the workers of the `servers`.
 
@@ -124,9 +128,5 @@ def create(
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction = {fraction:g} is not above 0 and at most 1")
-    if lag < 0:
-        raise ValueError(f"lag = {lag} is below 0")
     first = math.ceil(Fraction(str(fraction)) * len(sites))
     return SemiAsynchronous(Sides(sites, servers), first, lag)

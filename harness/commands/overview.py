@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -79,14 +80,29 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
         "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {scenario.cut.count} chunks "
         f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
         f"{f', {len(tensors)} tensors' if tensors else ''}",
-        "policy": _format_component(scheme.policy),
-        "plan": "\n".join(filter(None, (_format_component(scheme.plan), choice))),
+        "policy": _format_component(_fill_in(scenario)),
+        **({"servers": ", ".join(scheme.servers)} if scheme.servers else {}),
+        "plan": "
+".join(filter(None, (_format_component(scheme.plan), choice))),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
         f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
         "awareness": _format_pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
         "auxiliary": _format_pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
         "controller": f"at {scenario.controller_site}",
     }
+
+
+def _fill_in(scenario: Scenario) -> Component:
+    """The policy with the values that it has chosen for options that were left open.
+
+    They depend on the sites, and the policy has them as attributes with the options' names.
+    """
+    chosen, policy = scenario.scheme.policy, planning.create_policy(scenario)
+    options = {
+        name: getattr(policy, name, None) if value is None else value
+        for name, value in chosen.options.items()
+    }
+    return replace(chosen, options=options)
 
 
 def _list_flows(scenario: Scenario) -> str:
@@ -97,9 +113,10 @@ def _list_flows(scenario: Scenario) -> str:
     )
 
 
-def list_sites(topology: Topology) -> Table:
-    """A table of sites, with the total rates of their outgoing and incoming links."""
-    table = Table("rank", "site", "region", "links", "out", "in", title=f"{topology.name}: sites")
+def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
+    """A table of sites, with the total rates of their links, and which of them are servers."""
+    columns = ["rank", "site", *(["role"] if servers else ()), "region", "links", "out", "in"]
+    table = Table(*columns, title=f"{topology.name}: sites")
     for rank, site in enumerate(topology.sites):
         near = topology.neighbours(site.name)
         out = sum(topology.link(site.name, other).rate_mbps for other in near)
@@ -107,6 +124,7 @@ def list_sites(topology: Topology) -> Table:
         table.add_row(
             str(rank),
             site.name,
+            *(["server" if site.name in servers else "worker"] if servers else ()),
             site.region,
             str(len(near)),
             short(out, RATE_MBPS),

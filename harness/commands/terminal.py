@@ -196,10 +196,10 @@ def follow(
 
         def on_progress(scenario: Scenario, now: Progress) -> None:
             nonlocal done
-            sites = len(scenario.topology.sites)
-            share = progress.fraction(now, scenario.whole_stop, sites)
+            workers = len(scenario.workers)
+            share = progress.fraction(now, scenario.whole_stop, workers)
             done = max(done, share)
-            show(done, progress.describe(now, scenario.whole_stop, sites))
+            show(done, progress.describe(now, scenario.whole_stop, workers))
 
         yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)
 

@@ -378,7 +378,11 @@ def _make_refusal(details: ErrorDetails) -> Refusal:
     if details["type"] == "value_error":  # the message of one of our validators
         return Refusal(details["loc"], str(details["ctx"]["error"]))
     phrase = _PHRASES.get(details["type"], details["msg"])
-    return Refusal(details["loc"], phrase.format(**details.get("ctx", {})))
+    said = {
+        name: f"{bound:.7g}" if isinstance(bound, float) else bound
+        for name, bound in details.get("ctx", {}).items()
+    }
+    return Refusal(details["loc"], phrase.format(**said))
 
 
 def _join(texts: Sequence[str]) -> str:

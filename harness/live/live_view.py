@@ -57,7 +57,7 @@ class View:
     @property
     def share(self) -> float:
         """How much of the run is done, 0 to 1."""
-        return progress.fraction(self.latest, self.scenario.whole_stop, len(self.sites))
+        return progress.fraction(self.latest, self.scenario.whole_stop, len(self.scenario.workers))
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class View:
         return "; ".join(words)
 
     def _describe_progress(self) -> str:
-        return progress.describe(self.latest, self.scenario.whole_stop, len(self.sites))
+        return progress.describe(self.latest, self.scenario.whole_stop, len(self.scenario.workers))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The whole picture, no higher than the terminal."""

@@ -36,28 +36,31 @@ SHOWN_CALLS = 4
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
 
 
-def fraction(progress: Progress, stop: Stop, sites: int) -> float:
-    """How much of the run is done, 0 to 1: the share of the stop condition that is nearest."""
+def fraction(progress: Progress, stop: Stop, workers: int) -> float:
+    """How much of the run is done, 0 to 1: the share of the stop condition that is nearest.
+
+    `workers` is the number of sites that do rounds or run programs: servers do not.
+    """
     shares = [0.0]
     if stop.rounds is not None:
-        shares.append(progress.rounds / (stop.rounds * sites))
+        shares.append(progress.rounds / (stop.rounds * workers))
     if stop.tasks is not None:
         shares.append(progress.tasks / stop.tasks)
     if stop.time_s is not None:
         shares.append(progress.virtual_s / stop.time_s)
     if stop.exit == "all" and progress.ended is not None:
-        shares.append(progress.ended / sites)
+        shares.append(progress.ended / workers)
     if stop.accuracy_percent is not None and progress.accuracy_percent is not None:
         shares.append(progress.accuracy_percent / stop.accuracy_percent)
     return min(1.0, max(shares))
 
 
-def describe(progress: Progress, stop: Stop, sites: int) -> str:
+def describe(progress: Progress, stop: Stop, workers: int) -> str:
     """Progress in words, each number with the stop condition that it runs towards."""
     if progress.message:
         return progress.message
     time_of = f" of {short(stop.time_s, TIME_S)}" if stop.time_s is not None else ""
-    rounds_of = f" of {stop.rounds * sites}" if stop.rounds is not None else ""
+    rounds_of = f" of {stop.rounds * workers}" if stop.rounds is not None else ""
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
     if progress.ended is not None:  # programs may report rounds, tasks, or nothing

@@ -77,14 +77,14 @@ def combine_outcome(verdict: str, error: str | None) -> str:
 def _run(scenario: Scenario, job: dict[str, Any]) -> None:
     outputs = Outputs(plots=job["plots"])
     named = dataclasses.replace(scenario, name=job["name"], outputs=outputs)
-    sites = len(scenario.topology.sites)
+    workers = len(scenario.workers)
     said_s = 0.0
 
     def on_progress(now: Progress) -> None:
         nonlocal said_s
         if time.monotonic() > said_s + SAY_PERIOD_S:
             said_s = time.monotonic()
-            _print_json(share=progress.fraction(now, scenario.whole_stop, sites))
+            _print_json(share=progress.fraction(now, scenario.whole_stop, workers))
 
     result = runner.run(named, Path(job["file"]), Path(job["runs_dir"]), on_progress)
     folder = RunFolder(result.run_dir)

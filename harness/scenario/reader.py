@@ -434,6 +434,9 @@ class Reader:
         """Check the servers; the first site is the server of a policy that needs one."""
         path, given = ("scheme", "servers"), scheme.servers
         if not given and random_draws.uses_servers(scheme.policy.module.create):
+            if self._source.get(path) == []:
+                allowed = "expected a site or more; without this key, the first site is the server"
+                self._source.refuse(path, allowed)
             given = sites[:1]
         for index, site in enumerate(given):
             if site not in sites and sites:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
+import numpy as np
+
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
@@ -24,6 +26,7 @@ from trunkline.harness.background.flows import leave_rates, list_flows
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.faults.timeline import LinkStep, Timeline
 from trunkline.harness.report import mixing
+from trunkline.harness.report.updates import update_tables
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.fluid_steps import HandOut
@@ -36,7 +39,8 @@ class Expectation:
     The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
     over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
     groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
-    until all servers have their update, and until they have the servers' model. `step_s` and
+    until all servers have their update, and until they have the servers' model; `zero_gaps_percent`
+    is the share of gaps of zero between updates, as in `tables/run.csv`. `step_s` and
     `stall_percent` are those of iterations that are computed while their parameters arrive, as in
     `tables/run.csv`. `samples_per_s` is NaN for workloads without a batch.
     """
@@ -48,6 +52,7 @@ class Expectation:
     rho: float
     push_s: float
     pull_s: float
+    zero_gaps_percent: float
     step_s: float
     stall_percent: float
     samples_per_s: float
@@ -132,6 +137,7 @@ class _Run:
         self._stalls_s: list[float] = []
         self._push_s: list[float] = []
         self._pull_s: list[float] = []
+        self._pushed_s: list[float] = []
         self._updates = 0
         self._groups: list[Mapping[str, float]] = []
         self._running = 0
@@ -163,6 +169,7 @@ class _Run:
             rho=mixing.compute_rho(self._groups, self._workers),
             push_s=_mean(self._push_s),
             pull_s=_mean(self._pull_s),
+            zero_gaps_percent=update_tables.compute_zero_share(np.diff(self._pushed_s)),
             step_s=_mean(self._steps_s),
             stall_percent=100 * stalled_s / stepped_s if self._steps_s else math.nan,
             samples_per_s=self._samples / window_s if self._samples_of and window_s else math.nan,
@@ -299,6 +306,7 @@ class _Run:
         in_window = counts and self._until_s is None
         if in_window and self._servers and self._servers.issuperset(new.start.takers):
             self._push_s += [task_s] * len(new.start.weights)
+            self._pushed_s += [self._overlay.now_s] * len(new.start.weights)
         changes = new.start.merges or not new.start.weights.keys() <= new.start.passive
         self._updates += in_window and changes
         ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})

@@ -187,7 +187,10 @@ def _write_prediction(
         console = terminal.make_console()
         console.print(f"claim  {figure.claim}", markup=False)
         if not reproduction.is_known(cells, figure.metric):
-            console.print("fluid  unknown: the model cannot predict this scenario", markup=False)
+            unknown = "the model cannot predict this scenario"
+            if any(reproduction.is_known(cells, metric) for metric in reproduction.METRICS):
+                unknown = f"the model does not predict {figure.metric}"
+            console.print(f"fluid  unknown: {unknown}", markup=False)
         console.print(reproduction.draw_table(measured, cells, keys, figure.metric))
     return cells
 

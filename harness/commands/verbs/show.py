@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = terminal.make_console()
     for table in (
         overview.describe_scenario(scenario),
-        overview.list_sites(scenario.topology),
+        overview.list_sites(scenario.topology, scenario.scheme.servers),
         overview.list_links(scenario.topology),
     ):
         console.print(table)

@@ -78,12 +78,17 @@ def summarize(updates: pd.DataFrame | None) -> dict[str, float | None]:
         return dict.fromkeys(NUMBERS)
     gaps = updates["gap_s"].dropna()
     return {
-        "zero_gaps_percent": 100.0 * float((gaps < ZERO_SHARE * gaps.mean()).mean()),
+        "zero_gaps_percent": compute_zero_share(gaps.to_numpy(np.float64)),
         "staleness": float(updates["staleness"].mean()),
         "staleness_most": float(updates["staleness"].max()),
         "push_s": float(updates["push_s"].mean()),
         "pull_s": float(updates["pull_s"].mean()),
     }
+
+
+def compute_zero_share(gaps_s: NDArray[np.float64]) -> float:
+    """The share of gaps that count as zero, in percent; NaN without gaps."""
+    return 100.0 * float((gaps_s < ZERO_SHARE * gaps_s.mean()).mean()) if gaps_s.size else np.nan
 
 
 def distribute(values: pd.Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -88,6 +88,14 @@ FIGURES: Mapping[str, Figure] = {
         ),
         "accuracy_percent",
     ),
+    "16": Figure(
+        "128 clients: the clients of a group compute, wait, push and pull together, and one group "
+        "after the other; under BSP all clients wait for the same turn. The figure draws who does "
+        "what when: here, in the report of each run. The table has how long a client waits",
+        "paper/r2sp/federated.yaml",
+        (FEDERATED,),
+        "wait_s",
+    ),
     "17": Figure(
         "128 clients: the peak rate at which the server sends is about 3 times lower with FL-R2SP "
         "than with BSP",

@@ -232,7 +232,6 @@ def test_the_last_worker_of_eager_reduce_goes_on_alone():
     [
         ({"quorum": 0}, "quorum = 0 is not between 1 and the number of sites, 4"),
         ({"quorum": 5}, "quorum = 5 is not between 1 and the number of sites, 4"),
-        ({"momentum": 1.0}, "momentum = 1 is not from 0 to less than 1"),
     ],
 )
 def test_impossible_options_of_eager_reduce_are_refused(options, said):

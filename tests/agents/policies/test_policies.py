@@ -90,12 +90,6 @@ def test_of_a_site_that_was_lost_only_the_iteration_is_known():
     ]
 
 
-@pytest.mark.parametrize("decay", [0.0, 1.0, -2.0])
-def test_preduce_refuses_an_impossible_decay(decay):
-    with pytest.raises(ValueError, match=f"decay = {decay:g} is not between 0 and 1"):
-        preduce.create(SITES, decay=decay)
-
-
 def test_a_site_that_is_ready_twice_counts_once():
     assert groups(preduce.create(SITES, p=2), *ready("a", "a", "b")) == [("a", "b")]
 

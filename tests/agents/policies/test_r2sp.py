@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
@@ -278,22 +277,9 @@ def test_a_tuned_batch_has_a_limit():
     assert [policy._tune(state, each) for each in state.progress.values()] == [800, 100, 100]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"servers": ()}, "servers: at least one is needed"),
-        ({"relaxation": 1.1}, "relaxation = 1.1 is not from 0 to 1"),
-        ({"relaxation": math.nan}, "relaxation = nan is not from 0 to 1"),
-        ({"patience": 0.5}, "patience = 0.5 is below 1"),
-        ({"at_once": 0}, "at_once = 0 is below 1"),
-        ({"momentum": 1.0}, "momentum = 1 is not from 0 to less than 1"),
-        ({"share": 0.0}, "share = 0 is not from 1.175494e-38 to 3.402823e"),
-        ({"batch": 0}, "batch = 0 is below 1"),
-    ],
-)
-def test_impossible_options_are_refused(options, said):
-    with pytest.raises(ValueError, match=said):
-        r2sp.create(ABC, **{"servers": SERVERS, **options})
+def test_at_least_one_server_is_needed():
+    with pytest.raises(ValueError, match="servers: at least one is needed"):
+        r2sp.create(ABC, servers=())
 
 
 def simulate(create, seed, workers, options, **setting):

@@ -102,18 +102,9 @@ def test_no_task_starts_while_a_server_is_lost():
     assert run.give(Joined("x")) == ["push a * 1"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"servers": ()}, "servers: at least one is needed"),
-        ({"fraction": 0.0}, "fraction = 0 is not above 0 and at most 1"),
-        ({"fraction": 1.5}, "fraction = 1.5 is not above 0"),
-        ({"lag": -1}, "lag = -1 is below 0"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options, said):
-    with pytest.raises(ValueError, match=said):
-        safa.create(("a", "b"), **{"servers": SERVERS, **options})
+def test_at_least_one_server_is_needed():
+    with pytest.raises(ValueError, match="servers: at least one is needed"):
+        safa.create(("a", "b"), servers=())
 
 
 @given(

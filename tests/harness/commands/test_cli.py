@@ -250,6 +250,15 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     assert "policy      preduce  p: 3" in out
 
 
+def test_show_names_the_servers_and_what_depends_on_the_number_of_sites(capsys):
+    assert main.main(["show", str(ROOT / "scenarios" / "round_robin.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert "servers     n9\n" in "".join(f"{line.rstrip()}\n" for line in out.splitlines())
+    assert "at_once: 1, share: 0.125" in out
+    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in out.splitlines()]
+    assert ["7", "n8", "worker"] in rows and ["8", "n9", "server"] in rows
+
+
 def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
     file = tmp_path / "pair.yaml"
     file.write_text(
@@ -629,13 +638,13 @@ def test_output_that_nobody_reads_is_no_error():
     ],
 )
 def test_the_bar_follows_the_stop_condition_that_is_nearest(now, stop, share):
-    assert progress.fraction(now, stop, sites=4) == share
+    assert progress.fraction(now, stop, workers=4) == share
 
 
 def test_progress_names_every_number_and_what_it_runs_towards():
     now = Progress(12.34, 30, 9, 123_456_789, 61.25)
     stop = Stop(time_s=300, rounds=10, tasks=20, accuracy_percent=80)
-    assert progress.describe(now, stop, sites=4) == (
+    assert progress.describe(now, stop, workers=4) == (
         "12.3 s of 300 s, rounds 30 of 40, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
     )
 

@@ -65,6 +65,14 @@ def test_sites_tasks_and_links_are_shown_as_they_are_now() -> None:
     ]
 
 
+def test_servers_do_no_rounds_so_progress_does_not_count_them() -> None:
+    servers = Path(__file__).parents[3] / "scenarios" / "parameter_servers.yaml"
+    view = View(load(servers, ["stop={rounds: 20}"]), lambda: 0.0)
+    view.latest = Progress(2.0, 80, 40)
+    assert "rounds 80 of 160" in drawn(view)
+    assert view.share == 0.5
+
+
 def test_a_link_s_load_is_what_it_carried_in_the_last_seconds() -> None:
     second = 10**9
     sent = Sent(10 * second, "oslo", 9, "rome", "in", 5_000_000, 1, 0, 10 * second)

@@ -304,6 +304,7 @@ def test_pushes_and_pulls_take_the_time_of_the_slower_side():
     # Two updates of 1 MB enter at 4 Mbit/s, two models leave at 8 Mbit/s.
     assert (found.push_s, found.pull_s) == pytest.approx((4.0, 2.0), rel=0.06)
     assert found.update_s == pytest.approx(found.window_s / 3)
+    assert found.zero_gaps_percent == pytest.approx(100 * 3 / 5)  # two updates in each of 3 rounds
     assert math.isnan(expected().push_s) and math.isnan(expected().pull_s)
 
 

@@ -84,6 +84,15 @@ def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
     assert [path.name for path in tmp_path.rglob("*.*")] == ["fluid.csv"]
 
 
+def test_a_column_that_the_fluid_model_does_not_predict_is_named(capsys, tmp_path):
+    small = ("--set=stop.time=3 s", "--vary=scheme.batch=null")
+    command = ["reproduce", "r2sp/table3", "--fluid", "--trials=1", f"--out={tmp_path}", *small]
+    assert main.main(command) == 0
+    assert "fluid  unknown: the model does not predict wait_s\n" in capsys.readouterr().out
+    assert main.main([*command, "--set=timeline=[{at: 1 s, do: outage n1 n1-gw}]"]) == 0
+    assert "fluid  unknown: the model cannot predict this scenario\n" in capsys.readouterr().out
+
+
 def test_what_a_figure_varies_can_be_varied_otherwise(capsys, tmp_path):
     command = ["reproduce", "crew/6", "--trials", "1", "--fluid", "--out", str(tmp_path)]
     small = ["--set", "topology.sites=4", "--set", "stop.time=2 s", "--set", "scheme.chunk=20 kB"]

@@ -1,0 +1,84 @@
+"""Options of policies and plans: all that are out of bounds are reported at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.scenario.loading import parse
+
+SCENARIO = """\
+topology: {builder: full_mesh, sites: 4, rates: 50 Mbit/s}
+workload: {kind: synthetic, model: 1 MB}
+stop: {rounds: 3}
+"""
+
+OPTIONS = [
+    ("policy: r2sp", "relaxation", {"-0.1": "0 or more", "1.1": "1 or less"}),
+    ("policy: r2sp", "patience", {"0.5": "1 or more"}),
+    ("policy: r2sp", "at_once", {"0": "1 or more"}),
+    ("policy: r2sp", "batch", {"0": "1 or more"}),
+    ("policy: ps", "momentum", {"-0.1": "0 or more", "1.0": "less than 1"}),
+    ("policy: ps", "share", {"0.0": "1.175494e-38 or more", "1.0e+300": "3.402823e+38 or less"}),
+    ("policy: ps", "bound", {"-1": "0 or more"}),
+    ("policy: ps", "backups", {"0": "1 or more"}),
+    ("policy: safa", "fraction", {"0.0": "more than 0", "1.5": "1 or less"}),
+    ("policy: safa", "lag", {"-1": "0 or more"}),
+    ("policy: fl_r2sp", "similarity", {"-1.5": "-1 or more", "1.5": "1 or less"}),
+    ("policy: fl_r2sp", "strikes", {"0": "1 or more"}),
+    ("policy: fl_r2sp", "groups", {"0": "1 or more"}),
+    ("policy: eager_reduce", "quorum", {"0": "1 or more"}),
+    ("policy: preduce", "decay", {"0.0": "more than 0", "1.0": "less than 1"}),
+    ("plan: bkt", "k", {"0": "1 or more"}),
+    ("plan: blink", "trees", {"0": "1 or more"}),
+    ("plan: fapt", "roots", {"0": "1 or more"}),
+    ("plan: ipart", "startup", {"-1 s": "a time of 0 or more", "1 h": "less than 3600"}),
+    ("plan: owl", "groups", {"0": "1 or more"}),
+    ("plan: toa", "aggregators", {"0": "1 or more"}),
+    ("plan: toa", "steps", {"-1": "0 or more"}),
+]
+
+
+def refuse(scheme: str) -> list[str]:
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(f"{SCENARIO}scheme: {{{scheme}}}\n", "x.yaml")
+    return str(refused.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("component", "option", "value", "allowed"),
+    [(name, key, value, words) for name, key, each in OPTIONS for value, words in each.items()],
+)
+def test_a_value_out_of_bounds_is_refused(component, option, value, allowed):
+    (line,) = refuse(f"{component}, {option}: {value}")
+    assert line.startswith(f"x.yaml:4: scheme.{option}: ")
+    assert line.endswith(f": expected {allowed}")
+
+
+def test_all_values_out_of_bounds_are_reported_at_once():
+    assert refuse("policy: r2sp, at_once: 0, patience: 0.5, momentum: 1.0, plan: bkt, k: 0") == [
+        "x.yaml:4: scheme.patience: 0.5: expected 1 or more",
+        "x.yaml:4: scheme.at_once: 0: expected 1 or more",
+        "x.yaml:4: scheme.momentum: 1.0: expected less than 1",
+        "x.yaml:4: scheme.k: 0: expected 1 or more",
+    ]
+    assert refuse("policy: safa, lag: -1, fraction: 0.0") == [
+        "x.yaml:4: scheme.fraction: 0.0: expected more than 0",
+        "x.yaml:4: scheme.lag: -1: expected 0 or more",
+    ]
+
+
+def test_a_policy_that_uses_servers_refuses_an_empty_list_of_them():
+    assert refuse("policy: r2sp, servers: []") == [
+        "x.yaml:4: scheme.servers: []: expected a site or more; without this key, "
+        "the first site is the server"
+    ]
+    scenario = parse(f"{SCENARIO}scheme: {{policy: preduce, servers: []}}\n", "x.yaml")
+    assert scenario.scheme.servers == ()  # as a resolved scenario has it
+
+
+def test_a_value_that_depends_on_the_number_of_sites_is_reported_beside_them():
+    assert refuse("policy: eager_reduce, quorum: 9, momentum: 1.0") == [
+        "x.yaml:4: scheme.momentum: 1.0: expected less than 1",
+        "x.yaml:4: scheme.quorum: 9: quorum = 9 is not between 1 and the number of sites, 4",
+    ]
