@@ -82,8 +82,7 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
         f"{f', {len(tensors)} tensors' if tensors else ''}",
         "policy": _format_component(_fill_in(scenario)),
         **({"servers": ", ".join(scheme.servers)} if scheme.servers else {}),
-        "plan": "
-".join(filter(None, (_format_component(scheme.plan), choice))),
+        "plan": "\n".join(filter(None, (_format_component(scheme.plan), choice))),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
         f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
         "awareness": _format_pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
