@@ -204,7 +204,9 @@ class Guest:
             what = f"the embedded kernel ended before its program did {how}; its last words:"
             raise KernelError(f"{what}\n{last_words}")
         if self._exit_code != 0 and "Out of memory" in last_words:
-            raise KernelError(f"the guest ran out of memory; its last words:\n{last_words}")
+            remedy = "a smaller model, fewer sites, or more limits.memory"
+            what = "the guest ran out of memory"
+            raise KernelError(f"{what}; remedy: {remedy}; its last words:\n{last_words}")
         return self._exit_code
 
     def _command(self, byte: bytes) -> None:

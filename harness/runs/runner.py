@@ -127,6 +127,7 @@ def run_command(
         clock=scenario.clock,
         seed=scenario.seed,
         parameters=scenario.network.kernel_parameters,
+        memory_mb=scenario.limits.memory_bytes >> 20,
         cwd=ROOT,
         visible=private_files.list_folders(scenario, folder.path),
         on_output=on_output,
