@@ -463,11 +463,11 @@ class Model:
             return False
         if not worker.runs or not isinstance(worker.agent, Worker):
             return False
-        link, home = acting._links[site]._sock, worker.agent._controller.link
+        link, home = acting._links[site].sock, worker.agent._controller.link
         return (
             home is not None
-            and home._sock is link.far
-            and not home._sock.hears_nothing_more
+            and home.sock is link.far
+            and not home.sock.hears_nothing_more
             and not link.hears_nothing_more
         )
 

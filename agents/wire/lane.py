@@ -136,7 +136,7 @@ class Lane:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
         self.current: Outgoing | None = None
         self.is_sending = False
-        self._sock = sock
+        self.sock = sock
         self._owner = owner
         self._reader = reader
         self._now_ns = now_ns
@@ -155,7 +155,7 @@ class Lane:
 
         A receiver may sleep while a slow link brings the rest of a chunk.
         """
-        (waiting,) = struct.unpack("i", fcntl.ioctl(self._sock, termios.FIONREAD, bytes(4)))
+        (waiting,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.FIONREAD, bytes(4)))
         return self._received_bytes + int(waiting)
 
     def send(self) -> None:
@@ -165,7 +165,7 @@ class Lane:
             if not self._has_begun:
                 self._stamp()
             try:
-                count = self._sock.sendmsg(self._left)
+                count = self.sock.sendmsg(self._left)
             except BlockingIOError:
                 self._await_room()
                 return
@@ -183,7 +183,7 @@ class Lane:
                 self.current.sent(self._start_ns, self._now_ns())
         if self.is_sending:
             self.is_sending = False
-            self._loop.remove_writer(self._sock.fileno())
+            self._loop.remove_writer(self.sock.fileno())
         self._owner.on_idle()
 
     def detach(self, unwanted: Callable[[Outgoing], bool]) -> None:
@@ -193,16 +193,16 @@ class Lane:
 
     def close(self) -> Outgoing | None:
         """Close now; return the frame that is only partly sent, if there is one."""
-        self._loop.remove_reader(self._sock.fileno())
-        self._loop.remove_writer(self._sock.fileno())
-        self._sock.close()
+        self._loop.remove_reader(self.sock.fileno())
+        self._loop.remove_writer(self.sock.fileno())
+        self.sock.close()
         return self.current if self._left else None
 
     def reset(self) -> None:
         """Make the next `close` reset the connection, so that no bytes in it arrive later."""
-        if self._sock.family == socket.AF_INET:
+        if self.sock.family == socket.AF_INET:
             with contextlib.suppress(OSError):
-                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def _load_next(self) -> bool:
         """Take the next frame if the current one is sent; False if there is nothing to send."""
@@ -236,12 +236,12 @@ class Lane:
     def _await_room(self) -> None:
         if not self.is_sending:
             self.is_sending = True
-            self._loop.add_writer(self._sock.fileno(), self.send)
+            self._loop.add_writer(self.sock.fileno(), self.send)
 
     def _lose_later(self, error: Exception) -> None:
         """Give up the connection from the event loop: the caller of `put` expects no callbacks."""
         self.is_sending = True  # so that `put` does not send again
-        self._loop.remove_writer(self._sock.fileno())
+        self._loop.remove_writer(self.sock.fileno())
         self._loop.call_soon(self._on_broken, error)
 
     def _on_broken(self, error: Exception) -> None:
@@ -253,7 +253,7 @@ class Lane:
         for _ in range(READS_PER_WAKE):
             buffers = self._reader.buffers()
             try:
-                count = self._sock.recvmsg_into(buffers)[0]
+                count = self.sock.recvmsg_into(buffers)[0]
             except BlockingIOError:
                 break
             except OSError as error:
@@ -287,6 +287,6 @@ class Lane:
     def _await_bytes(self) -> None:
         """Wait for the rest of the current frame, not for every packet."""
         lowat = self._count_wanted()
-        if lowat != self._lowat and self._sock.family == socket.AF_INET:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
+        if lowat != self._lowat and self.sock.family == socket.AF_INET:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, lowat)
             self._lowat = lowat

@@ -66,6 +66,11 @@ class Connection:
         self._lanes: list[Lane] = []
         self._add_lane(sock)
 
+    @property
+    def sock(self) -> socket.socket:
+        """The socket of the first lane."""
+        return self._lanes[0].sock
+
     def join(self, sock: socket.socket) -> None:
         """Add a lane, which takes its part of the queue at once."""
         if self.closed:
