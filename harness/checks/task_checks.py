@@ -449,7 +449,7 @@ def _find_heir(task: Task, began_in: Term, losses: Losses, rules: Rules) -> Term
 def _check_ending(
     task: Task, event: TaskCompleted | TaskAbandoned, losses: Losses
 ) -> Iterator[Finding]:
-    """Another controller ends a task only if a member follows it; no finisher is left out."""
+    """A completed task has a finisher, and leaves none out; an heir ends tasks of its followers."""
     if event.site != task.started.site:
         found = losses.history.all(ControllerFound)
         followed = {
@@ -460,6 +460,8 @@ def _check_ending(
         if not followed & set(task.started.group):
             yield fail(f"{_name(task)} was ended by the {event.site}, which no member followed")
     if isinstance(event, TaskCompleted):
+        if all(done.t_ns > event.t_ns or done.site in event.without for done in task.finished):
+            yield fail(f"{_name(task)} was completed, and no member that counts had the result")
         for done in task.finished:
             early = done.t_ns + losses.timeout_ns < event.t_ns
             spans = losses.out_of_reach(event.site, done.site)

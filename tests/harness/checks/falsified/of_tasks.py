@@ -74,6 +74,19 @@ def every_finished_task_is_abandoned(log: Log) -> Log:
 
 
 @falsification
+def an_abandoned_task_is_completed_without_any_member(log: Log) -> Log:
+    """Of those that nobody has finished."""
+    finished = {line["task"] for line in log if line["event"] == "task_finished"}
+    left = [each for each in every(log, "task_abandoned") if each["task"] not in finished]
+    if not left:
+        raise NotHereError("task_abandoned")
+    group = first(log, "task_started", task=left[0]["task"])["group"]
+    del left[0]["reason"]
+    left[0] |= {"event": "task_completed", "without": group}
+    return log
+
+
+@falsification
 def an_abandoned_task_is_completed(log: Log) -> Log:
     line = first(log, "task_abandoned")
     del line["reason"]
