@@ -35,7 +35,6 @@ from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
 from trunkline.agents.policies.policy import Traits
-from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.failover import Failover
@@ -357,7 +356,7 @@ class Wan:
             servers=self.servers,
             layers=self.layers and (lambda site, iteration, batch=1: self.layers.scaled(batch)),
             gives_updates=self.traits.gives == "update",
-            policy=(lambda _: self.policy) if is_recorded(self.policy) else None,
+            policy=lambda _: self.policy,
         )
 
     def _expected(self, task):

@@ -351,8 +351,7 @@ class Controller:
             return
         events, self._unsettled = self._unsettled, None
         self._settle_offers()
-        if self._driver.is_recorded:
-            self._log(policy_events.PolicyBegan, term=self.settings.term)
+        self._log(policy_events.PolicyBegan, term=self.settings.term)
         for site in self.settings.sites:
             if site not in self._overlay.present:
                 if site not in self._absent:

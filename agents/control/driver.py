@@ -30,7 +30,6 @@ from trunkline.agents.policies.policy import (
     Tick,
     Wake,
 )
-from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.agents.wire.agent_settings import (
     TASKS_PER_CONTROLLER,
     ControllerSettings,
@@ -73,9 +72,8 @@ class Driver:
 
     `ready` are the sites that wait for a task; `started` counts the tasks so far. `last_tasks` maps
     each controller's rank to its latest task number; numbers up to that are not used again.
-    A policy that `is_timed` gets `Ended` and `Tick`. A policy that is timed or draws random numbers
-    `is_recorded`: the events that it gets are among the actions, because nothing else in a log
-    says when and in which order they came.
+    A policy that `is_timed` gets `Ended` and `Tick`. The events that a policy gets are among the
+    actions, because nothing else in a log says when and in which order they came.
     """
 
     policy: Policy
@@ -85,7 +83,6 @@ class Driver:
     started: int = 0
     last_tasks: dict[int, int] = field(default_factory=dict)
     is_timed: bool = field(init=False)
-    is_recorded: bool = field(init=False)
     _rules: DecisionRules = field(init=False)
     _state: Any = field(init=False)
     _next: int = field(init=False)
@@ -96,7 +93,6 @@ class Driver:
     def __post_init__(self) -> None:
         self._rules = DecisionRules.of(self.planner.settings, self.policy)
         self.is_timed = self._rules.traits.timed
-        self.is_recorded = is_recorded(self.policy)
         self._state = self.policy.initial
         self._next = self.rank * TASKS_PER_CONTROLLER
 
@@ -165,8 +161,7 @@ class Driver:
             yield from self._give(Tick(now_s))
 
     def _give(self, event: Event) -> Iterator[Action]:
-        if self.is_recorded:
-            yield Told(event)
+        yield Told(event)
         self._state, decisions = self.policy.step(self._state, event)
         for given in decisions:
             match decision := self._rules.check(given, self.ready):

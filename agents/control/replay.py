@@ -1,8 +1,7 @@
 """Replays a policy from the event log of a run (pure).
 
-The log has all events of a policy that is timed or draws random numbers, as `policy_told`. The
-order and the times of these events are not in the rest of a log, because messages to the controller
-take time.
+The log has all events that a policy got, as `policy_told`. Their order and their times are not in
+the rest of a log, because messages to the controller take time.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.agents.policies.policy import Decision, Event, Policy, is_timed
+from trunkline.agents.policies.policy import Decision, Event, Policy
 
 RNG, SERVERS = "rng", "servers"
 """The parameters by which `create` asks for a generator, and for the names of the servers."""
@@ -69,8 +69,3 @@ class Drawing:
         self.rng.seed(f"{self.seed} {number}")
         own, decisions = self.policy.step(own, event)
         return (number + 1, own), decisions
-
-
-def is_recorded(policy: Policy) -> bool:
-    """Whether the log has the events of a policy: those of one that is timed or draws."""
-    return is_timed(policy) or isinstance(policy, Drawing)

@@ -28,7 +28,6 @@ from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Policy, Start, Traits
-from trunkline.agents.policies.random_draws import is_recorded
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows, schedule
 from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
@@ -282,8 +281,8 @@ def _read_traits(scenario: Scenario) -> Traits:
 
 
 def _make_policy(scenario: Scenario) -> Callable[[int], Policy] | None:
-    """A function that creates the policy for a term; None if the log lacks the policy's events."""
-    if scenario.runs_programs or not is_recorded(create_policy(scenario)):
+    """A function that creates the policy for a term; None if programs run."""
+    if scenario.runs_programs:
         return None
     return functools.partial(create_policy, scenario)
 

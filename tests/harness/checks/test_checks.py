@@ -59,7 +59,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
     assert verdict.problems == ()
     assert {check.name: check.counts for check in verdict.checks} == {
         "every plan is valid": "3 plans judged",
-        "the log is complete": "84 events judged",
+        "the log is complete": "92 events judged",
         "the run matches the scenario": "12 values judged",
         "the run ended as specified": "1 stop judged",
         "every agent exited cleanly": "4 exits judged",
@@ -290,7 +290,8 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every task ended once",
         [added(4400, "controller", "task_completed", task=2)],
         "fail",
-        "task 2 was ended 2 times by the controller",
+        "task 2 was ended 2 times by the controller; "
+        "task 2 was completed, and no member that counts had the result",
     ),
     (
         "all members agreed on the outcome",

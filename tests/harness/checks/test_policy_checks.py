@@ -104,13 +104,16 @@ def test_a_task_is_logged_as_it_was_decided(
     assert check.outcome == "fail" and "decisions are logged, the policy made" in check.detail
 
 
-def test_a_policy_whose_events_are_not_logged_cannot_be_judged() -> None:
+def test_every_policy_is_judged_and_its_events_must_be_there() -> None:
     policy = preduce.create(WORKERS, p=2)
     wan = Wan(mesh(WORKERS), "crew", policy, rounds=2)
     wan.run()
-    check = judged(wan, log_of(wan))
-    assert (check.outcome, check.judged) == ("none", 0)
-    assert check.detail.startswith("only the log of a policy that knows time")
+    log = log_of(wan)
+    check = judged(wan, log)
+    assert check.outcome == "pass" and check.judged
+    told = ("policy_began", "policy_told")
+    check = judged(wan, [line for line in log if line["event"] not in told])
+    assert check.outcome == "fail" and "its policy was told nothing" in check.detail
 
 
 def test_an_answer_that_a_kill_cut_off_is_excused() -> None:

@@ -77,7 +77,7 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
         "duration_s,estimate_s,latency_s,bound_s,outcome,warm_up",
         "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.030000,"
         "0.522790,completed,False",
-        "1,h.py,preduce,kyiv rome,1000000,3000000,0,1.510000,2.290000,0.780000,0.784185,0.030000,"
+        "1,h.py,preduce,rome kyiv,1000000,3000000,0,1.510000,2.290000,0.780000,0.784185,0.030000,"
         "0.522790,completed,False",
         "2,h.py,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.030000,"
         "0.522790,abandoned,False",
@@ -87,7 +87,7 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
 def test_a_log_that_is_cut_off_fails_the_run_and_says_where(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, LOG.read_text()[:-50]))
     assert verdict.outcome == "fail"
-    assert verdict.problems[0].startswith("the log is readable: events.jsonl:84: cut off at")
+    assert verdict.problems[0].startswith("the log is readable: events.jsonl:92: cut off at")
     assert json.loads((tmp_path / "verdict.json").read_text()) == verdict.to_json()
 
 

@@ -35,7 +35,7 @@ def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() ->
         "duration_s,estimate_s,latency_s,bound_s,outcome,warm_up",
         "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed,"
         "False",
-        "1,h.py,preduce,kyiv rome,1000000,3000000,0,1.510,2.290,0.780,2.000,0.030,0.500,completed,"
+        "1,h.py,preduce,rome kyiv,1000000,3000000,0,1.510,2.290,0.780,2.000,0.030,0.500,completed,"
         "False",
         "2,h.py,preduce,oslo rome,1000000,250000,0,2.400,4.400,2.000,3.000,0.030,0.500,abandoned,"
         "False",

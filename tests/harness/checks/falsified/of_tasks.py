@@ -40,6 +40,22 @@ def a_task_is_missing_with_its_rounds(log: Log) -> Log:
 
 
 @falsification
+def weights_are_doubled_and_scales_halved(log: Log) -> Log:
+    """So every result stays the same."""
+    for line in every(log, "task_started"):
+        line["weights"] = {site: 2 * weight for site, weight in line["weights"].items()}
+        line["scale"] /= 2
+    for line in every(log, "contributed"):
+        line["weight"] *= 2
+    return log
+
+
+@falsification
+def no_group_was_postponed(log: Log) -> Log:
+    return without(log, every(log, "group_postponed"))
+
+
+@falsification
 def no_task_was_halted_before_it_was_planned_anew(log: Log) -> Log:
     anew = {line["task"] for line in every(log, "task_replanned", "task_abandoned")}
     return without(log, [line for line in every(log, "task_halted") if line["task"] in anew])
