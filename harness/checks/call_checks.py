@@ -152,7 +152,7 @@ def _judge_syncs(history: History) -> Iterator[Finding]:
         if place < 0 or not started.blocks or started.name in PAIRS:
             continue
         _, ended_ns, number = spans[place]
-        if started.t_ns < ended_ns and (finished is None or finished.t_ns > ended_ns + CLOCK_NS):
+        if started.t_ns < ended_ns and (finished is None or finished.t_ns > ended_ns):
             yield doubt(f"task {number} ended at {started.site} during {_name(call)}")
 
 

@@ -167,7 +167,7 @@ SYNC = (SyncStarted(90 * MS, "n1", 0, 100, "allreduce"), SyncFinished(220 * MS, 
 
 def test_a_synchronization_ends_after_its_calls() -> None:
     assert judge(calls_follow_each_other, [*GOOD, *SYNC]).outcome == "pass"
-    early = replace(SYNC[1], t_ns=219 * MS)
+    early = replace(SYNC[1], t_ns=220 * MS - 1)
     found = judge(calls_follow_each_other, [*GOOD, SYNC[0], early])
     assert found.outcome == "unknown"
     assert found.detail == "task 0 ended at n1 during all_reduce (call 0 of process 2 of n1)"
