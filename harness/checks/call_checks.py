@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
+from trunkline.agents.events.run_events import RunFinished
 from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,
+    doubt,
     excused,
     fail,
     format_time,
@@ -40,6 +43,9 @@ TO_ALL = (
 """No member is done with these calls before all members have begun them."""
 FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("gather", "reduce")
 
+EQUAL = ("all_reduce", "barrier", "broadcast")
+"""All members make these calls with the same number of bytes."""
+
 Group = tuple[str, tuple[int, ...]]
 """A group's name and its ranks."""
 
@@ -50,6 +56,11 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
     for each in history.all(TimingStopped):
         yield excused(STOPPED, f"{each.site}, process {each.process}: {each.reason}")
     yield from _judge_pairs(history)
+    yield from _judge_syncs(history)
+    if rules.time_calls and not history.all(CallStarted):
+        carried = sum(link.bytes for run in history.all(RunFinished) for link in run.links)
+        if history.syncs or carried:
+            yield doubt("no call was timed")
     processes: defaultdict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in list_calls(history):
         processes[call.started.site, call.started.process].append(call)
@@ -84,6 +95,7 @@ def collectives_take_time(history: History, rules: Rules) -> Iterator[Finding]:
         if call.started.name not in PAIRS:
             group = call.started.group, call.started.ranks
             groups[group][call.started.rank].append(call)
+    yield from _judge_ranks(history, groups)
     for (name, ranks), members in groups.items():
         if any(len({call.key[:2] for call in calls}) > 1 for calls in members.values()):
             yield excused(AMBIGUOUS, f"group {name} of ranks {', '.join(map(str, ranks))}")
@@ -116,6 +128,73 @@ def _judge_pairs(history: History) -> Iterator[Finding]:
             over.add(key)
 
 
+def _judge_syncs(history: History) -> Iterator[Finding]:
+    """No synchronization of a site ends while a call that blocks, begun within it, still runs.
+
+    Sites with several threads that make calls are not judged: they may do both at once.
+    """
+    threads: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+    for start in history.all(CallStarted):
+        threads[start.site].add((start.process, start.thread))
+    single = {site for site, found in threads.items() if len(found) == 1}
+    single -= {each.site for each in history.all(TimingStopped)}
+    syncs: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for sync in history.syncs:
+        for site, ended_ns in sync.ended_ns.items():
+            if site in single and site in sync.begun_ns:
+                syncs[site].append((sync.begun_ns[site], ended_ns, sync.number))
+    for spans in syncs.values():
+        spans.sort()
+    for call in list_calls(history):
+        started, finished = call.started, call.finished
+        spans = syncs[started.site]
+        place = bisect.bisect_right(spans, started.t_ns, key=lambda span: span[0]) - 1
+        if place < 0 or not started.blocks or started.name in PAIRS:
+            continue
+        _, ended_ns, number = spans[place]
+        if started.t_ns < ended_ns and (finished is None or finished.t_ns > ended_ns):
+            yield doubt(f"task {number} ended at {started.site} during {_name(call)}")
+
+
+def _judge_ranks(
+    history: History, groups: Mapping[Group, Mapping[int, list[Call]]]
+) -> Iterator[Finding]:
+    """The members of a group agree on its ranks, and each made calls.
+
+    A program may leave its groups and make others of the same names, with other ranks. Then their
+    members agree as well, and no process goes back to the ranks that it had before.
+    """
+    if history.all(TimingStopped):
+        return
+    seen = {(name, rank) for (name, _), members in groups.items() for rank in members}
+    for (name, ranks), members in groups.items():
+        what = f"group {name} of ranks {', '.join(map(str, ranks))}"
+        for rank in sorted(members.keys() - {*ranks}):
+            yield fail(f"{what}: rank {rank} calls it, but is not in it")
+        done = [call for calls in members.values() for call in calls if _needs_all(call)]
+        for rank in ranks if done else ():
+            if rank not in members and (name, rank) in seen:
+                yield fail(f"{what}: rank {rank} says that it has other ranks")
+            elif rank not in members:
+                yield doubt(f"{what}: no call of rank {rank} was timed")
+    latest: dict[tuple[str, int, str], tuple[int, ...]] = {}
+    left: set[tuple[tuple[str, int, str], tuple[int, ...]]] = set()
+    for started in history.all(CallStarted):
+        if started.name in PAIRS:
+            continue
+        group = started.site, started.process, started.group
+        before = latest.setdefault(group, started.ranks)
+        if before != started.ranks:
+            left.add((group, before))
+            latest[group] = started.ranks
+            if (group, started.ranks) in left:
+                yield doubt(f"group {started.group} has its former ranks again at {started.site}")
+
+
+def _needs_all(call: Call) -> bool:
+    return call.outcome == "completed" and len(_list_needed(call, call.started.rank)) > 1
+
+
 def _judge_thread(calls: list[Call]) -> Iterator[Finding]:
     """A thread that waits for a call begins no other one before its end."""
     for call, following in pairwise(calls):
@@ -139,6 +218,10 @@ def _judge_collective(
         each = ", ".join(_name(call) for call in same.values())
         yield fail(f"members of a group make different calls: {each}")
         return
+    sizes = {call.started.bytes for call in same.values()}
+    if len(sizes) > 1 and names <= {*EQUAL}:
+        each = ", ".join(f"{_name(call)} of {call.started.bytes} bytes" for call in same.values())
+        yield fail(f"members of a group make a call with different bytes: {each}")
     for rank, call in same.items():
         if call.outcome != "completed" or call.finished is None:
             continue

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from trunkline.agents.events.run_events import (
+    AgentExited,
     CaptureEnded,
     Late,
     LinksCounted,
@@ -58,6 +59,12 @@ LATE_TOLERANCE = 0.01
 
 TIMER_TOLERANCE = 0.1
 """Allowed lateness of an agent's timers as a share of the time they were watched."""
+
+WATCHED_S = 0.1
+"""An agent's timers may have been watched, and on time, this much longer than the agent ran."""
+
+UNCOUNTED_BYTES, UNCOUNTED_NS = 1_000_000, 1_000_000_000
+"""In a run of programs, links are counted if they carry more, and the run takes longer."""
 
 TOO_SLOW = (
     "this machine was too slow or too busy for the real clock: use the virtual clock, fewer sites "
@@ -204,9 +211,13 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     if late_s > LATE_TOLERANCE * spent_s:
         slow.append(f"computing took {spent_s:.3f} s, {late_s:.3f} s longer than modelled")
     for event in history.all(TimersLate):
-        if event.seconds > TIMER_TOLERANCE * event.of_s:
+        if not 0 <= event.seconds <= event.of_s < math.inf:  # or not a number
+            lateness = f"{event.seconds} s late of {event.of_s} s"
+            yield fail(f"{event.site}: its timers cannot have been {lateness}")
+        elif event.seconds > TIMER_TOLERANCE * event.of_s:
             share = event.seconds / event.of_s
             slow.append(f"{event.site}: timers were late for {share:.0%} of {event.of_s:.3f} s")
+    yield from _check_watching(history, rules)
     if slow:
         yield doubt(TOO_SLOW)
         yield from map(doubt, slow)
@@ -215,10 +226,36 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
         if run.short_of_memory:
             sites = ", ".join(run.short_of_memory)
             yield doubt(f"TCP reached its memory limit at {sites}: raise net.ipv4.tcp_mem")
-    for link in (link for event in history.all(CaptureEnded) for link in event.links):
+    captured = [link for event in history.all(CaptureEnded) for link in event.links]
+    for link in captured:
         if link.missed:
             yield doubt(f"{link.src} -> {link.dst}: the capture lacks {link.missed} packets")
+    for ends in sorted({*rules.captured} - {(link.src, link.dst) for link in captured}):
+        yield doubt(f"{' -> '.join(ends)}: no end of its capture")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
+
+
+def _check_watching(history: History, rules: Rules) -> Iterator[Finding]:
+    """On a real clock, each agent that exited cleanly said how late its timers were.
+
+    Before the clock starts, an agent waits, which counts as late. So what was on time is no longer
+    than the agent's time.
+    """
+    if rules.programs is not None or history.run is None or history.run.clock != "real":
+        return
+    told = Counter(event.site for event in history.all(TimersLate))
+    clean = Counter(
+        event.who
+        for event in history.all(AgentExited)
+        if not event.code and not event.signal and event.fault is None
+    )
+    for who in sorted(clean):
+        if told[who] < clean[who]:
+            yield doubt(f"{who}: it is not known whether its timers were late")
+    for event in history.all(TimersLate):
+        if event.of_s - event.seconds > event.t_ns / 1e9 + WATCHED_S:
+            text = f"timers were watched for {event.of_s} s until {format_time(event.t_ns)}"
+            yield fail(f"{event.site}: {text}")
 
 
 def _check_growth(
@@ -233,6 +270,10 @@ def _check_growth(
                 yield fail(f"{link.src} -> {link.dst}: its bytes did not grow at {when}")
             counts[ends].append((event.t_ns, link.bytes))
     if not counts:
+        size = sum(total.bytes for total in totals.values())
+        is_counted = size > UNCOUNTED_BYTES and history.end_ns > UNCOUNTED_NS
+        if rules.programs is not None and is_counted:
+            yield doubt(f"no count of links, which carried {size} bytes")
         return
     conditions = Conditions.of(history, rules.topology)
     for ends, total in totals.items():

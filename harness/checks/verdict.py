@@ -15,7 +15,7 @@ from typing import Any, Literal
 from trunkline.agents.events.awareness_events import LinkRate
 from trunkline.agents.events.run_events import RunStarted
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.agents.planning.plan import Plan
+from trunkline.agents.planning.plan import Directed, Plan
 from trunkline.agents.policies.policy import Policy
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.model_replay import Replay
@@ -73,6 +73,8 @@ class Rules:
             events that the policy got.
         flows: the background traffic.
         schedule: when a flow of background traffic sends (ns), and how many bytes.
+        time_calls: whether the programs' calls of `torch.distributed` are timed.
+        captured: the links whose packets are captured.
     """
 
     topology: Topology
@@ -101,6 +103,8 @@ class Rules:
     make_plan: Callable[[TaskStarted, Sequence[LinkRate] | None], Plan] | None = None
     flows: tuple[Flow, ...] = ()
     schedule: Callable[[Flow], Iterator[tuple[int, int]]] = lambda flow: iter(())
+    time_calls: bool = False
+    captured: tuple[Directed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,8 @@ def make_rules(scenario: Scenario) -> Rules:
         make_plan=None if scenario.runs_programs else _make_planning(scenario),
         flows=list_flows(scenario.background),
         schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
+        time_calls=scenario.runs_programs and bool(scenario.workload.options.get("time_calls")),
+        captured=scenario.capture.ends,
     )
 
 

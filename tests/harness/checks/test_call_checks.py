@@ -9,6 +9,8 @@ import pytest
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.run_events import LinkTotals, RunFinished
 from trunkline.harness.checks.call_checks import calls_follow_each_other, collectives_take_time
 from trunkline.harness.checks.verdict import Check, Checker, Rules
 from trunkline.harness.record.history import History
@@ -35,6 +37,21 @@ def end(at_ms: int, site: str, call: int, *, failed: bool = False) -> CallFinish
     return CallFinished(at_ms * MS, site, 2, call, failed)
 
 
+def in_group(event: Event, ranks: tuple[int, ...]) -> Event:
+    """The event; if it is the start of a call, of a group of these ranks."""
+    return replace(event, ranks=ranks) if isinstance(event, CallStarted) else event
+
+
+def later(events: Sequence[Event], calls: int, ranks: tuple[int, ...] = (0, 1)) -> list[Event]:
+    """The events of each process, a second later for each two calls before them."""
+    found = [replace(each, t_ns=each.t_ns + calls // 2 * 1000 * MS) for each in events]
+    return [
+        in_group(replace(each, call=each.call + calls), ranks)
+        for each in found
+        if isinstance(each, CallStarted | CallFinished)
+    ]
+
+
 GOOD = (
     begin(100, "n1", 0),
     begin(200, "n2", 0),
@@ -49,7 +66,8 @@ GOOD = (
 
 def judge(check: Checker, events: Sequence[Event]) -> Check:
     history = History.of(sorted(events, key=lambda event: event.t_ns))
-    rules = Rules(parse(SCENARIO, "x.yaml").topology, 1.0, programs=("n1", "n2"))
+    topology = parse(SCENARIO, "x.yaml").topology
+    rules = Rules(topology, 1.0, programs=("n1", "n2"), time_calls=True)
     return Check.of("", "calls", check(history, rules))
 
 
@@ -86,6 +104,15 @@ def test_calls_out_of_order_fail(events: Sequence[Event], problem: str) -> None:
         ),
         ((*GOOD[:5], replace(GOOD[5], name="broadcast"), *GOOD[6:]), "make different calls"),
         ((*GOOD[:5], GOOD[6]), "was done, but ranks 1 never began it"),
+        (
+            (replace(GOOD[0], bytes=96), *GOOD[1:]),
+            "different bytes: all_reduce (call 0 of process 2 of n1) of 96 bytes, all_reduce",
+        ),
+        (
+            [in_group(each, (0,)) if each.site == "n1" else each for each in GOOD],
+            "group 0 of ranks 0, 1: rank 0 says that it has other ranks",
+        ),
+        ([in_group(each, (1,)) for each in GOOD], "group 0 of ranks 1: rank 0 calls it, but is"),
     ],
 )
 def test_a_result_before_its_data_fails(events: Sequence[Event], problem: str) -> None:
@@ -112,3 +139,46 @@ def test_a_process_whose_timing_stopped_is_named() -> None:
 def test_ranks_that_are_not_unique_are_not_judged() -> None:
     found = judge(collectives_take_time, [*GOOD, replace(GOOD[0], process=9)])
     assert found.excuses[0].rule == "several processes have one rank"
+
+
+def test_a_program_may_leave_its_group_and_make_one_of_the_same_name() -> None:
+    alone = [each for each in GOOD if each.site == "n1"]
+    left = [*GOOD, *later(alone, 2, (0,))]
+    assert judge(collectives_take_time, left).outcome == "pass"
+    found = judge(collectives_take_time, [*left, *later(alone, 4)])
+    assert found.outcome == "fail"  # n2 never began these
+    found = judge(collectives_take_time, [*left, *later(alone, 4)[:1]])
+    assert (found.outcome, found.detail) == (
+        "unknown",
+        "group 0 has its former ranks again at n1",
+    )
+
+
+def test_a_member_without_calls_is_doubted() -> None:
+    found = judge(collectives_take_time, [each for each in GOOD if each.site == "n1"])
+    assert (found.outcome, found.detail) == (
+        "unknown",
+        "group 0 of ranks 0, 1: no call of rank 1 was timed",
+    )
+
+
+SYNC = (SyncStarted(90 * MS, "n1", 0, 100, "allreduce"), SyncFinished(220 * MS, "n1", 0))
+
+
+def test_a_synchronization_ends_after_its_calls() -> None:
+    assert judge(calls_follow_each_other, [*GOOD, *SYNC]).outcome == "pass"
+    early = replace(SYNC[1], t_ns=220 * MS - 1)
+    found = judge(calls_follow_each_other, [*GOOD, SYNC[0], early])
+    assert found.outcome == "unknown"
+    assert found.detail == "task 0 ended at n1 during all_reduce (call 0 of process 2 of n1)"
+    other = replace(begin(80, "n1", 2), thread=1)
+    events = [*GOOD, SYNC[0], early, replace(other, t_ns=240 * MS), end(250, "n1", 2)]
+    assert judge(calls_follow_each_other, events).outcome == "pass"
+
+
+def test_synchronizations_without_timed_calls_are_doubted() -> None:
+    found = judge(calls_follow_each_other, SYNC)
+    assert (found.outcome, found.detail) == ("unknown", "no call was timed")
+    run = RunFinished(0, "runner", "", (LinkTotals("n1", "n2", 100, 1, 0),))
+    assert judge(calls_follow_each_other, [run]).outcome == "unknown"
+    assert judge(calls_follow_each_other, []).outcome == "none"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from three_sites import TOPOLOGY, Change, added, altered, history, without
+from three_sites import SITES, TOPOLOGY, Change, added, altered, history, without
 
 from trunkline.agents.events.task_events import (
     Contributed,
@@ -553,6 +553,52 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "target 80 %, but nothing was evaluated",
     ),
 ]
+
+
+REAL = altered("run_started", {"clock": "real"})
+EXITS = ("controller", *SITES)
+
+
+def timed(**kyiv: Any) -> list[Change]:
+    """On a real clock, what each agent says of its timers at its end; kyiv other values."""
+    told = {who: {"seconds": 0.01, "of_s": 4.4} for who in EXITS}
+    told["kyiv"].update(kyiv)
+    return [REAL, *(added(4400, who, "timers_late", **values) for who, values in told.items())]
+
+
+def test_on_a_real_clock_each_agent_says_how_late_its_timers_were() -> None:
+    assert one("the host kept up", *timed())[0] == "pass"
+    assert one("the host kept up", *timed(seconds=0.2, of_s=4.6))[0] == "pass"
+    found = one("the host kept up", *timed()[:-1])
+    assert found == ("unknown", "kyiv: it is not known whether its timers were late")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"seconds": NAN},
+        {"seconds": -0.1},
+        {"seconds": float("inf")},
+        {"seconds": 5.0},
+        {"of_s": NAN},
+        {"of_s": -1.0},
+        {"of_s": float("inf")},
+        {"of_s": 4.6},
+    ],
+)
+def test_lateness_that_cannot_be_fails(values: Any) -> None:
+    outcome, detail = one("the host kept up", *timed(**values))
+    assert outcome == "fail"
+    assert detail.startswith("kyiv: ")
+
+
+def test_a_capture_that_never_ended_is_doubted() -> None:
+    rules = replace(RULES, captured=(("kyiv", "oslo"), ("oslo", "kyiv")))
+    links = [{"src": "kyiv", "dst": "oslo", "packets": 90, "missed": 0}]
+    ended = added(900, "runner", "capture_ended", links=links)
+    found = one("the host kept up", ended, rules=rules)
+    assert found == ("unknown", "oslo -> kyiv: no end of its capture")
+    assert one("the host kept up", rules=rules)[0] == "unknown"
 
 
 def test_a_run_that_another_condition_ended_need_not_have_reached_its_accuracy() -> None:

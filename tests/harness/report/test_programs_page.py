@@ -109,6 +109,15 @@ def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
     assert any("n1 -> n9: expected links of the topology" in text for text in problems)
 
 
+def test_a_run_whose_links_were_not_counted_is_doubted(tmp_path: Path) -> None:
+    events = list_events(size=1_000_001)
+    _, problems = build(tmp_path, [*events[:2], *events[3:]])
+    assert "links kept their rates: no count of links, which carried 1000001 bytes" in problems
+    events = list_events()
+    _, problems = build(tmp_path, [*events[:2], *events[3:]])
+    assert not any("no count" in text for text in problems)
+
+
 def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: Path) -> None:
     build(tmp_path, list_events())
     scenario = load(tmp_path / "resolved.yaml")

@@ -95,3 +95,54 @@ def a_call_begins_after_its_program_exited(log: Log) -> Log:
     call = middle(log, "call_started")
     exited = first(log, "agent_exited", who=call["site"])
     return [*log, copy_of(call, call=999, t_ns=exited["t_ns"] + MS)]
+
+
+@falsification
+def no_call_was_timed(log: Log) -> Log:
+    return without(log, every(log, "call_started", "call_finished"))
+
+
+@falsification
+def no_call_of_a_site_was_timed(log: Log) -> Log:
+    return without(log, every(log, "call_started", "call_finished", site="n2"))
+
+
+@falsification
+def a_call_goes_on_after_its_synchronization(log: Log) -> Log:
+    call = middle(log, "call_started", name="all_reduce", blocks=True)
+    following = first(log, "call_started", **{**_key(call), "call": call["call"] + 1})
+    _end_of(log, call)["t_ns"] = following["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_synchronization_ends_during_its_last_call(log: Log) -> Log:
+    call = every(log, "call_started", name="all_reduce", blocks=True)[-1]
+    every(log, "sync_finished", site=call["site"])[-1]["t_ns"] = _end_of(log, call)["t_ns"] - 1
+    return log
+
+
+@falsification
+def a_site_is_alone_in_the_group_of_a_call(log: Log) -> Log:
+    call = middle(log, "call_started")
+    call["ranks"] = [call["rank"]]
+    return log
+
+
+@falsification
+def a_site_is_alone_in_the_groups_of_all_its_calls(log: Log) -> Log:
+    for call in every(log, "call_started", site="n2"):
+        call["ranks"] = [call["rank"]]
+    return log
+
+
+@falsification
+def an_all_reduce_has_other_bytes_at_one_site(log: Log) -> Log:
+    middle(log, "call_started", name="all_reduce")["bytes"] += 4
+    return log
+
+
+@falsification
+def a_barrier_has_another_name_at_one_site(log: Log) -> Log:
+    middle(log, "call_started", name="barrier")["name"] = "all_reduce"
+    return log

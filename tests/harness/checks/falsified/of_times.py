@@ -12,6 +12,7 @@ from falsified.falsifying import (
     first,
     last,
     of_task,
+    without,
 )
 
 
@@ -169,3 +170,8 @@ def all_faults_begin_early(log: Log) -> Log:
 def a_link_changes_late(log: Log) -> Log:
     last(log, "link_changed")["t_ns"] += 900 * MS
     return log
+
+
+@falsification
+def no_link_was_counted_before_the_end(log: Log) -> Log:
+    return without(log, every(log, "links_counted"))
