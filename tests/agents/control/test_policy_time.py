@@ -19,6 +19,7 @@ from wan import Wan, mesh, schedule
 from trunkline.agents.control.driver import Driver, Told
 from trunkline.agents.control.replay import ReplayError, from_values, replay, to_values
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.policy_events import PolicyTold
 from trunkline.agents.policies import preduce
 from trunkline.agents.policies.policy import (
     TICK_S,
@@ -367,12 +368,15 @@ def test_a_run_that_draws_can_be_replayed(seed):
     assert [a for a in replay(read(wan), lambda _: pairs(term=5)) if not a.is_same]
 
 
-def test_a_policy_without_time_and_draws_adds_nothing_to_the_log():
+def test_a_policy_without_time_and_draws_can_be_replayed_from_its_events_only():
     wan = Wan(mesh(SITES), "a2a", preduce.create(SITES, p=2), tasks=3)
     wan.run()
-    assert not wan.of("policy_began") and not wan.of("policy_told")
+    answers = replay(read(wan), lambda _: preduce.create(SITES, p=2))
+    assert answers and all(answer.is_same for answer in answers)
+    assert not all(a.is_same for a in replay(read(wan), lambda _: preduce.create(SITES, p=3)))
+    told = [event for event in read(wan) if not isinstance(event, PolicyTold)]
     with pytest.raises(ReplayError, match="its policy was told nothing"):
-        replay(read(wan), lambda _: preduce.create(SITES, p=2))
+        replay(told, lambda _: preduce.create(SITES, p=2))
 
 
 @pytest.mark.parametrize(
