@@ -12,7 +12,7 @@ from trunkline.agents.control.replay import Answer, ReplayError, replay
 from trunkline.agents.events import round_events
 from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
-from trunkline.agents.events.policy_events import PolicyBegan
+from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
@@ -21,6 +21,7 @@ from trunkline.agents.policies.policy import (
     Ended,
     Event,
     Joined,
+    Left,
     Lost,
     Proceed,
     Ready,
@@ -120,12 +121,18 @@ class _Known:
             yield fail(f"{_place(answer)}: it has the time {event.at_s:g} s")
         if not self._has_happened(answer):
             yield fail(f"{_place(answer)}: {event} has not happened")
-        if event == self.latest:
+        if event == self.latest and not self._may_come_again(event, told):
             yield fail(f"{_place(answer)}: it was told so just before")
         self.latest = event
         if isinstance(event, Tick):
             self.wakes_s = frozenset(at_s for at_s in self.wakes_s if at_s > event.at_s)
         self.wakes_s |= {each.at_s for each in answer.decisions if isinstance(each, Wake)}
+
+    def _may_come_again(self, event: Event, told: PolicyTold) -> bool:
+        """A site that has left, and is found again, reports that again."""
+        if not isinstance(event, Left):
+            return False
+        return self.facts.found_ns.get((told.site, event.site), math.inf) <= told.t_ns
 
     def _has_happened(self, answer: Answer) -> bool:
         facts, told = self.facts, answer.told

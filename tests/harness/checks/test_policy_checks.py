@@ -116,6 +116,23 @@ def test_every_policy_is_judged_and_its_events_must_be_there() -> None:
     assert check.outcome == "fail" and "its policy was told nothing" in check.detail
 
 
+def test_a_site_reports_again_that_it_has_left_only_if_it_was_found_again() -> None:
+    wan = Wan(mesh(WORKERS), "crew", preduce.create(WORKERS, p=2), rounds=2)
+    wan.run()
+    log = log_of(wan)
+    last = [line for line in log if line.get("told") == "left"][-1]
+    again = copy.deepcopy(last)
+    place = log.index(last) + 1
+    twice = [*log[:place], again, *log[place:]]
+    check = judged(wan, twice)
+    assert check.outcome == "fail" and "it was told so just before" in check.detail
+    site = last["values"]["site"]
+    found = {**last, "event": "worker_found", "worker": site}
+    del found["told"], found["values"]
+    check = judged(wan, [*log[: log.index(last)], found, *twice[log.index(last) :]])
+    assert check.outcome == "pass"
+
+
 def test_an_answer_that_a_kill_cut_off_is_excused() -> None:
     policy = create_policy(ps.create, WORKERS, {"mode": "asp"}, "seed", SERVERS)
     wan = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=4, servers=SERVERS)

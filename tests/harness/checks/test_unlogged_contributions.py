@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from faults import FOUR, bsp
-from wan import CHUNK_BYTES, Wan, mesh
+from wan import CHUNK_BYTES, FAILOVER, Wan, mesh
 
 from trunkline.harness.checks import causality_checks, task_checks
+from trunkline.harness.checks.losses import Losses
 
 ALONE = ("joined", "contributed", "finished", "sent", "received", "discarded")
 
@@ -76,3 +77,39 @@ def test_one_chunk_may_arrive_after_the_task_if_the_receiver_has_no_controller(
     rules = find_rules(causality_checks.payload_takes_time, wan, events)
     assert (causality_checks.AMID_A_CHUNK in rules) == excused
     assert ("fail" in rules) != excused
+
+
+@pytest.mark.parametrize(
+    ("found_after_s", "killed_after_s", "excused"),
+    [
+        (1.0, 1.5, True),
+        (1.0, 1.0 + FAILOVER.patience_s + FAILOVER.timeout_s + 0.5, False),
+        (None, 0.1, True),
+        (None, 2 * FAILOVER.timeout_s + 0.5, False),
+    ],
+)
+def test_a_site_reports_a_task_when_a_controller_that_it_found_again_may_have_settled(
+    wan, found_after_s, killed_after_s, excused
+):
+    """One is killed so long after the last task of the run has ended; the run's end is far."""
+    ended_ns = wan.of("task_completed")[-1]["t_ns"]
+    events = [
+        event
+        for event in wan.events
+        if event["t_ns"] <= ended_ns
+        and not (event["site"] == "s2" and event["event"] in ("sent", "received"))
+    ]
+
+    def at_ns(after_s):
+        return ended_ns + round(after_s * 1e9)
+
+    if found_after_s is not None:
+        lost = {"event": "controller_lost", "site": "s2", "reason": "silent", "t_ns": ended_ns - 1}
+        found = {"event": "controller_found", "site": "s2", "controller": "backup"}
+        events += [lost, {**found, "t_ns": at_ns(found_after_s)}]
+    kill = {"event": "agent_changed", "site": "runner", "who": "s2", "do": "kill", "fault": 0}
+    events.append({**kill, "t_ns": at_ns(killed_after_s)})
+    history = wan.history(sorted(events, key=lambda event: event["t_ns"]))
+    losses = Losses.of(history, wan.rules())
+    found = losses.before_report(history.tasks[-1], "s2")
+    assert (found is not None) == excused
