@@ -128,6 +128,10 @@ def main() -> int:
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
     if arguments.sample is not None:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
+    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
+        done = Copy(Path(temporary) / "0").call(*PYTEST, *arguments.tests)
+    if done.returncode:
+        raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}")
     survivors = play(
         chosen,
         lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests),

@@ -780,6 +780,14 @@ MUTANTS = (
         ),
     ),
     *_in(
+        "site/worker.py",
+        (
+            "a member with a lost link waits for the whole budget of a task without a controller",
+            "                left_s = min(left_s, patience_s)\n",
+            "                pass\n",
+        ),
+    ),
+    *_in(
         "wire/link.py",
         (
             "frames of several sockets are delivered as they come",

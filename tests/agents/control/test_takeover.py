@@ -266,6 +266,24 @@ def test_a_member_that_gives_up_without_a_controller_takes_the_others_along():
     assert max(times(dropped)) < 0.6
 
 
+def test_a_member_that_lost_a_link_just_before_the_controller_waits_for_a_repair_only_so_long():
+    """s0 and s1 lose each other, and the controller that would repair the task is gone."""
+    wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=20.0, task_s=60.0)
+
+    async def scenario(wan):
+        await asyncio.sleep(0.4)
+        part(wan, ("s0", "s1"))
+        wan.kill("controller")
+        await asyncio.sleep(12.0)
+        wan.heal()
+
+    check(wan, scenario)
+    dropped = [event for event in wan.of("task_dropped") if event["task"] == 0]
+    assert sorted(event["site"] for event in dropped) == list(FOUR)
+    assert "no repair came in time" in {event["reason"] for event in dropped}
+    assert 0.4 + FAILOVER.patience_s < max(times(dropped)) < 0.9 + FAILOVER.patience_s
+
+
 def test_a_backup_acts_although_it_never_reached_the_first_controller():
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=12.0)
     run(wan, (0.001, kill("controller")), (9.0, restart("controller")))
