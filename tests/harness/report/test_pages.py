@@ -382,6 +382,10 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
             for src, dst in (("oslo", "rome"), ("rome", "oslo"))
         ),
         added(4400, "runner", "fault_ended", fault=0),
+        *(
+            added(4440, who, "timers_late", seconds=0.0, of_s=4.4)
+            for who in ("oslo", "rome", "kyiv", "controller")
+        ),
         altered("stopping", {"reason": asked}),
         altered("run_finished", {"reason": asked}),
     ):
