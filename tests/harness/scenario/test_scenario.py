@@ -502,7 +502,7 @@ def test_a_resolved_scenario_spells_out_every_default():
         "rounds": 1, "time": None, "tasks": None, "accuracy": None,
         "exit": None,
     }  # fmt: skip
-    assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s"}
+    assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s", "memory": "6 GiB"}
     assert data["timeline"] == []
 
 
