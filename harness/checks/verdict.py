@@ -69,8 +69,7 @@ class Rules:
         make_plan: the plan of a task that has all links, by the rates that its controller announced
             last; None if plans are not known.
         replay: what the models of all sites were, for workloads whose inputs have a closed form.
-        policy: creates the policy for a term of a controller; None if the log does not have the
-            events that the policy got.
+        policy: creates the policy for a term of a controller; None if programs run.
         flows: the background traffic.
         schedule: when a flow of background traffic sends (ns), and how many bytes.
         time_calls: whether the programs' calls of `torch.distributed` are timed.

@@ -182,15 +182,15 @@ def _describe_exit(row: Mapping[str, str]) -> str:
 
 def _describe_calls(calls: Sequence[Mapping[str, str]]) -> str:
     """How many calls of each kind programs made, and how long they took on average."""
-    kinds = Counter(row["call"] for row in calls)
+    shown = Counter(row["call"] for row in calls).most_common(SHOWN_CALLS)
     words = []
-    for kind, count in kinds.most_common(SHOWN_CALLS):
+    for kind, count in shown:
         took_s = [
             float(row["duration_s"]) for row in calls if row["call"] == kind and row["duration_s"]
         ]
         mean = f" ({short(fmean(took_s), TIME_S)} on average)" if took_s else ""
         words.append(f"{count} {kind}{mean}")
-    left = sum(kinds.values()) - sum(count for _, count in kinds.most_common(SHOWN_CALLS))
+    left = len(calls) - sum(count for _, count in shown)
     return ", ".join(words + [f"{left} others"] * bool(left))
 
 
