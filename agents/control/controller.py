@@ -248,11 +248,11 @@ class Controller:
                 self._tasks.on_refused(frame.site, frame.task)
             case LinkLost():
                 self._forget_offers()
-                self._overlay.lost.setdefault(site, set()).add(frame.peer)
+                self._note_losses(site, self._overlay.lost_by(site) | {frame.peer})
                 self._on_link_lost(site, frame.peer)
             case LinkFound():
                 self._forget_offers()
-                self._overlay.lost.setdefault(site, set()).discard(frame.peer)
+                self._note_losses(site, self._overlay.lost_by(site) - {frame.peer})
                 self._share_changes()
                 self._tasks.on_link_found()
             case Measured():
@@ -274,18 +274,18 @@ class Controller:
         """Handle a worker's report: the worker has connected, for the first time or again."""
         if site in self._overlay.present or site not in self.settings.sites:
             raise ProtocolError("a second report, or one of no worker")
+        self._note_losses(site, frozenset(report.lost))
         self._overlay.present.add(site)
         self._tasks.plan_caches.forget(site)
-        if site in self._absent:
+        if site in self._absent or self._unsettled is None:
             self._log(connection_events.WorkerFound, worker=site)
         self._absent.discard(site)
-        self._overlay.lost[site] = set(report.lost)
+        self._share_changes()
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
             self._note_offer(site, report)
         else:
             self._forget_offers()
-            self._log(connection_events.WorkerFound, worker=site)
             self._decide(decisions.Joined(site))
         for state in report.tasks:
             if self._unsettled is not None:
@@ -297,7 +297,6 @@ class Controller:
             self._tasks.add_helper(site, report.helps)
         for peer in report.lost:
             self._on_link_lost(site, peer)
-        self._share_changes()
         if self._termination.stopping:
             self._tell(site, Stop())
         if report.left:
@@ -306,6 +305,12 @@ class Controller:
             self._ready(decisions.Ready(site, report.ready))
         self._tasks.on_link_found()
         self._settle_if_complete()
+
+    def _note_losses(self, site: str, lost: frozenset[str]) -> None:
+        """Note which neighbours a worker is not connected to."""
+        if lost != self._overlay.lost_by(site):
+            self._overlay.lost[site] = lost
+            self._log(connection_events.LossesReported, worker=site, lost=tuple(sorted(lost)))
 
     def _describe_end(self, site: str, state: TaskState) -> TaskOver:
         """How a task ended from which this site was absent."""
@@ -351,13 +356,14 @@ class Controller:
             return
         events, self._unsettled = self._unsettled, None
         self._settle_offers()
+        missing = [site for site in self.settings.sites if site not in self._overlay.present]
+        for site in missing:
+            if site not in self._absent:
+                self._log(connection_events.WorkerLost, worker=site, reason="does not report")
         self._log(policy_events.PolicyBegan, term=self.settings.term)
-        for site in self.settings.sites:
-            if site not in self._overlay.present:
-                if site not in self._absent:
-                    self._log(connection_events.WorkerLost, worker=site, reason="does not report")
-                self._decide(decisions.Lost(site))
         self._share_changes()
+        for site in missing:
+            self._decide(decisions.Lost(site))
         for site, tasks in self._helps.items():
             self._tasks.add_helper(site, tasks)
         self._tasks.settle()

@@ -23,6 +23,17 @@ class WorkerFound(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LossesReported(Event):
+    """Controller: this worker has reported that it is not connected to these neighbours.
+
+    With the workers that are lost, these are the links that new plans do not use.
+    """
+
+    worker: str
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerLost(Event):
     """Worker: the connection to the controller broke; it continues alone."""
 

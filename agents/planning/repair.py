@@ -27,16 +27,20 @@ class UsableOverlay:
 
     rates: PlanRates
     present: set[str] = field(default_factory=set)
-    lost: dict[str, set[str]] = field(default_factory=dict)
+    lost: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def rates_mbps(self) -> Mapping[Directed, float]:
         """The rate of every link of the overlay, usable or not."""
         return self.rates.rates_mbps
 
+    def lost_by(self, site: str) -> frozenset[str]:
+        """The neighbours that a site has reported as lost."""
+        return self.lost.get(site, frozenset())
+
     def usable(self, a: str, b: str) -> bool:
         """Whether the link works, in both directions."""
-        if b in self.lost.get(a, ()) or a in self.lost.get(b, ()):
+        if b in self.lost_by(a) or a in self.lost_by(b):
             return False
         return {a, b} <= self.present and (a, b) in self.rates_mbps and (b, a) in self.rates_mbps
 

@@ -40,7 +40,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "workers followed the protocol": ("steps", protocol_checks.rounds_follow_the_protocol),
     "controllers followed the protocol": ("terms", protocol_checks.controllers_follow_the_protocol),
     "policy decisions match their replay": ("answers", policy_checks.decisions_follow),
-    "plans match the scenario": ("tasks", plan_checks.plans_are_the_scenarios),
+    "plans match the scenario": ("plans", plan_checks.plans_are_the_scenarios),
     "faults match the timeline": ("steps", fault_checks.faults_as_written),
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),

@@ -8,14 +8,13 @@ many it judged, and how many it excused by which rule.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trunkline.agents.events.awareness_events import LinkRate
+from trunkline.agents.control.planner import Planner
 from trunkline.agents.events.run_events import RunStarted
-from trunkline.agents.events.task_events import TaskStarted
-from trunkline.agents.planning.plan import Directed, Plan
+from trunkline.agents.planning.plan import Directed
 from trunkline.agents.policies.policy import Policy
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.model_replay import Replay
@@ -66,8 +65,7 @@ class Rules:
         servers: the sites that hold a model for others and compute nothing.
         gives_updates: whether workers contribute what an iteration adds, not their model.
         promises: what the policy promises of all of its tasks (`agents.policies.policy.Traits`).
-        make_plan: the plan of a task that has all links, by the rates that its controller announced
-            last; None if plans are not known.
+        planner: creates the planner of a controller; None if programs run.
         replay: what the models of all sites were, for workloads whose inputs have a closed form.
         policy: creates the policy for a term of a controller; None if programs run.
         flows: the background traffic.
@@ -99,7 +97,7 @@ class Rules:
     promises: tuple[str, ...] = ("once",)
     replay: Callable[[History], Replay] | None = None
     policy: Callable[[int], Policy] | None = None
-    make_plan: Callable[[TaskStarted, Sequence[LinkRate] | None], Plan] | None = None
+    planner: Callable[[], Planner] | None = None
     flows: tuple[Flow, ...] = ()
     schedule: Callable[[Flow], Iterator[tuple[int, int]]] = lambda flow: iter(())
     time_calls: bool = False

@@ -17,9 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from trunkline.agents.control.planner import Planner
 from trunkline.agents.events import event_reading
-from trunkline.agents.events.awareness_events import LinkRate
 from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_reading import EventError
@@ -27,7 +25,7 @@ from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Policy, Start, Traits
+from trunkline.agents.policies.policy import Policy, Traits
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows, schedule
 from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
@@ -164,7 +162,7 @@ def make_rules(scenario: Scenario) -> Rules:
         gives_updates=_read_traits(scenario).gives == "update",
         replay=_make_replay(scenario),
         policy=_make_policy(scenario),
-        make_plan=None if scenario.runs_programs else _make_planning(scenario),
+        planner=None if scenario.runs_programs else lambda: create_driver(scenario).planner,
         flows=list_flows(scenario.background),
         schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
         time_calls=scenario.runs_programs and bool(scenario.workload.options.get("time_calls")),
@@ -322,28 +320,6 @@ def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:
         return last[0][1]
 
     return of_run
-
-
-def _make_planning(
-    scenario: Scenario,
-) -> Callable[[TaskStarted, Sequence[LinkRate] | None], Plan]:
-    """A function that plans a task again over all links, by these rates or the configured ones."""
-
-    @functools.cache
-    def create() -> tuple[Planner, Mapping[tuple[str, str], float]]:
-        planner = create_driver(scenario).planner
-        return planner, planner.rates.first_mbps
-
-    def of_task(started: TaskStarted, links: Sequence[LinkRate] | None) -> Plan:
-        planner, first_mbps = create()
-        known = {(link.src, link.dst): link.rate_mbps for link in links or ()}
-        planner.rates.rates_mbps = known or first_mbps
-        planner.refresh_default()
-        roles = started.roles
-        start = Start.of(started.group, started.weights, started.scale, roles)
-        return planner.plan(start, started.task)
-
-    return of_task
 
 
 def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:

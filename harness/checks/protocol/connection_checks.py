@@ -22,6 +22,7 @@ from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.protocol.overlay_checks import controllers_hear_of_losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
@@ -31,7 +32,10 @@ the end of an older one: a timeout lasts several round trips."""
 
 
 def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Finding]:
-    """An agent that is found is alive; a worker joins tasks of the controller that it follows."""
+    """An agent that is found is alive; a worker joins tasks of the controller that it follows.
+
+    The controller hears which neighbours its workers lose and find.
+    """
     losses = Losses.of(history, rules)
     lost_ns: dict[tuple[str, str], int] = {}
     for event in history.events:
@@ -57,6 +61,7 @@ def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Findin
     yield from _check_kills(history, losses, rules)
     yield from _check_returns(history, losses)
     yield from _check_joins(history)
+    yield from controllers_hear_of_losses(history, losses)
 
 
 def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Checks of the plans in a log (pure).
 
-A plan follows from the group, the usable links, the known rates, the seed and the task's number. A
-controller that has lost no site and no link uses all links.
+A plan follows from the group, the usable links, the known rates, the seed and the task's number.
+What a controller knows of links and rates is in its log, so its planner is replayed.
 
 Other checks, tables and figures rely on these plans. So they use only the part of a log in which
 all plans are valid.
@@ -13,16 +13,25 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
-from trunkline.agents.events.awareness_events import PlansUpdated
-from trunkline.agents.events.connection_events import LinkLost, WorkerLost
-from trunkline.agents.events.event import CONTROLLER, Event
-from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned
+from trunkline.agents.control.plan_replay import PlanReplay
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
 from trunkline.agents.planning.plan import Block, Chunks, Directed, Plan, PlanError, check
 from trunkline.agents.planning.two_sided import share_model
-from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, format_time, judged
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
+
+_Planning = TaskStarted | TaskReplanned | TaskRearranged | GroupPostponed
+_PLANNING = get_args(_Planning)
 
 _NO_PLAN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What values that are not plans raise."""
@@ -39,25 +48,23 @@ def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each group has each member once, and its task the plan that the scenario gives.
+    """Each plan is the one that the scenario gives, by what its controller knew of the overlay.
 
-    After a loss it is not known here which links the controller thinks usable.
+    A new block uses links that can be used, and a group waits only if they do not connect it.
     """
-    losses = (*history.all(LinkLost), *history.all(WorkerLost))
-    lost_ns = min((event.t_ns for event in losses), default=history.end_ns)
-    for task in history.tasks:
-        started = task.started
-        if len(set(started.group)) != len(started.group):
-            yield fail(f"task {task.number}: its group has a member twice")
-        if rules.make_plan is None:
-            continue
-        if started.t_ns >= lost_ns or started.site != CONTROLLER:
-            text = f"task {task.number}: the {started.site} may know of losses"
-            yield excused("which links were usable is not known after a loss", text)
-            continue
-        yield judged()
-        if problem := _compare(history, rules, task):
-            yield fail(f"task {task.number}: {problem}")
+    if rules.planner is None:
+        return
+    tasks = {task.number: task.started for task in history.tasks}
+    for term in Losses.of(history, rules).terms:
+        replay = PlanReplay(rules.planner())
+        for event in history.events:
+            if not term.has(event):
+                continue
+            replay.take(event)
+            if isinstance(event, _PLANNING):
+                yield judged()
+                if problem := _compare(replay, event, tasks):
+                    yield fail(f"{_name(event)}: {problem}")
 
 
 def cut_at_wrong_plan(history: History, rules: Rules) -> History:
@@ -158,19 +165,25 @@ def _explain(checked: Callable[[], None]) -> str | None:
     return None
 
 
-def _compare(history: History, rules: Rules, task: Task) -> str | None:
-    """What is wrong with a task's plan; None if it is the one that the scenario gives."""
-    assert rules.make_plan is not None
-    started = task.started
-    known = [
-        event.links
-        for event in history.all(PlansUpdated)
-        if (event.site, event.version) == (started.site, started.version)
-        and event.t_ns <= started.t_ns
-    ]
-    try:
-        wanted = rules.make_plan(started, known[-1] if known else None)
-    except PlanError as error:
-        return f"the scenario has no plan for it: {error}"
-    found = Plan.from_json(started.forest)
-    return None if found == wanted else "its plan is not the one that the scenario gives"
+def _compare(replay: PlanReplay, event: _Planning, tasks: Mapping[int, TaskStarted]) -> str | None:
+    """What is wrong with a plan; None if it is the one that the scenario gives."""
+    match event:
+        case GroupPostponed():
+            return replay.explain_postponed(event)
+        case TaskRearranged():
+            return replay.explain_blocks(event)
+    started = tasks[event.task]
+    if len(set(started.group)) != len(started.group):
+        return "its group has a member twice"
+    return replay.explain(event, started)
+
+
+def _name(event: _Planning) -> str:
+    match event:
+        case TaskStarted(task=task):
+            return f"task {task}"
+        case GroupPostponed(group=group):
+            what = f"the group {', '.join(group)}"
+        case _:
+            what = f"task {event.task}: its {event_name(type(event))}"
+    return f"{what} at {format_time(event.t_ns)}"

@@ -162,7 +162,7 @@ def test_the_replacement_minimises_the_largest_time_of_what_members_still_have_t
     rates |= {("a", "c"): 4.0, ("d", "a"): 1.0}
     overlay = UsableOverlay(PlanRates(rates), present=set("abcd"))
     assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) == "c"
-    overlay.lost["c"] = {"b"}
+    overlay.lost["c"] = frozenset("b")
     assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) == "d"
     overlay.present.remove("d")
     assert choose_aggregator(("a", "b"), 10, {"b": 30}, "dc", overlay) is None

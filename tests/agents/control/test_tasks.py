@@ -96,7 +96,7 @@ def test_blocks_that_are_hit_together_count_for_each_others_choice() -> None:
         plan = Plan(group, group, 20, (aggregate((0, 10), "a"), aggregate((10, 20), "b")))
         tasks.start(0, Start(group, dict.fromkeys(group, 1.0), 1 / 3), plan, {}, ())
         tasks.settle()
-        tasks.overlay.lost["a"] = {"b"}
+        tasks.overlay.lost["a"] = frozenset("b")
         tasks.on_link_lost("a", "b")
         tasks.close()
         (forest,) = (values[3] for kind, values, _ in log if kind == "TaskRearranged")

@@ -47,7 +47,7 @@ def test_only_direct_stars_can_move():
 def test_a_link_that_either_of_its_sites_has_lost_cannot_be_used(loser):
     overlay = UsableOverlay(PlanRates(mesh()), set("abcd"))
     assert overlay.whole
-    overlay.lost[loser] = {"b" if loser == "a" else "a"}
+    overlay.lost[loser] = frozenset({"b" if loser == "a" else "a"})
     assert not overlay.usable("a", "b")
     assert not overlay.usable("b", "a")
     assert overlay.usable("a", "c")

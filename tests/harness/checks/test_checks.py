@@ -66,7 +66,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "workers followed the protocol": "51 steps judged",
         "controllers followed the protocol": "1 term judged",
         "policy decisions match their replay": "no answers",
-        "plans match the scenario": "no tasks",
+        "plans match the scenario": "no plans",
         "faults match the timeline": "no steps",
         "only faults changed agents": "no changes",
         "every lost connection has a cause": "no losses",

@@ -317,3 +317,56 @@ def agents_exit_without_a_code(log: Log) -> Log:
     for line in every(log, "agent_exited"):
         line["code"] = None
     return log
+
+
+def _known_losses(log: Log) -> Log:
+    """The reports of losses that the controller has when it starts a task."""
+    found = []
+    for started in every(log, "task_started"):
+        heard = [e for e in log[: log.index(started)] if e["site"] == started["site"]]
+        latest = {e["worker"]: e for e in heard if e["event"] == "losses_reported"}
+        present = {e["worker"]: e for e in heard if e["event"] in ("worker_lost", "worker_found")}
+        for worker, report in latest.items():
+            there = present.get(worker, {"event": "worker_found"})["event"] == "worker_found"
+            if report["lost"] and there and report not in found:
+                found.append(report)
+    if not found:
+        raise NotHereError("losses_reported")
+    return found
+
+
+@falsification
+def a_controller_starts_tasks_without_hearing_of_losses(log: Log) -> Log:
+    return without(log, _known_losses(log))
+
+
+@falsification
+def a_worker_reports_a_loss_that_it_did_not_have(log: Log) -> Log:
+    started = every(log, "task_started")[-1]
+    worker, peer = started["group"][:2]
+    new = {"event": "losses_reported", "worker": worker, "lost": [peer]}
+    at = log.index(started)
+    return [*log[:at], {"t_ns": started["t_ns"], "site": started["site"], **new}, *log[at:]]
+
+
+@falsification
+def a_controller_plans_by_rates_of_another_version(log: Log) -> Log:
+    every(log, "task_started")[-1]["version"] += 1
+    return log
+
+
+@falsification
+def a_group_waits_that_is_connected(log: Log) -> Log:
+    line = every(log, "task_started")[-1]
+    new = {"event": "group_postponed", "group": line["group"], "reason": "not connected"}
+    return [*log, {"t_ns": line["t_ns"], "site": line["site"], **new}]
+
+
+@falsification
+def a_repaired_task_goes_over_the_lost_link(log: Log) -> Log:
+    for line in every(log, "task_rearranged", "task_replanned"):
+        started = first(log, "task_started", task=line["task"])
+        if line["forest"] != started["forest"]:
+            line["forest"] = copy_of(started)["forest"]
+            return log
+    raise NotHereError("task_rearranged")

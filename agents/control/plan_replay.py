@@ -1,0 +1,105 @@
+"""Replays a controller's planner from the event log of a run (pure).
+
+A plan follows from the links that can be used, their known rates, the default split, the seed and
+the task's number. The log has every change of them, in the controller's order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+from trunkline.agents.control.planner import Planner
+from trunkline.agents.events.awareness_events import PlansUpdated
+from trunkline.agents.events.connection_events import LossesReported, WorkerFound, WorkerLost
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.policy_events import PolicyBegan
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
+from trunkline.agents.planning.plan import Plan, PlanError
+from trunkline.agents.planning.repair import UsableOverlay, plan_gift
+from trunkline.agents.policies.policy import Start
+
+
+@dataclass(slots=True)
+class PlanReplay:
+    """The planner of one term of a controller, as the events so far have left it."""
+
+    planner: Planner
+    _begun: bool = False
+
+    def __post_init__(self) -> None:
+        self.overlay.present = set(self.planner.settings.sites)
+
+    @property
+    def overlay(self) -> UsableOverlay:
+        """The links and sites that the controller thinks usable."""
+        return self.planner.overlay
+
+    def take(self, event: Event) -> None:
+        """Bring the planner up to date with the next event of this controller."""
+        match event:
+            case WorkerLost(worker=worker):
+                self.overlay.present.discard(worker)
+            case WorkerFound(worker=worker):
+                self.overlay.present.add(worker)
+            case LossesReported(worker=worker, lost=lost):
+                self.overlay.lost[worker] = frozenset(lost)
+            case PlansUpdated(version=version, links=links):
+                rates = self.planner.rates
+                rates.rates_mbps = {(link.src, link.dst): link.rate_mbps for link in links}
+                rates.version = version
+            case PolicyBegan():
+                self._begun = True
+            case _:
+                return
+        if self._begun:
+            self.planner.refresh_default()
+
+    def explain(self, event: TaskStarted | TaskReplanned, task: TaskStarted) -> str | None:
+        """Why the plan of an event is not that of the replay; None if it is.
+
+        `task` is how the event's task started.
+        """
+        found, start = Plan.from_json(event.forest), _find_start(task)
+        try:
+            match event:
+                case TaskStarted(version=version):
+                    if version != self.planner.rates.version:
+                        known = self.planner.rates.version
+                        return f"it has the rates of version {version}, the controller had {known}"
+                    wanted = self.planner.plan(start, task.task)
+                case TaskReplanned(holder=None):
+                    takers = tuple(site for site in start.takers if site in found.receivers)
+                    wanted = self.planner.plan(replace(start, receivers=takers), task.task)
+                case TaskReplanned(holder=str(holder)):
+                    count = found.chunk_count
+                    wanted = plan_gift(holder, found.receivers, count, self.overlay)
+        except PlanError as error:
+            return f"the scenario has no plan for it: {error}"
+        return None if found == wanted else "its plan is not the one that the scenario gives"
+
+    def explain_blocks(self, event: TaskRearranged) -> str | None:
+        """Why blocks cannot have moved as they did; None if their edges use what can be used."""
+        for block in Plan.from_json(event.forest).blocks:
+            for path in (*block.in_edges, *block.out_edges):
+                for a, b in itertools.pairwise(path):
+                    if not self.overlay.usable(a, b):
+                        return f"it uses the link from {a} to {b}, which was lost"
+        return None
+
+    def explain_postponed(self, event: GroupPostponed) -> str | None:
+        """Why a group need not have waited; None if it had to."""
+        try:
+            self.planner.plan(Start(event.group, dict.fromkeys(event.group, 1.0), 1.0), 0)
+        except PlanError:
+            return None
+        return "the links that can be used connect it"
+
+
+def _find_start(task: TaskStarted) -> Start:
+    return Start.of(task.group, task.weights, task.scale, task.roles)
