@@ -29,6 +29,7 @@ from trunkline.harness.checks.payload.byte_checks import (
     count_sent,
     find_disturbance,
 )
+from trunkline.harness.checks.slow_links import find_slow_links
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,
@@ -108,7 +109,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
-    """No payload's first byte arrived before its link's delay had passed.
+    """No payload's first byte arrived before its link's delay had passed, nor all much later.
 
     A site that was killed does not report when it began to send.
     """
@@ -145,6 +146,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
                 f" less than the set delay of {delay_ms:g} ms"
             )
     yield note(f"{len(quickest_s)} links in use, none with less delay than set")
+    yield from find_slow_links(history, rules)
 
 
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:

@@ -48,10 +48,14 @@ class Conditions:
             found[ends].append(Spell(event.t_ns, new, bool(event.cuts)))
         return cls({ends: tuple(spells) for ends, spells in found.items()}, topology)
 
+    def spell(self, ends: Directed, t_ns: int) -> Spell:
+        """The link's spell at a time."""
+        spells = self.spells[ends]
+        return spells[max(0, bisect_right(spells, t_ns, key=lambda s: s.start_ns) - 1)]
+
     def at(self, ends: Directed, t_ns: int) -> Link:
         """The link's values at a time."""
-        spells = self.spells[ends]
-        return spells[max(0, bisect_right(spells, t_ns, key=lambda s: s.start_ns) - 1)].link
+        return self.spell(ends, t_ns).link
 
     def rates_mbps(self, t_ns: int = 0) -> dict[Directed, float]:
         """Every link's rate at a time."""

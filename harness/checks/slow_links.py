@@ -1,0 +1,148 @@
+"""Finds links that were slower than set (pure).
+
+A first chunk that has its path to itself arrives after the path's delay and the chunk's time at the
+path's rate, plus what TCP adds. On a virtual clock, the host's load adds nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from trunkline.agents.events.fault_events import CommandTyped
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.payload.byte_checks import find_disturbance
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, note
+from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.link_history import Conditions
+
+CHUNKS = 4
+"""A path is judged if it had so many first chunks to itself. The quickest one counts: the others
+may have come on a new connection, which is slow, or a packet of theirs was lost."""
+
+LONGER_SHARE, LONGER_S = 1.25, 0.01
+"""A first chunk may take this many times as long as its path's delay and rate say, and this much
+longer in seconds: headers, acknowledgements and TCP's window take time."""
+
+CONTROL_BYTES = 20_000
+"""Messages of the controller may be on the same link: so many bytes when a task begins."""
+
+WINDOW_BYTES = 14_480
+"""TCP's first congestion window, of ten segments. After a loss, the window of a connection that is
+mostly idle stays small: a chunk then takes a round trip more for each window."""
+
+
+def find_slow_links(history: History, rules: Rules) -> Iterator[Finding]:
+    """No path was slower than its links were set to be."""
+    is_virtual = history.run is not None and history.run.clock == "virtual"
+    if not is_virtual or rules.flows or history.all(CommandTyped):
+        return
+    losses = Losses.of(history, rules)
+    calm = [task for task in history.tasks if find_disturbance(task, losses) is None]
+    conditions = Conditions.of(history, rules.topology)
+    busy = _Busy.of(history, rules)
+    late: defaultdict[Directed, list[tuple[float, float]]] = defaultdict(list)
+    for task in calm:
+        size = min(task.started.bytes, task.started.chunk_bytes)
+        for ends, window in _list_first_chunks(task):
+            hops = tuple(pairwise(rules.topology.path(*ends)))
+            if busy.has_others(hops, window):
+                continue
+            if (wanted_s := _expect_s(conditions, hops, window, size)) is not None:
+                late[ends].append(((window[1] - window[0]) / 1e9, wanted_s))
+    judged = {ends: found for ends, found in late.items() if len(found) >= CHUNKS}
+    for (src, dst), found in sorted(judged.items()):
+        took_s, wanted_s = min(found, key=lambda pair: pair[0] / pair[1])
+        if took_s > wanted_s * LONGER_SHARE + LONGER_S:
+            what = f"{src} -> {dst}: each first chunk took at least {took_s * 1e3:.1f} ms"
+            yield doubt(
+                f"{what}; by the link's values it takes at most about {wanted_s * 1e3:.1f} ms"
+            )
+    yield note(f"{len(judged)} links had enough chunks to themselves, none slower than set")
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """When each link of the network carried payload, or may have: during a disturbed task."""
+
+    spans: Mapping[Directed, Sequence[Interval]]
+    until_ns: Mapping[Directed, Sequence[int]]
+    disturbed: Sequence[Interval]
+
+    @classmethod
+    def of(cls, history: History, rules: Rules) -> _Busy:
+        losses = Losses.of(history, rules)
+        found: defaultdict[Directed, list[Interval]] = defaultdict(list)
+        disturbed = []
+        for task in history.tasks:
+            if find_disturbance(task, losses) is not None:
+                disturbed.append(_life(task, history.end_ns))
+            for ends, span in _list_spans(task):
+                for hop in pairwise(rules.topology.path(*ends)):
+                    found[hop].append(span)
+        spans = {hop: sorted(each) for hop, each in found.items()}
+        until_ns = {
+            hop: tuple(accumulate((end_ns for _, end_ns in each), max))
+            for hop, each in spans.items()
+        }
+        return cls(spans, until_ns, disturbed)
+
+    def has_others(self, hops: Sequence[Directed], window: Interval) -> bool:
+        """Whether other payload than the one that begins with the window was on a link in it."""
+        start_ns, end_ns = window
+        if any(a_ns <= end_ns and start_ns <= b_ns for a_ns, b_ns in self.disturbed):
+            return True
+        for hop in hops:
+            first = bisect_left(self.spans[hop], (start_ns, 0))
+            if first and self.until_ns[hop][first - 1] >= start_ns:
+                return True
+            after = self.spans[hop][first + 1 : first + 2]
+            if after and after[0][0] <= end_ns:
+                return True
+        return False
+
+
+def _list_first_chunks(task: Task) -> Iterator[tuple[Directed, Interval]]:
+    """From the start of each payload until its first chunk has arrived.
+
+    Payload that set out before its task was known is left out: its chunks may have waited.
+    """
+    starts = {(out.site, out.dst, out.phase): out.start_ns for out in task.sent}
+    for into in task.received:
+        start_ns = starts.get((into.src, into.site, into.phase))
+        if start_ns is not None and into.phase != "early":
+            yield (into.src, into.site), (start_ns, into.start_ns)
+
+
+def _list_spans(task: Task) -> Iterator[tuple[Directed, Interval]]:
+    """From the start of each payload until its end."""
+    ends_ns = {(into.src, into.site, into.phase): into.end_ns for into in task.received}
+    for out in task.sent:
+        end_ns = ends_ns.get((out.site, out.dst, out.phase), out.end_ns)
+        yield (out.site, out.dst), (out.start_ns, end_ns)
+
+
+def _life(task: Task, end_ns: int) -> Interval:
+    ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
+    arrived_ns = [event.end_ns for event in task.received]
+    return task.started.t_ns, max((*ends_ns, *arrived_ns)) if ends_ns else end_ns
+
+
+def _expect_s(
+    conditions: Conditions, hops: Sequence[Directed], window: Interval, size: int
+) -> float | None:
+    """The seconds that a chunk takes over these links; None if one of them changed meanwhile."""
+    links = []
+    for hop in hops:
+        start, end = (conditions.spell(hop, t_ns) for t_ns in window)
+        if start is not end or start.is_cut:
+            return None
+        links.append(start.link)
+    delay_s = sum(link.delay_ms + link.jitter_ms for link in links) / 1e3
+    rounds = size // WINDOW_BYTES if any(link.loss_percent for link in links) else 0
+    rate_mbps = min(link.rate_mbps for link in links)
+    return delay_s * (1 + 2 * rounds) + (size + CONTROL_BYTES) * 8e-6 / rate_mbps

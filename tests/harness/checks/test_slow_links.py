@@ -1,0 +1,105 @@
+"""A link whose quickest first chunks are late was slower than set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from three_sites import TOPOLOGY
+
+from trunkline.agents.events import event_reading
+from trunkline.harness.background.flows import Background, list_flows
+from trunkline.harness.checks.slow_links import find_slow_links
+from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.record.history import History
+
+RULES = Rules(TOPOLOGY, task_s=2.0)
+MS = 1_000_000
+SIZE = 250_000
+SET_MS = 10 + SIZE * 8 / 8000
+"""A chunk on a link of 8 Mbit/s with a delay of 10 ms, as all links are set."""
+
+FOREST = {
+    "contributors": ["oslo", "rome"],
+    "receivers": ["oslo", "rome"],
+    "chunk_count": 1,
+    "blocks": [
+        {
+            "chunks": [[0, 1]],
+            "aggregator": "rome",
+            "in": [["oslo", "rome"]],
+            "out": [["rome", "oslo"]],
+        }
+    ],
+}
+
+
+def make_history(first_ms: list[float], clock: str = "virtual", beside: bool = False) -> History:
+    """Tasks of one chunk, a second apart; the chunk to rome takes so long in each of them."""
+    sites = ["oslo", "rome", "kyiv"]
+    header = {"scenario": "three", "seed": 1, "backend": "embedded", "clock": clock}
+    sizes = {"bytes": SIZE, "chunk_bytes": SIZE}
+    names = {"policy": "bsp", "plan": "ps"}
+    values = {**header, "sites": sites, "model_bytes": SIZE, "chunk_bytes": SIZE, **names}
+    log: list[dict[str, Any]] = [{"t_ns": 0, "site": "runner", "event": "run_started", **values}]
+
+    def say(t_ns: int, site: str, event: str, **values: Any) -> None:
+        log.append({"t_ns": t_ns, "site": site, "event": event, **values})
+
+    for task, took_ms in enumerate(first_ms):
+        start_ns = task * 1000 * MS
+        end_ns = start_ns + round(took_ms * MS)
+        weights = {"group": ["oslo", "rome"], "weights": {"oslo": 1.0, "rome": 1.0}, "scale": 0.5}
+        say(
+            start_ns,
+            "controller",
+            "task_started",
+            task=task,
+            **names,
+            **weights,
+            **sizes,
+            forest=FOREST,
+        )
+        moved = {"task": task, "bytes": SIZE, "chunks": 1, "phase": "in"}
+        say(end_ns, "oslo", "sent", dst="rome", **moved, start_ns=start_ns, end_ns=end_ns - 10 * MS)
+        say(end_ns, "rome", "received", src="oslo", **moved, start_ns=end_ns, end_ns=end_ns)
+        if beside:
+            moved["phase"] = "relay"
+            say(end_ns, "oslo", "sent", dst="rome", **moved, start_ns=start_ns, end_ns=end_ns)
+        say(end_ns + 10 * MS, "controller", "task_completed", task=task, without=[])
+    ordered = sorted(log, key=lambda line: line["t_ns"])
+    return History.of(event_reading.read(map(json.dumps, ordered)))
+
+
+def doubts(history: History, rules: Rules = RULES) -> list[str]:
+    return [each.text for each in find_slow_links(history, rules) if each.outcome == "unknown"]
+
+
+def test_a_link_as_fast_as_set_is_not_slow():
+    assert doubts(make_history([SET_MS * 1.1] * 4)) == []
+
+
+def test_a_link_that_is_half_as_fast_as_set_is_slow():
+    (text,) = doubts(make_history([SET_MS * 2] * 4))
+    assert text.startswith("oslo -> rome: each first chunk took at least 520.0 ms")
+
+
+def test_a_single_quick_chunk_shows_that_the_link_is_not_slow():
+    assert doubts(make_history([SET_MS * 2] * 4 + [SET_MS])) == []
+
+
+def test_what_may_have_waited_is_not_judged():
+    slow = [SET_MS * 2] * 4
+    assert doubts(make_history(slow[:3])) == []
+    assert doubts(make_history(slow, clock="real")) == []
+    assert doubts(make_history(slow, beside=True)) == []
+    flows = list_flows([Background("oslo", "kyiv", 1.0)])
+    assert doubts(make_history(slow), replace(RULES, flows=flows)) == []
+
+
+def test_after_a_loss_a_small_window_costs_round_trips():
+    links = tuple(replace(link, loss_percent=0.1) for link in TOPOLOGY.links)
+    lossy = replace(RULES, topology=replace(TOPOLOGY, links=links))
+    assert doubts(make_history([SET_MS * 2] * 4), lossy) == []
+    assert len(doubts(make_history([SET_MS * 3.5] * 4), lossy)) == 1
