@@ -84,11 +84,11 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
                 # It waits since a task has ended, which the controller knew at once.
                 least_ns = min((event.t_ns for event in before.completed), default=least_ns)
             if rules.barrier and losses.term_of(task.started) is not None:
-                text = f"task {task.number} with {given.site} began"
+                text = f"{task} with {given.site} began"
                 yield from _after(task.started.t_ns, least_ns, text)
         for joined in task.joined:
             least_ns = task.started.t_ns + paths.control_ns(told_by, joined.site)
-            yield from _after(joined.t_ns, least_ns, f"task {task.number}: {joined.site} joined")
+            yield from _after(joined.t_ns, least_ns, f"{task}: {joined.site} joined")
         for event in task.completed:
             yield from _judge_completion(task, event, paths)
         for taken in task.taken:
@@ -114,7 +114,7 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
             for site, t_ns in offered_ns.items():
                 if not _shares(held, site, done.site):
                     continue
-                text = f"task {task.number}: {done.site} had the result"
+                text = f"{task}: {done.site} had the result"
                 yield from _after(done.t_ns, t_ns + paths.payload_ns(site, done.site), text, 0)
             yield judged()
 
@@ -136,10 +136,10 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _judge_span(task, out, sizes)
             known_ns = joined_ns.get(out.site, history.end_ns)
             if out.phase in ("in", "out") and out.start_ns < known_ns - CLOCK_NS:
-                yield fail(f"task {task.number}: {out.site} sent before it joined the task")
+                yield fail(f"{task}: {out.site} sent before it joined the task")
             own_ns = 0 if (out.site, out.dst) in forwarding else given_ns.get(out.site, 0)
             if out.phase == "in" and out.start_ns < own_ns - CLOCK_NS:
-                yield fail(f"task {task.number}: {out.site} sent before it contributed")
+                yield fail(f"{task}: {out.site} sent before it contributed")
         for into in task.received:
             yield from _judge_span(task, into, sizes)
             outs = sent.get((into.src, into.site, into.phase), [])
@@ -148,11 +148,11 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
                 continue
             yield judged()
             least_ns = paths.link_ns(into.src, into.site)
-            text = f"task {task.number} on {into.src} -> {into.site}: the first chunk arrived"
+            text = f"{task} on {into.src} -> {into.site}: the first chunk arrived"
             first_ns = min(out.start_ns for out in outs)
             yield from _after(into.start_ns, first_ns + least_ns, text, 0)
             if len(outs) == 1 and outs[0].chunks == into.chunks:
-                text = f"task {task.number} on {into.src} -> {into.site}: the last chunk arrived"
+                text = f"{task} on {into.src} -> {into.site}: the last chunk arrived"
                 yield from _after(into.end_ns, outs[0].end_ns + least_ns, text, 0)
 
 
@@ -379,21 +379,21 @@ def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterato
     """A task is complete when all of its receivers but those in `without` have reported."""
     finished_ns = {done.site: done.t_ns for done in reversed(task.finished)}
     for site in set(event.without) - set(task.started.receivers):
-        yield fail(f"task {task.number} was completed without {site}, which is not a member")
+        yield fail(f"{task} was completed without {site}, which is not a member")
     for site in task.started.receivers:
         if site in event.without:
             continue
         if site not in finished_ns:
-            yield fail(f"task {task.number} was completed, but {site} did not finish it")
+            yield fail(f"{task} was completed, but {site} did not finish it")
             continue
         least_ns = finished_ns[site] + paths.control_ns(site, event.site)
-        text = f"task {task.number}: the {event.site} knew of {site} and completed the task"
+        text = f"{task}: the {event.site} knew of {site} and completed the task"
         yield from _after(event.t_ns, least_ns, text)
 
 
 def _judge_taking(task: Task, taken: ContributionTaken, paths: Paths) -> Iterator[Finding]:
     """A contributor learns from a controller that the task is completed."""
-    name = f"task {task.number}: {taken.site} learned of its end"
+    name = f"{task}: {taken.site} learned of its end"
     told_ns = [event.t_ns + paths.control_ns(event.site, taken.site) for event in task.completed]
     if told_ns:
         yield from _after(taken.t_ns, min(told_ns), name)
@@ -446,12 +446,12 @@ def _judge_reports(task: Task, paths: Paths, losses: Losses, stop_ns: int) -> It
         if any(told <= t_ns + CLOCK_NS for told in told_ns) or t_ns >= stop_ns:
             yield judged()
         elif lost := losses.find(losses.without_controller(site), task.started.t_ns, t_ns):
-            text = f"task {task.number}: {site} reported its traffic; {losses.explain(lost)}"
+            text = f"{task}: {site} reported its traffic; {losses.explain(lost)}"
             yield excused("the site had no controller", text)
         else:
             yield judged()
             at = f"{t_ns / 1e9:.6f} s"
-            yield fail(f"task {task.number}: {site} reported its traffic at {at}, before its end")
+            yield fail(f"{task}: {site} reported its traffic at {at}, before its end")
 
 
 def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[Finding]:
@@ -485,13 +485,13 @@ def _list_sizes(task: Task) -> tuple[int, ...]:
 
 def _judge_span(task: Task, event: Sent | Received, sizes: tuple[int, ...]) -> Iterator[Finding]:
     if not event.start_ns <= event.end_ns <= event.t_ns + CLOCK_NS:
-        yield fail(f"task {task.number}: payload at {event.site} ended before it began or later")
+        yield fail(f"{task}: payload at {event.site} ended before it began or later")
     least, most = sizes[0], sizes[-1]
     fits = event.chunks * least <= event.bytes <= event.chunks * most
     if len(sizes) == 2:  # all chunks are equal but the last one
         fits &= (event.bytes - event.chunks * least) % (most - least) == 0
     if not fits or not event.chunks:
-        yield fail(f"task {task.number}: {event.bytes} B in {event.chunks} chunks at {event.site}")
+        yield fail(f"{task}: {event.bytes} B in {event.chunks} chunks at {event.site}")
 
 
 def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Finding]:
@@ -502,7 +502,7 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
     then, did not hear of it.
     """
     lost = losses.before_report(task, into.src)
-    text = f"task {task.number} on {into.src} -> {into.site}"
+    text = f"{task} on {into.src} -> {into.site}"
     report_ns = min((e.t_ns for e in task.sent if e.site == into.src), default=into.end_ns)
     if lost is None and into.chunks == 1 and report_ns < into.end_ns:
         away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
@@ -521,4 +521,4 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
 
 
 def _member(task: Task, event: TaskDropped) -> str:
-    return f"task {task.number}: {event.site}"
+    return f"{task}: {event.site}"

@@ -41,7 +41,7 @@ from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import FINGERPRINT_BUCKETS
 
 MERGE_TOLERANCE = 256 * 2.0**-24
-"""Allowed error of a fingerprint per term, as `task_checks.SUM_TOLERANCE`."""
+"""Allowed error of a fingerprint per term, as `result_checks.SUM_TOLERANCE`."""
 
 Print = tuple[float, ...]
 """A fingerprint."""
@@ -263,7 +263,7 @@ def _check_lives(history: History, rules: Rules) -> Iterator[Finding]:
 
 def _judge_merges(task: Task, site: str, losses: Losses) -> Iterator[Finding]:
     """A task that was completed is a part of each receiving server's model, once."""
-    who = f"task {task.number}: {site}"
+    who = f"{task}: {site}"
     times = Counter(event.site for event in task.merged)[site]
     if times == 1:
         yield judged()

@@ -129,7 +129,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
                 yield judged()
             else:
                 why = losses.explain(dead) if dead else f"{got.src} did not report"
-                text = f"task {task.number} on {' -> '.join(ends)}: {why}"
+                text = f"{task} on {' -> '.join(ends)}: {why}"
                 yield excused("the sender was lost before it reported, or forgot an offer", text)
     spells = Conditions.of(history, rules.topology).spells
     for link in rules.topology.overlay.links:

@@ -109,9 +109,9 @@ def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
         started = task.started
         same = (started.policy, started.plan, started.bytes, started.chunk_bytes)
         if same != (run.policy, run.plan, run.model_bytes, run.chunk_bytes):
-            yield fail(f"task {task.number} has another policy, plan, model or chunk than the run")
+            yield fail(f"{task} has another policy, plan, model or chunk than the run")
         for site in sorted({*started.group, *started.weights} - {*rules.topology.site_names}):
-            yield fail(f"task {task.number}: {site} is not a site")
+            yield fail(f"{task}: {site} is not a site")
         yield judged()
 
 

@@ -88,6 +88,9 @@ class Task:
     completed: tuple[TaskCompleted, ...] = ()
     abandoned: tuple[TaskAbandoned, ...] = ()
 
+    def __str__(self) -> str:
+        return f"task {self.number}"
+
     @property
     def number(self) -> int:
         """The task's number."""
@@ -255,6 +258,11 @@ class History:
     def all(self, kind: type[E]) -> tuple[E, ...]:
         """Every event of a kind, in order of time."""
         return tuple(event for event in self._by_kind.get(kind, ()) if isinstance(event, kind))
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether members take part in tasks in different ways, as with servers."""
+        return any(task.started.roles is not None for task in self.tasks)
 
     @property
     def completed(self) -> tuple[Task, ...]:

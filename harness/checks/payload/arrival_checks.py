@@ -193,7 +193,7 @@ def _judge_last_chunks(
     for (src, dst, phase), end_ns in ends_ns.items():
         last_ns = max(t_ns - paths.payload_ns(dst, site) for site, t_ns in finished_ns.items())
         if (src, dst, phase) in needs.total and end_ns > last_ns + CLOCK_NS:
-            text = f"task {task.number} on {src} -> {dst}: the last chunk arrived after all results"
+            text = f"{task} on {src} -> {dst}: the last chunk arrived after all results"
             yield fail(text)
 
 
@@ -209,7 +209,7 @@ def _judge_sums(task: Task) -> Iterator[Finding]:
     for out in task.sent:
         early_ns = first_ns.get(out.site, 0) - CLOCK_NS
         if out.phase == "out" and out.site not in alone and out.start_ns < early_ns:
-            yield fail(f"task {task.number}: {out.site} sent a result before an input arrived")
+            yield fail(f"{task}: {out.site} sent a result before an input arrived")
 
 
 def _find_unfinished(task: Task, losses: Losses) -> Iterator[tuple[str, TaskReplanned]]:
@@ -248,4 +248,4 @@ def _judge_amounts(
 
 
 def _name(task: Task, site: str) -> str:
-    return f"task {task.number}: {site} had the result"
+    return f"{task}: {site} had the result"

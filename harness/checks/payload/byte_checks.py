@@ -37,9 +37,9 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
             arrived = sum(into.bytes for into in task.received if into.site == event.site)
             if not early or event.bytes > arrived:
                 text = f"{event.site} discarded {event.bytes} of {arrived} bytes"
-                yield fail(f"task {task.number}: {text}")
+                yield fail(f"{task}: {text}")
         if task.routed and not rules.has_paths:
-            yield fail(f"task {task.number} took auxiliary paths, which the scenario does not have")
+            yield fail(f"{task} took auxiliary paths, which the scenario does not have")
         silent = find_silent_sites(task, losses, rules.topology.site_names)
         why = find_disturbance(task, losses)
         links = count_planned(task).keys() | count_sent(task).keys() | count_received(task).keys()
@@ -149,7 +149,7 @@ def _judge_exactly(
     extra = received.total() - planned.total()
     discarded = sum(event.bytes for event in task.discarded)
     if early and not _has_relays(task) and extra != discarded:
-        yield fail(f"task {task.number}: {extra} bytes too many, {discarded} discarded")
+        yield fail(f"{task}: {extra} bytes too many, {discarded} discarded")
 
 
 def _check_joins(task: Task) -> Iterator[Finding]:
@@ -157,9 +157,9 @@ def _check_joins(task: Task) -> Iterator[Finding]:
     planned = Plan.from_json(task.started.forest).participants()
     for site, times in Counter(event.site for event in task.joined).items():
         if times > 1:
-            yield fail(f"task {task.number}: {site} joined {times} times")
+            yield fail(f"{task}: {site} joined {times} times")
         if site not in planned and not (task.routed or _has_relays(task)):
-            yield fail(f"task {task.number}: {site} joined, but has no part in the plan")
+            yield fail(f"{task}: {site} joined, but has no part in the plan")
 
 
 def _check_phases(task: Task) -> Iterator[Finding]:
@@ -174,9 +174,9 @@ def _check_phases(task: Task) -> Iterator[Finding]:
     if planned != sent:
         links = sorted({key[:2] for key in (planned - sent) + (sent - planned)})
         where = ", ".join(" -> ".join(ends) for ends in links)
-        yield fail(f"task {task.number}: other chunks than planned on {where}")
+        yield fail(f"{task}: other chunks than planned on {where}")
     if task.discarded:
-        yield fail(f"task {task.number}: bytes were discarded, but none were sent early")
+        yield fail(f"{task}: bytes were discarded, but none were sent early")
 
 
 def _count_missing_chunks(task: Task) -> Counter[Directed]:
@@ -193,7 +193,7 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
     sent, received = count_sent(task), count_received(task)
     most = _count_most(task)
     early = "early" in {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
-    name = f"task {task.number}"
+    name = f"{task}"
     for ends in sorted(sent.keys() | received.keys()):
         link = _name(task, *ends)
         # One chunk may be in flight when its sender forgets the task.
@@ -278,7 +278,7 @@ def _check_paths(task: Task) -> Iterator[Finding]:
         sizes = wanted[src, dst], taken[src, dst]
         if len(set(sizes)) > 1:
             text = f"{sizes[0]} bytes planned, {sizes[1]} on all paths"
-            yield fail(f"task {task.number} from {src} to {dst}: {text}")
+            yield fail(f"{task} from {src} to {dst}: {text}")
 
 
 def find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dict[str, Span]:
@@ -304,7 +304,7 @@ def find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dic
 
 
 def _name(task: Task, src: str, dst: str) -> str:
-    return f"task {task.number} on {src} -> {dst}"
+    return f"{task} on {src} -> {dst}"
 
 
 def _has_relays(task: Task) -> bool:

@@ -55,7 +55,7 @@ def judge_lost_bytes(
         if _was_disturbed(ends, start_ns - losses.timeout_ns, until_ns, losses, rules, conditions):
             continue
         text = f"{sent} bytes sent, {received[ends]} received, and the link had no fault"
-        yield fail(f"task {task.number} on {ends[0]} -> {ends[1]}: {text}")
+        yield fail(f"{task} on {ends[0]} -> {ends[1]}: {text}")
 
 
 def _was_disturbed(

@@ -123,7 +123,7 @@ def _check_joins(history: History) -> Iterator[Finding]:
                 leader = follows[event.site]
                 if leader is not None and leader not in _list_leaders(task, event.t_ns):
                     what = f"{event.site} joined it, but followed the {leader}"
-                    yield fail(f"task {task.number} of the {task.started.site}: {what}")
+                    yield fail(f"{task} of the {task.started.site}: {what}")
 
 
 def _list_leaders(task: Task, t_ns: int) -> set[str]:

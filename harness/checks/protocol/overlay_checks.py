@@ -7,10 +7,15 @@ what the controller knows, so the check of plans relies on these reports.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trunkline.agents.events.connection_events import LinkFound, LinkLost, LossesReported
+from trunkline.agents.events.connection_events import (
+    LinkFound,
+    LinkLost,
+    LossesReported,
+    WorkerFound,
+)
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
@@ -24,24 +29,20 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
     said = _Said.of(history)
     for report in history.all(LossesReported):
         yield judged()
-        for peer in report.lost:
-            if not _has_lost(said, losses, report, peer):
-                when = format_time(report.t_ns)
-                yield fail(f"{report.site} at {when}: {report.worker} had not lost {peer}")
+        for peer in sorted(said.unexplained(report, losses)):
+            when = format_time(report.t_ns)
+            yield fail(f"{report.site} at {when}: {report.worker} had not lost {peer}")
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
-    for changes in said.changes.values():
-        for change, later in zip(changes, [*changes[1:], None], strict=True):
-            heard_ns = change.t_ns + losses.timeout_ns
-            over = heard_ns > stop_ns or (later is not None and later.t_ns <= heard_ns)
-            terms = [] if over else [t for t in losses.terms if _must_hear(t, change, losses)]
-            if not terms:
-                rule = "the worker's connections changed again, or it had no controller"
-                yield excused(rule, _name(change))
-            for term in terms:
-                yield judged()
-                known = said.known(term, change.site, heard_ns)
-                if (change.peer in known) != isinstance(change, LinkLost):
-                    yield fail(f"the {term.controller} did not hear that {_name(change)}")
+    for change in said.changes:
+        heard_ns = change.t_ns + losses.timeout_ns
+        terms = [term for term in losses.terms if _must_hear(term, change, losses)]
+        if heard_ns > stop_ns or not terms:
+            yield excused("the worker had no controller, or the run stopped", _name(change))
+            continue
+        for term in terms:
+            yield judged()
+            if not said.was_heard(change, term, heard_ns):
+                yield fail(f"the {term.controller} did not hear that {_name(change)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +50,64 @@ class _Said:
     """What workers logged of their neighbours, and controllers of these workers' reports.
 
     Attributes:
-        changes: by worker and neighbour, in order of time.
+        changes: the neighbours that workers lost and found, in order of time.
         reports: by controller and worker, in order of time.
+        whole: the reports with which a worker was found, which have all that it lost before.
     """
 
-    changes: Mapping[tuple[str, str], Sequence[Change]]
+    changes: Sequence[Change]
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
+    whole: Collection[int]
 
     @classmethod
     def of(cls, history: History) -> _Said:
-        changes = defaultdict[tuple[str, str], list[Change]](list)
+        changes: list[Change] = []
         reports = defaultdict[tuple[str, str], list[LossesReported]](list)
+        whole = set[int]()
+        latest: dict[str, LossesReported] = {}
         for event in history.events:
+            before = latest.pop(event.site, None)
             match event:
                 case LinkLost() | LinkFound():
-                    changes[event.site, event.peer].append(event)
+                    changes.append(event)
                 case LossesReported():
                     reports[event.site, event.worker].append(event)
-        return cls(changes, reports)
+                    latest[event.site] = event
+                case WorkerFound(worker=worker) if before and before.worker == worker:
+                    whole.add(id(before))
+        return cls(changes, reports, whole)
 
-    def known(self, term: Term, worker: str, t_ns: int) -> tuple[str, ...]:
-        """The neighbours that a worker had lost, as far as the controller knew at a time."""
-        reports = self.reports.get((term.controller, worker), ())
-        heard = [event for event in reports if term.start_ns <= event.t_ns <= t_ns]
-        return heard[-1].lost if heard else ()
+    def was_heard(self, change: Change, term: Term, until_ns: int) -> bool:
+        """Whether the controller knew of a change at once or until a time."""
+        reports = self.reports.get((term.controller, change.site), ())
+        before = [each for each in reports if term.start_ns <= each.t_ns <= change.t_ns]
+        after = [each for each in reports if change.t_ns <= each.t_ns <= until_ns]
+        known = [before[-1].lost if before else (), *(each.lost for each in after)]
+        return any((change.peer in lost) == isinstance(change, LinkLost) for lost in known)
 
+    def unexplained(self, report: LossesReported, losses: Losses) -> set[str]:
+        """The neighbours of a report that the worker had not lost.
 
-def _has_lost(said: _Said, losses: Losses, report: LossesReported, peer: str) -> bool:
-    """Whether a worker may have reported so: it lost the neighbour, or has no connection yet."""
-    if any(span.start_ns <= report.t_ns for span in losses.dead(report.worker)):
-        return True
-    changes = said.changes.get((report.worker, peer), ())
-    return any(isinstance(each, LinkLost) and each.t_ns <= report.t_ns for each in changes)
+        A worker that was started again, or follows another controller, reports its whole state: all
+        neighbours that it has lost since its last report, or has no connection to yet.
+        """
+        ends, term = (report.site, report.worker), losses.term_of(report)
+        reports = self.reports[ends]
+        earlier = reports[: reports.index(report)]
+        first = not earlier or losses.term_of(earlier[-1]) != term
+        new = set(report.lost) - set(() if first else earlier[-1].lost)
+        whole = id(report) in self.whole or (first and term != losses.terms[0])
+        since_ns = 0 if whole else report.t_ns - losses.timeout_ns
+        if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
+            return set()
+        lost = {
+            each.peer
+            for each in self.changes
+            if isinstance(each, LinkLost)
+            and each.site == report.worker
+            and since_ns <= each.t_ns <= report.t_ns
+        }
+        return new - lost
 
 
 def _must_hear(term: Term, change: Change, losses: Losses) -> bool:

@@ -43,7 +43,7 @@ def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
     for task in history.tasks:
         for event, reason in checked.find_problems(task):
             when = format_time(event.t_ns)
-            yield fail(f"task {task.number}: its plan at {when} is not valid: {reason}")
+            yield fail(f"{task}: its plan at {when} is not valid: {reason}")
         yield judged(1 + len(task.rearranged) + len(task.replanned))
 
 
@@ -52,6 +52,9 @@ def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]
 
     A new block uses links that can be used, and a group waits only if they do not connect it.
     """
+    for task in history.tasks:
+        if len(set(task.started.group)) != len(task.started.group):
+            yield fail(f"{task}: its group has a member twice")
     if rules.planner is None:
         return
     tasks = {task.number: task.started for task in history.tasks}
@@ -172,10 +175,7 @@ def _compare(replay: PlanReplay, event: _Planning, tasks: Mapping[int, TaskStart
             return replay.explain_postponed(event)
         case TaskRearranged():
             return replay.explain_blocks(event)
-    started = tasks[event.task]
-    if len(set(started.group)) != len(started.group):
-        return "its group has a member twice"
-    return replay.explain(event, started)
+    return replay.explain(event, tasks[event.task])
 
 
 def _name(event: _Planning) -> str:

@@ -548,7 +548,7 @@ def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> 
             replans += isinstance(event, TaskReplanned)
             if replans > halts or (was_whole and not halts):
                 what = event_name(type(event))
-                yield fail(f"task {task.number}: {what} by the {term.controller} without a halt")
+                yield fail(f"{task}: {what} by the {term.controller} without a halt")
 
 
 def _check_cause(
@@ -559,7 +559,7 @@ def _check_cause(
     rules: Rules,
 ) -> Iterator[Finding]:
     """A task is repaired only after a loss, after a site has left, or when its budget is spent."""
-    name = f"task {task.number}: {event_name(type(event))}"
+    name = f"{task}: {event_name(type(event))}"
     if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
         yield fail(f"{name} asks sites that are not members")
     ends = [end.t_ns for end in (*task.completed, *task.abandoned) if end.site == event.site]

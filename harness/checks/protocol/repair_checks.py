@@ -34,7 +34,7 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         repairs: tuple[TaskHalted | TaskRearranged, ...] = (*task.halted, *task.rearranged)
         for event in repairs:
             yield judged()
-            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
+            name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
             if found := SITE_LOST.match(event.reason):
                 if not _has_lost(history, losses, event, found[1]):
                     yield fail(f"{name}: the {event.site} had not lost {found[1]}")
@@ -59,7 +59,7 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
     changes = [event for kind in kinds for event in history.all(kind)]
     before, start_ns = None, task.started.t_ns
     for event in task.halted:
-        name = f"task {task.number}: task_halted at {format_time(event.t_ns)}"
+        name = f"{task}: task_halted at {format_time(event.t_ns)}"
         asked = set[str]()
         if losses.term_of(task.started) == losses.term_of(event):
             asked = {
@@ -95,7 +95,7 @@ def _check_blocks(task: Task, losses: Losses) -> Iterator[Finding]:
     for event in (task.started, *sorted(steps, key=lambda event: event.t_ns)):
         blocks = Plan.from_json(event.forest).blocks
         if isinstance(event, TaskRearranged | TaskReplanned):
-            name = f"task {task.number}: {event_name(type(event))} at {format_time(event.t_ns)}"
+            name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
             if event.first < used or (event.first > used and losses.term_of(event) == leader):
                 yield fail(f"{name} numbers its blocks from {event.first}, not {used}")
             leader, used = losses.term_of(event), event.first
@@ -117,7 +117,7 @@ def _check_holders(task: Task) -> Iterator[Finding]:
         givers = set(Plan.from_json(event.forest).contributors)
         wanted = set(task.started.weights) if event.holder is None else {event.holder}
         if givers != wanted:
-            name = f"task {task.number}: task_replanned at {format_time(event.t_ns)}"
+            name = f"{task}: task_replanned at {format_time(event.t_ns)}"
             what = "what all contributors give" if event.holder is None else event.holder
             yield fail(f"{name} has {', '.join(sorted(givers))} give, not {what}")
 

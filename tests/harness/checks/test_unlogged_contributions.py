@@ -6,7 +6,7 @@ import pytest
 from faults import FOUR, bsp
 from wan import CHUNK_BYTES, FAILOVER, Wan, mesh
 
-from trunkline.harness.checks import causality_checks, task_checks
+from trunkline.harness.checks import causality_checks, result_checks
 from trunkline.harness.checks.losses import Losses
 
 ALONE = ("joined", "contributed", "finished", "sent", "received", "discarded")
@@ -38,7 +38,7 @@ def find_rules(check, wan, events):
 
 
 @pytest.mark.parametrize(
-    "check", [task_checks.results_are_sums, task_checks.contributions_count_once]
+    "check", [result_checks.results_are_sums, result_checks.contributions_count_once]
 )
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_contribution_is_unlogged_only_if_its_site_was_killed(wan, check, killed):
@@ -49,7 +49,7 @@ def test_a_contribution_is_unlogged_only_if_its_site_was_killed(wan, check, kill
         events += [{**change, "t_ns": started_ns + 1, "do": "kill"}]
     assert any(e["event"] == "received" and e["src"] == "s2" for e in events if e.get("task") == 1)
     rules = find_rules(check, wan, events)
-    assert (task_checks.UNLOGGED in rules) == killed
+    assert (result_checks.UNLOGGED in rules) == killed
     assert ("fail" in rules) != killed
 
 

@@ -1,4 +1,4 @@
-"""The checks of tasks, computed from the event log alone (pure).
+"""The checks of how tasks ended, computed from the event log alone (pure).
 
 Each check reads the whole history and relies on no other check, so two checks may report the same
 problem. docs/failover.md says what is promised when agents or links are lost.
@@ -6,15 +6,13 @@ problem. docs/failover.md says what is promised when agents or links are lost.
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
 from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import (
-    ComputeFinished,
     Ready,
     RoundAlone,
     RoundFinished,
@@ -30,10 +28,8 @@ from trunkline.agents.events.task_events import (
     TaskDropped,
     TaskFinished,
 )
-from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
-from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,
@@ -45,18 +41,6 @@ from trunkline.harness.checks.verdict import (
     note,
 )
 from trunkline.harness.record.history import History, Task
-from trunkline.workloads.base import FINGERPRINT_BUCKETS
-
-SUM_TOLERANCE = 256 * 2.0**-24
-"""Allowed error of a result's fingerprint per term, relative to the sizes of its terms.
-
-Float32 rounds each addition by at most 2**-24 of the element. A fingerprint sums elements of either
-sign, so it is smaller than the elements and its relative error larger: hence the factor 256. Only
-one pair of contributions in 100 000 needs more. A chunk that is lost or summed twice is off by
-hundreds of times more.
-"""
-
-UNLOGGED = "a site was killed that had sent its contribution, but had not logged it"
 
 BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
 """Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
@@ -79,9 +63,9 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
                 yield from _check_abandoned(task, event, losses)
         for term in {term for term in terms if term is not None and terms.count(term) > 1}:
             times = terms.count(term)
-            yield fail(f"{_name(task)} was ended {times} times by the {term.controller}")
+            yield fail(f"{task} was ended {times} times by the {term.controller}")
         if None in terms:
-            yield fail(f"{_name(task)} was ended by a controller that was not in charge")
+            yield fail(f"{task} was ended by a controller that was not in charge")
         for event in ends:
             yield from _check_ending(task, event, losses)
         yield from _check_holders(task)
@@ -90,11 +74,11 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
         elif began_in is None or began_in.whole or _heard_of_all(task, began_in, losses):
             if began_in not in terms:
                 how = "ended by another controller" if ends else "neither completed nor abandoned"
-                yield fail(f"{_name(task)} was {how}")
+                yield fail(f"{task} was {how}")
             yield judged()
         elif not ends and (heir := _find_heir(task, began_in, losses, rules)) is not None:
             what = f"the {heir.controller} heard of it, and did not end it"
-            yield fail(f"{_name(task)} was neither completed nor abandoned: {what}")
+            yield fail(f"{task} was neither completed nor abandoned: {what}")
             yield judged()
         else:
             yield _excuse_ending(task, began_in, len(ends))
@@ -119,97 +103,10 @@ def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
         ends = (*task.finished, *task.dropped, *task.taken)
         for event in (*ends, *task.contributed):
             if event.site not in members:
-                yield fail(f"{_name(task)}: {event.site} took part but is not a member")
+                yield fail(f"{task}: {event.site} took part but is not a member")
         for site in task.started.group:
             yield from _judge_member(task, site, rules, losses)
     yield note(f"{len(history.tasks)} tasks, {split} split where an agent was lost or late")
-
-
-def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
-    """All members that installed a task's result hold the same bytes.
-
-    Servers that hold different shards have different results.
-    """
-    for task in history.tasks:
-        if task.finished:
-            shards = task.shards
-            digests: defaultdict[Chunks | None, set[str]] = defaultdict(set)
-            for event in task.finished:
-                digests[shards.get(event.site)].add(event.digest)
-            most = max(map(len, digests.values()))
-            if most > 1:
-                yield fail(f"{_name(task)}: members hold {most} different results")
-            yield judged()
-
-
-def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every installed result is the weighted sum of exactly the contributors' inputs.
-
-    Fingerprints are compared: they are linear.
-    """
-    losses = Losses.of(history, rules)
-    for task in history.tasks:
-        if not task.finished:
-            continue
-        if lost := _find_lost_shard(task, losses):
-            what = f"{_name(task)}: {losses.explain(lost)}"
-            yield excused("a loss kept a server from its part of the result", what)
-            continue
-        unlogged = task.started.weights.keys() - {event.site for event in task.inputs}
-        kills = [losses.killed_after_offer(task, site) for site in sorted(unlogged)]
-        if kills and kills[0] and all(kills):
-            yield excused(UNLOGGED, f"{_name(task)}: {losses.explain(kills[0])}")
-            continue
-        yield judged()
-        if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
-            yield fail(f"{_name(task)}: the sum cannot be recomputed from its contributions")
-        else:
-            yield from _check_sum(task)
-
-
-def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every installed result is to the byte the sum of the contributions that the seed gives.
-
-    Only some workloads have contributions that can be computed again.
-    """
-    if _has_roles(history):
-        if rules.replay is not None:
-            yield from _judge_replayed_results(history, rules.replay(history))
-        return
-    if rules.expected_digest is None:
-        return
-    for task in history.tasks:
-        sites = Counter(event.site for event in task.inputs)
-        if not task.finished or sites != Counter(list(task.started.weights)):
-            continue
-        expected = rules.expected_digest(task)
-        if expected is None:
-            why = "chunks moved to a block that adds in another order"
-            yield excused(why, f"{_name(task)}: {_describe_changes(task)}")
-            continue
-        yield judged()
-        for event in task.finished:
-            if event.digest != expected:
-                yield fail(f"{_name(task)}: the result at {event.site} is not the exact sum")
-
-
-def inputs_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every contribution is to the byte the one that the seed gives.
-
-    Only some workloads have contributions that can be computed again.
-    """
-    if _has_roles(history):
-        if rules.replay is not None:
-            yield from _judge_replayed_inputs(history, rules.replay(history))
-        return
-    if rules.expected_input is None:
-        return
-    for event in history.all(Contributed):
-        yield judged()
-        right = rules.expected_input(event.site, event.iteration)
-        if (event.digest, event.fingerprint) != right:
-            text = f"iteration {event.iteration} of {event.site} is not what the seed gives"
-            yield fail(f"task {event.task}: {text}")
 
 
 def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Finding]:
@@ -218,7 +115,7 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
     In a task with roles, it has the model that it had before, if that is known: a passive member
     may be in several tasks, and not every member contributes its model.
     """
-    known = models_before(history, rules) if _has_roles(history) else {}
+    known = models_before(history, rules) if history.has_roles else {}
     for task in history.tasks:
         given = {event.site: event.digest for event in task.contributed}
         if task.started.roles is not None:
@@ -228,54 +125,7 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
                 continue
             yield judged()
             if event.digest != given.get(event.site):
-                yield fail(f"{_name(task)}: the model of {event.site} changed")
-
-
-def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding]:
-    """Each contributor is in its task once with its weight, and no iteration is in two results.
-
-    One exception: a site that gave up a task that others finished contributes again. The rule of
-    iterations is for workers of policies that promise it (`agents.policies.policy.Traits`).
-    """
-    losses = Losses.of(history, rules)
-    once = "once" in rules.promises
-    computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
-    uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for task in history.tasks:
-        if not task.finished:
-            continue
-        weights = task.started.weights
-        gave_up = {event.site for event in task.dropped}
-        sites = Counter(event.site for event in task.inputs)
-        for site in sorted({*sites, *weights}):
-            if sites[site] == (site in weights):
-                continue
-            if not sites[site] and (kill := losses.killed_after_offer(task, site)):
-                yield excused(UNLOGGED, f"{_name(task)}: {losses.explain(kill)}")
-            else:
-                text = f"{site} contributed {sites[site]} times, not {int(site in weights)}"
-                yield fail(f"{_name(task)}: {text}")
-        for event in task.inputs:
-            if not once or event.site in rules.servers:
-                yield judged()
-            elif event.site in gave_up:
-                text = f"{_name(task)}: iteration {event.iteration} of {event.site}"
-                yield excused("the site gave up a result that others have", text)
-            else:
-                uses[event.site, event.iteration].append(task.number)
-                yield judged()
-            asked = weights.get(event.site, event.weight)
-            if event.weight != asked:
-                text = f"{event.site} has weight {event.weight}, not {asked}"
-                yield fail(f"{_name(task)}: {text}")
-            worked = not task.is_passive(event.site)
-            if worked and (event.site, event.iteration) not in computed:
-                what = f"{event.site} contributed iteration {event.iteration}"
-                yield fail(f"{what}, which it did not compute")
-    for (site, iteration), tasks in uses.items():
-        if len(tasks) > 1:
-            where = ", ".join(map(str, tasks))
-            yield fail(f"iteration {iteration} of {site} is in tasks {where}")
+                yield fail(f"{task}: the model of {event.site} changed")
 
 
 def no_site_is_blocked(history: History, rules: Rules) -> Iterator[Finding]:
@@ -355,9 +205,9 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
         more_s += rules.task_s * bool(task.halted and task.finished)
         if took_s > allowed_s + more_s:
             yield judged()
-            yield fail(f"{_name(task)} took {took_s:.3f} s of {rules.task_s:g} s")
+            yield fail(f"{task} took {took_s:.3f} s of {rules.task_s:g} s")
         else:
-            text = f"{_name(task)} took {took_s:.3f} s, of which {more_s:.3f} s may be more"
+            text = f"{task} took {took_s:.3f} s, of which {more_s:.3f} s may be more"
             yield excused("agents were stopped or lost, or a result was passed on", text)
     yield note(f"each within {rules.task_s:g} s")
 
@@ -368,9 +218,9 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     for task in history.tasks:
         sites = [event.site for event in task.evaluated]
         if len(sites) > 1:
-            yield fail(f"{_name(task)} was evaluated {len(sites)} times")
+            yield fail(f"{task} was evaluated {len(sites)} times")
         for site in sorted({*sites} - {event.site for event in task.finished}):
-            yield fail(f"{_name(task)}: {site} evaluated a result that it does not have")
+            yield fail(f"{task}: {site} evaluated a result that it does not have")
     if history.all(Evaluated) and not rules.evaluates:
         yield fail("results were evaluated, but models of this workload have no accuracy")
     for event in history.all(Evaluated):
@@ -400,7 +250,7 @@ def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterat
         )
         took_over = losses.term_of(task.started) != losses.term_of(event)
         if done.t_ns < event.t_ns and lost is None and not took_over:
-            yield fail(f"{_name(task)} was abandoned, but {done.site} has the result")
+            yield fail(f"{task} was abandoned, but {done.site} has the result")
 
 
 def _heard_of_all(task: Task, term: Term, losses: Losses) -> bool:
@@ -458,10 +308,10 @@ def _check_ending(
             if each.controller == event.site and task.started.t_ns <= each.t_ns <= event.t_ns
         }
         if not followed & set(task.started.group):
-            yield fail(f"{_name(task)} was ended by the {event.site}, which no member followed")
+            yield fail(f"{task} was ended by the {event.site}, which no member followed")
     if isinstance(event, TaskCompleted):
         if all(done.t_ns > event.t_ns or done.site in event.without for done in task.finished):
-            yield fail(f"{_name(task)} was completed, and no member that counts had the result")
+            yield fail(f"{task} was completed, and no member that counts had the result")
         for done in task.finished:
             early = done.t_ns + losses.timeout_ns < event.t_ns
             spans = losses.out_of_reach(event.site, done.site)
@@ -470,7 +320,7 @@ def _check_ending(
                 and done.site in event.without
                 and not losses.find(spans, task.started.t_ns, event.t_ns)
             ):
-                yield fail(f"{_name(task)} was completed without {done.site}, which has the result")
+                yield fail(f"{task} was completed without {done.site}, which has the result")
 
 
 def _check_holders(task: Task) -> Iterator[Finding]:
@@ -478,13 +328,13 @@ def _check_holders(task: Task) -> Iterator[Finding]:
     finished = {done.site for done in task.finished}
     for event in task.replanned:
         if event.holder and event.holder not in finished:
-            yield fail(f"{_name(task)}: {event.holder} gives a result that it does not have")
+            yield fail(f"{task}: {event.holder} gives a result that it does not have")
 
 
 def _excuse_ending(task: Task, term: Term, times: int) -> Finding:
     how = "ended by no controller" if not times else f"ended {times} times"
     end_s = term.end_ns / 1e9
-    text = f"{_name(task)}: {how}; the {term.controller} was in charge until {end_s:.3f} s"
+    text = f"{task}: {how}; the {term.controller} was in charge until {end_s:.3f} s"
     return excused("the controller that started the task was lost", text)
 
 
@@ -496,7 +346,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
         *(event for event in task.taken if event.site == site),
         *(event for event in task.dropped if event.site == site),
     ]
-    who = f"{_name(task)}: {site}"
+    who = f"{task}: {site}"
     since_ns = taken[0].t_ns if taken else task.started.t_ns
     if len(taken) > 1:
         yield fail(f"{who} contributed {len(taken)} times")
@@ -531,7 +381,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
 
 def _judge_absence(task: Task, site: str, losses: Losses) -> Iterator[Finding]:
     """A member that does not contribute was not reached, or the task ended before it was ready."""
-    who = f"{_name(task)}: {site}"
+    who = f"{task}: {site}"
     if not task.finished:
         yield judged()
         return
@@ -549,7 +399,7 @@ def _judge_split(
     task: Task, site: str, end: TaskDropped, rules: Rules, losses: Losses, since_ns: int
 ) -> Iterator[Finding]:
     """A member gave up a result that others have: that needs a cause."""
-    who = f"{_name(task)}: {site}"
+    who = f"{task}: {site}"
     if span := losses.find(losses.without_controller(site), since_ns, end.t_ns):
         text = f"{who} gave up; {losses.explain(span)}"
         yield excused("the member had no controller", text)
@@ -587,97 +437,8 @@ def _find_loss(task: Task, losses: Losses, start_ns: int, end_ns: int) -> Span |
     return None
 
 
-def _has_roles(history: History) -> bool:
-    return any(task.started.roles is not None for task in history.tasks)
-
-
-def _judge_replayed_inputs(history: History, right: Replay) -> Iterator[Finding]:
-    for event in history.all(Contributed):
-        text = f"task {event.task}: iteration {event.iteration} of {event.site}"
-        wanted = right.contributions.get((event.task, event.site))
-        if wanted is None:
-            yield excused("what the site had is not known after an earlier loss", text)
-            continue
-        yield judged()
-        if (event.digest, event.fingerprint) != wanted:
-            yield fail(f"{text} is not what the seed gives")
-
-
-def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding]:
-    for task in history.tasks:
-        wrong = unknown = False
-        for event in task.finished:
-            wanted = right.results.get((task.number, event.site))
-            unknown |= wanted is None
-            if wanted is not None and (event.digest, event.fingerprint) != wanted:
-                wrong = True
-                yield fail(f"{_name(task)}: the result at {event.site} is not the exact sum")
-        if unknown and not wrong:
-            why = "a contribution or the order of the sum is not known after a loss"
-            yield excused(why, f"{_name(task)}: {_describe_changes(task)}")
-        elif task.finished:
-            yield judged()
-
-
-def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
-    """The loss that kept a receiver from the part of the result that only this receiver holds."""
-    finished = {event.site for event in task.finished}
-    missing = [s for s in task.started.receivers if s in task.shards and s not in finished]
-    return losses.of_part(task, missing[0]) if missing else None
-
-
-def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """The fingerprints of whole results: of each receiver of it all, and of all shards together."""
-    shards = task.shards
-    parts: dict[Chunks, tuple[str, tuple[float, ...]]] = {}
-    for event in task.finished:
-        if event.site in shards:
-            parts[shards[event.site]] = event.site, event.fingerprint
-        else:
-            yield event.site, event.fingerprint
-    if parts:
-        where = " and ".join(site for site, _ in parts.values())
-        prints = zip(*(values for _, values in parts.values()), strict=True)
-        yield where, tuple(map(math.fsum, prints))
-
-
-def _check_sum(task: Task) -> Iterator[Finding]:
-    """Compare fingerprints: a sum's fingerprint is the sum of fingerprints."""
-    started = task.started
-    prints = {event.site: event.fingerprint for event in task.inputs}
-    for site, found in (*prints.items(), *((e.site, e.fingerprint) for e in task.finished)):
-        if len(found) != FINGERPRINT_BUCKETS:
-            yield fail(f"{_name(task)}: {len(found)} numbers in a fingerprint at {site}")
-            return
-    terms = [
-        [started.scale * started.weights[event.site] * value for value in event.fingerprint]
-        for event in task.inputs
-    ]
-    expected = [math.fsum(bucket) for bucket in zip(*terms, strict=True)]
-    sizes = [math.fsum(map(abs, bucket)) for bucket in zip(*terms, strict=True)]
-    if not all(map(math.isfinite, sizes)):
-        yield doubt(f"{_name(task)}: the contributions are not finite numbers")
-        return
-    allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
-    for where, found in _list_results(task):
-        errors = [abs(got - right) for got, right in zip(found, expected, strict=True)]
-        if not all(error <= allowed for error in errors):
-            yield fail(
-                f"{_name(task)}: the fingerprint at {where} is off by {max(errors):.3g},"
-                f" rounding explains {allowed:.3g}"
-            )
-
-
-def _describe_changes(task: Task) -> str:
-    return f"rearranged {len(task.rearranged)} times, planned anew {len(task.replanned)} times"
-
-
 def _describe_wait(event: Ready | Contributed | ContributionTaken | TaskFinished) -> str:
     if isinstance(event, ContributionTaken | TaskFinished):
         return f"{event.site} waited after task {event.task} at {format_time(event.t_ns)}"
     what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
     return f"{event.site} was {what} iteration {event.iteration} at {format_time(event.t_ns)}"
-
-
-def _name(task: Task) -> str:
-    return f"task {task.number}"
