@@ -8,18 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trunkline.agents.control.replay import Answer, ReplayError, replay
+from trunkline.agents.control.replay import Answer, Logged, ReplayError, replay
 from trunkline.agents.events import round_events
 from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
-from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    SiteExcluded,
+    SiteReleased,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskStarted,
+)
 from trunkline.agents.policies.policy import (
     Compared,
+    Decision,
     Ended,
     Event,
+    Exclude,
     Joined,
     Left,
     Lost,
@@ -241,8 +250,44 @@ def _judge_batches(history: History, answers: list[Answer]) -> Iterator[Finding]
 
 
 def _describe(answer: Answer) -> str:
-    decided = [each for each in answer.decisions if not isinstance(each, Wake)]
-    return f"{len(answer.logged)} decisions are logged, the policy made {decided!r:.120}"
+    """What the run decided and what the replay decides, and why they may differ."""
+    again = [_say(each) for each in answer.decisions if not isinstance(each, Wake)]
+    ran = [_say(_as_decision(event)) for event in answer.logged]
+    return (
+        f"the run decided {_list(ran)}, the replay {_list(again)} (is the policy a pure function?)"
+    )
+
+
+def _as_decision(event: Logged) -> Decision:
+    match event:
+        case TaskStarted(group=group, weights=weights, scale=scale, roles=roles):
+            return Start.of(group, weights, scale, roles)
+        case GroupPostponed(group=group):
+            return Start(group, {}, 1.0)
+        case SiteReleased(worker=site):
+            return Proceed(site)
+        case SiteExcluded(worker=site):
+            return Exclude(site)
+
+
+def _say(decision: Decision) -> str:
+    match decision:
+        case Start(group, weights, scale):
+            shares = (f"{site} {scale * weight:.3g}" for site, weight in weights.items())
+            return f"a task of {', '.join(group)} ({', '.join(shares) or 'postponed'})"
+        case Proceed(site):
+            return f"that {site} proceeds"
+        case Exclude(site):
+            return f"that {site} is excluded"
+        case Wake(at_s):
+            return f"to wake at {at_s:g} s"
+
+
+def _list(decisions: Sequence[str]) -> str:
+    """At most two decisions in words."""
+    more = len(decisions) - 2
+    shown = [*decisions[:2], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join(shown) or "nothing"
 
 
 def _place(answer: Answer) -> str:
