@@ -23,6 +23,10 @@ from trunkline.harness.record.history import History
 
 Change = LinkLost | LinkFound
 
+HEARD_TIMEOUTS = 2
+"""A controller hears of a change within so many timeouts: a packet may be sent again several times
+before the connection counts as silent."""
+
 
 def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Finding]:
     """A controller hears of every neighbour that a worker loses or finds, and of no others."""
@@ -34,9 +38,9 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
             yield fail(f"{report.site} at {when}: {report.worker} had not lost {peer}")
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for change in said.changes:
-        heard_ns = change.t_ns + losses.timeout_ns
+        heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
         terms = [term for term in losses.terms if _must_hear(term, change, losses)]
-        if heard_ns > stop_ns or not terms:
+        if heard_ns + losses.timeout_ns > stop_ns or not terms:
             yield excused("the worker had no controller, or the run stopped", _name(change))
             continue
         for term in terms:
@@ -112,7 +116,8 @@ class _Said:
 
 def _must_hear(term: Term, change: Change, losses: Losses) -> bool:
     """Whether a worker was connected to a controller long enough before and after a change."""
-    start_ns, end_ns = change.t_ns - losses.timeout_ns, change.t_ns + 2 * losses.timeout_ns
+    start_ns = change.t_ns - losses.timeout_ns
+    end_ns = change.t_ns + (HEARD_TIMEOUTS + 1) * losses.timeout_ns
     begun_ns = 0 if term.first and term.start_ns == 0 else term.start_ns + losses.detection_ns
     if not begun_ns <= change.t_ns or end_ns > term.end_ns:
         return False
