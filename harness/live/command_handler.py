@@ -116,6 +116,7 @@ class CommandHandler:
     _held_s: float | None = None
     _ending: bool = False
     _typed: list[Entry] = field(default_factory=list)
+    _faults: dict[int, Fault] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
     _commands: bool = False
     _target_s: float = 0.0
@@ -275,13 +276,20 @@ class CommandHandler:
         except units.QuantityError as error:
             raise RefusedError(f"step: {text}: {error}") from None
         self._count_traffic()
-        self._busy = _Busy(number)
+        self._busy, self._faults = _Busy(number), dict(self.injector.timeline.active)
         self._target_s, self._held_s = round(self._held_s + seconds, 9), None
         self._alarm.set(self.injector.start_ns + round(self._target_s * 1e9))
 
     def _end_step(self) -> None:
         self._alarm.set(None)
-        self._finish_request(self._target_s, True, "")
+        self._finish_request(self._target_s, True, self._describe_faults())
+
+    def _describe_faults(self) -> str:
+        """The faults that began or ended within the step, a line for each."""
+        before, after = self._faults, dict(self.injector.timeline.active)
+        ended = [f"fault {n} ended: {write(before[n])}\n" for n in before if n not in after]
+        begun = [f"fault {n} began: {write(after[n])}\n" for n in after if n not in before]
+        return "".join(ended + begun)
 
     def _interrupt(self, number: int) -> None:
         if self._busy is None or self._busy.number != number:

@@ -373,6 +373,9 @@ class Shell(cmd.Cmd):
             self._complain(session["text"])
         elif refusal := save(self.scenario, path, session["saved"]):
             self._complain(refusal)
+        else:
+            entries = len(session["saved"]["timeline"])
+            self._show(f"saved as {path}; faults: {entries}\n")
 
     def _watch(self, text: str) -> None:
         """Show the run while it runs for this time; without a time on a held clock, once."""

@@ -38,7 +38,7 @@ def list_actions(history: History) -> tuple[str, ...]:
     end_ns = _find_end_ns(history)
     return (
         *_describe_each(history),
-        *([] if end_ns is None else [f"ended at {_format_s(end_ns)}"]),
+        *([] if end_ns is None else [f"run ended at {_format_s(end_ns)}"]),
     )
 
 

@@ -33,13 +33,14 @@ def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
         added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
         altered("stopping", {"reason": "a stop was requested"}),
     )
-    assert manual_actions.list_actions(asked) == ("ended at 4.400 s",)
+    assert manual_actions.list_actions(asked) == ("run ended at 4.400 s",)
 
 
 def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
     cut = history(altered("run_finished", {"reason": f"rome: no more; {INTERRUPTED}"}))
     assert (
-        manual_actions.describe_run(cut) == "rome: no more; interrupted; by hand: ended at 4.600 s"
+        manual_actions.describe_run(cut)
+        == "rome: no more; interrupted; by hand: run ended at 4.600 s"
     )
     assert (
         manual_actions.describe_run(history(without("run_finished")))
