@@ -22,6 +22,9 @@ their queues are lost, and both sites notice it at once."""
 
 _FIRST_ADDRESS = 0x0A000001
 
+HOSTS = "hosts"
+"""The file in the folder `log` of a run with the addresses of all sites."""
+
 ETHERNET_HEADER_BYTES = 14
 """The Ethernet header of every packet on a link: rates and queues include it."""
 
@@ -267,6 +270,12 @@ def payload_share(mtu: int) -> float:
 def site_address(rank: int) -> str:
     """The IPv4 address of a site: 10.0.0.1 for the first one, and so on in 10.0.0.0/8."""
     return str(ipaddress.IPv4Address(_FIRST_ADDRESS + rank))
+
+
+def list_hosts(topology: Topology) -> str:
+    """The addresses of all sites, as in /etc/hosts."""
+    sites = (f"{site_address(rank)} {site}\n" for rank, site in enumerate(topology.site_names))
+    return "127.0.0.1 localhost\n" + "".join(sites)
 
 
 def device_name(src_rank: int, dst_rank: int) -> str:

@@ -20,7 +20,7 @@ from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
-from trunkline.harness.network.interface import Network
+from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
@@ -110,10 +110,7 @@ class ProgramChildren:
         self._asked_to_stop = False
 
     def names(self) -> Iterator[str]:
-        """Write the file with all sites' addresses, then yield the sites that have programs."""
-        sites = self._scenario.topology.site_names
-        hosts = [f"{self._network.address(site)} {site}" for site in sites]
-        self._hosts.write_text("\n".join(["127.0.0.1 localhost", *hosts]) + "\n")
+        """The sites that have programs."""
         yield from self._programs
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
@@ -205,4 +202,4 @@ class ProgramChildren:
     @property
     def _hosts(self) -> Path:
         """The file that the programs see as /etc/hosts."""
-        return self._log_dir / "hosts"
+        return self._log_dir / HOSTS

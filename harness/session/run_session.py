@@ -30,7 +30,7 @@ from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.live.command_handler import CommandHandler
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network import capture
-from trunkline.harness.network.interface import NetworkError
+from trunkline.harness.network.interface import HOSTS, NetworkError, list_hosts
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
@@ -83,6 +83,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             network.start()
             faults = (entry.fault for entry in scenario.timeline)
             require_blackholes(network, scenario.topology, faults)
+            (run_dir / "log" / HOSTS).write_text(list_hosts(scenario.topology))
             log.add(run_events.NetworkReady)
             print_message({"message": "starting the agents"})
             taps = {ends: network.tap(*ends) for ends in scenario.capture.ends}

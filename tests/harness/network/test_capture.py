@@ -183,6 +183,8 @@ def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(embed
     assert sorted(path.name for path in (run_dir / "capture").iterdir()) == [
         "n1_n2.pcap", "n2_n1.pcap",
     ]  # fmt: skip
+    hosts = (run_dir / "log" / "hosts").read_text().splitlines()
+    assert hosts[:3] == ["127.0.0.1 localhost", "10.0.0.1 n1", "10.0.0.2 n2"]
     events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
     (ended,) = (event for event in events if event["event"] == "capture_ended")
     counted = {(link["src"], link["dst"]): link for link in events[-1]["links"]}
