@@ -77,11 +77,24 @@ class Matrix:
             more = f" and {len(missing) - 3} more pairs" if len(missing) > 3 else ""
             raise TopologyError(
                 f"{self.name!r} has no {what} for {', '.join(missing[:3])}{more}: choose other "
-                "regions (topologies/data/README.md lists sets without gaps), another matrix, or "
-                "give the numbers explicitly",
+                "regions (topologies/data/README.md lists sets without gaps), "
+                f"{self._name_others(pairs)}, or give the numbers explicitly",
                 key=key,
             )
         return [value for value in found if value]
+
+    def _name_others(self, pairs: Sequence[Pair]) -> str:
+        """Another matrix: by its name if it has everything about these pairs."""
+        for name in _FILES:
+            other = load_matrix(name)
+            known = (tuple(map(_without_zone, pair)) for pair in pairs)
+            if other.name != self.name and all(
+                (src, dst) in other.rates_mbps
+                and ((src, dst) in other.round_trips_ms or (dst, src) in other.round_trips_ms)
+                for src, dst in known
+            ):
+                return f"the matrix {name!r}, which has all of them"
+        return "another matrix"
 
 
 @functools.cache

@@ -324,14 +324,14 @@ KINDS = "a number, [low, high], a CSV file or a value for each link"
             full_mesh.build, {"sites": AWS, "rates_mbps": "intercloud"}, "rates_mbps",
             "'intercloud' has no rate for aws:us-east-1 -> aws:ap-northeast-1, aws:ap-northeast-1 "
             "-> aws:us-east-1: choose other regions (topologies/data/README.md lists sets without "
-            "gaps), another matrix, or give the numbers explicitly",
+            "gaps), the matrix 'skyplane', which has all of them, or give the numbers explicitly",
         ),
         (
             full_mesh.build, {"sites": AWS, "delays_ms": "intercloud"}, "delays_ms",
             "'intercloud' has no round trip for aws:us-east-1 -> aws:ap-northeast-1, "
             "aws:ap-northeast-1 -> aws:us-east-1: choose other regions "
-            "(topologies/data/README.md lists sets without gaps), another matrix, or give the "
-            "numbers explicitly",
+            "(topologies/data/README.md lists sets without gaps), the matrix 'skyplane', which has "
+            "all of them, or give the numbers explicitly",
         ),
         (
             full_mesh.build,
