@@ -147,6 +147,21 @@ MUTANTS = (
     *_in(
         "control/controller.py",
         (
+            "a controller does not hear what a worker lost while it was away",
+            "        self._note_losses(site, frozenset(report.lost))\n",
+            "        self._note_losses(site, frozenset())\n",
+        ),
+        (
+            "a link that is found again stays lost",
+            "self._overlay.lost_by(site) - {frame.peer})\n",
+            "self._overlay.lost_by(site) | {frame.peer})\n",
+        ),
+        (
+            "the default split stays as it was after a loss",
+            "        if self._planner.refresh_default():\n",
+            "        if not self._tasks.settled and self._planner.refresh_default():\n",
+        ),
+        (
             "a task takes in an offer of an earlier round",
             "        ready = [site for site in start.weights if site not in new.unready]\n",
             "        ready = list(start.weights)\n",
@@ -644,8 +659,8 @@ MUTANTS = (
         ),
         (
             "a link that one of its sites has lost counts as usable",
-            "        if b in self.lost.get(a, ()) or a in self.lost.get(b, ()):\n",
-            "        if b in self.lost.get(a, ()) and a in self.lost.get(b, ()):\n",
+            "        if b in self.lost_by(a) or a in self.lost_by(b):\n",
+            "        if b in self.lost_by(a) and a in self.lost_by(b):\n",
         ),
         (
             "the old aggregator of a block that moved gets no result",
