@@ -28,7 +28,7 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
 from trunkline.harness.report.pages.comparison_page import Cells
-from trunkline.harness.report.pages.differences import RunInputs
+from trunkline.harness.report.pages.differences import RunInputs, write_warning
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.report.pages.means_section import Mean, Metric
@@ -417,6 +417,20 @@ def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> No
     assert other.list_differences(first) == ["scheme"]
     elsewhere = RunInputs({}, {"commit": "2", "host.cpus": "4"})
     assert elsewhere.list_differences(RunInputs({}, ours)) == ["code", "machine"]
+
+
+def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warning(
+    plain: Page, tmp_path: Path
+) -> None:
+    data = dict.fromkeys(("1", "2"), outputs.read(tmp_path))
+    near, far = (
+        RunInputs({"topology.delays": ms, "failover.timeout": ms}, {"overrides": ms})
+        for ms in ("10 ms", "99 ms")
+    )
+    givens = {"1": near, "2": far}
+    assert far.list_differences(near) == ["topology", "failover"]
+    assert write_warning(data, givens, ["topology.delays"]) is None
+    assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
 
 
 def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
