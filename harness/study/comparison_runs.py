@@ -71,7 +71,7 @@ class Comparison:
         real_time: whether any trial uses the real clock, on which simultaneous runs disturb each
             other.
         elsewhere: the other scenarios whose network differs from the first one's.
-        labels: a name for each cell on the page, in their order; empty for the varied values.
+        labels: a name for each cell, in their order; empty for the varied values.
     """
 
     name: str
@@ -84,6 +84,12 @@ class Comparison:
     def keys(self) -> tuple[str, ...]:
         """The varied keys."""
         return tuple(key for key, _ in self.trials[0].cell.values)
+
+    def name_variants(
+        self, trials: pd.DataFrame, cells: pd.DataFrame
+    ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+        """The tables of trials and cells, and the keys, as they are shown."""
+        return comparison.name_variants(trials, cells, self.keys, self.labels, self.name)
 
 
 def plan(
@@ -204,8 +210,9 @@ def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -
             _write_tables(spec, output, errors)
             raise
         trials, summary = _write_tables(spec, output, errors)
-        _write_figures(spec, output, trials, summary)
-        _write_page(spec, output, trials, summary)
+        shown = spec.name_variants(trials, summary)
+        _write_figures(output, *shown)
+        _write_page(spec, output, *shown)
     return trials
 
 
@@ -327,12 +334,16 @@ def _make_row(
 
 
 def _write_page(
-    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    spec: Comparison,
+    output: RunFolder,
+    trials: pd.DataFrame,
+    summary: pd.DataFrame,
+    keys: Sequence[str],
 ) -> None:
     page_file = output.path / PAGE
     page_file.unlink(missing_ok=True)  # there may be no runs for a new page
-    names = list(spec.labels) or comparison.name_cells(summary, spec.keys)
-    firsts = trials.drop_duplicates(list(spec.keys)) if spec.keys else trials[:1]
+    names = comparison.name_cells(summary, keys)
+    firsts = trials.drop_duplicates(list(keys))
     there = {
         name: output.path / run
         for name, run in zip(names, firsts["run"], strict=True)
@@ -341,21 +352,23 @@ def _write_page(
     shown = list(there)[: page.DRAWN]
     if shown:
         listed = comparison.list_problems, comparison.list_identical
-        heads, rows = comparison.format_cells(summary, spec.keys)
+        heads, rows = comparison.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,
             heads,
             rows,
-            [line for lines in listed for line in lines(trials, spec.keys)],
-            list(comparison.list_metrics(trials, summary, spec.keys, names)),
+            spec.keys,
+            len(trials),
+            [line for lines in listed for line in lines(trials, keys)],
+            list(comparison.list_metrics(trials, summary, keys, names)),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 
 
 def _write_figures(
-    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame, keys: Sequence[str]
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            figure = comparison_plots.draw(trials, summary, spec.keys, metric, label)
+            figure = comparison_plots.draw(trials, summary, keys, metric, label)
             plots.write(output, metric, figure)

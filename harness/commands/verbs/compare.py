@@ -111,17 +111,19 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
     """Print the results of a comparison; return the exit code of its worst trial."""
     from trunkline.harness.study import comparison, comparison_runs
 
+    cells = comparison.summarize(trials, spec.keys)
+    trials, cells, keys = spec.name_variants(trials, cells)
     verdict = comparison.find_worst(trials)
     if quiet:
         print(f"{verdict}  {folder}")
     else:
         console = terminal.make_console()
-        console.print(comparison.draw_table(comparison.summarize(trials, spec.keys), spec.keys))
+        console.print(comparison.draw_table(cells, keys))
         for name in spec.elsewhere:
             console.print(f"{name} has another network than the first scenario", markup=False)
-        for text in comparison.list_problems(trials, spec.keys):
+        for text in comparison.list_problems(trials, keys):
             console.print(text, markup=False)
-        for text in comparison.list_identical(trials, spec.keys):
+        for text in comparison.list_identical(trials, keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():

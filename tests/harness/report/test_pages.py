@@ -441,11 +441,13 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     heads = ["scheme.plan", "trials", "task time, s", "bound, s"]
     nan = math.nan
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
-    cells = Cells("three", heads, rows, [f"fail: {NASTY}"], [Metric("task time (s)", means)])
+    remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
+    cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics)
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "All trials", "First trials"]
+    assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
     words = ("CREW", "1.5 ± 0.1", "ring", "no trial passed")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
@@ -453,6 +455,19 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "The same in all: bound, s: 7." in made.text("p")
     assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
+
+
+def test_means_of_one_scenario_have_its_name_and_are_compared_with_nothing(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    heads = ["scenario", "trials", "task time, s"]
+    cells = Cells("three", heads, [["three", "100", "1.5"]], [], 100)
+    outputs.compare([tmp_path], tmp_path / "page.html", cells, ["three"])
+    made = Page((tmp_path / "page.html").read_text())
+    assert "100 trials. After the means, the first trial." in made.texts["p"]
+    assert "1: three" in made.texts["th"]
+    assert "relative to run 1" not in made.texts["th"]
+    assert "ratio" not in made.text("p")
+    assert "What differs" not in made.texts["h2"]
 
 
 def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:
