@@ -176,8 +176,17 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     return found
 
 
-def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
+def run(
+    spec: Comparison,
+    folder: Path,
+    at_once: int,
+    on_progress: OnProgress,
+    on_identical: Callable[[], None] = lambda: None,
+) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
+
+    The first trials of all cells come before the second ones. `on_identical` is called if the first
+    two trials of every cell have come out identical, and more follow.
 
     Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
     StoreError if the folder cannot be written or another comparison uses it.
@@ -189,17 +198,24 @@ def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -
         for number, run_dir in enumerate(there.values(), 1):
             _judge_again(run_dir)
             on_progress(number, 0.0)
-        missing = {t.job.identity: t.job for t in spec.trials if t.job.identity not in there}
+        in_turn = sorted(spec.trials, key=lambda trial: trial.number)
+        missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
         for job in missing.values():
             _clear(folder / "runs" / job.name)
         errors: dict[str, str] = {}
         done = len(there)
+        first = [trial for trial in spec.trials if trial.number < 2]
+        waited_for = {t.job.identity for t in first if len(first) < len(spec.trials)} & {*missing}
 
         def on_finished(result: Finished) -> None:
             nonlocal done
             done += 1
             if result.run_dir is None:
                 errors[result.job.identity] = result.error or ""
+            if result.job.identity in waited_for:
+                waited_for.remove(result.job.identity)
+                if not waited_for and _are_identical(spec, first, errors, folder):
+                    on_identical()
 
         def on_work(work: float) -> None:
             on_progress(done, work / max(1, len(missing)))
@@ -309,6 +325,16 @@ def _write_tables(
     output.write_table("trials", trials)
     output.write_table("cells", summary)
     return trials, summary
+
+
+def _are_identical(
+    spec: Comparison, trials: Sequence[Trial], errors: Mapping[str, str], folder: Path
+) -> bool:
+    """Whether these trials, several of each cell, came out identical within every cell."""
+    there = find_finished(spec, folder)
+    rows = [_make_row(each, there.get(each.job.identity), errors, folder) for each in trials]
+    found = list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
+    return len(found) == len({trial.cell for trial in trials})
 
 
 def _make_row(
