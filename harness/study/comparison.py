@@ -21,7 +21,7 @@ from rich.table import Table
 from scipy import stats
 
 from trunkline.harness.report.pages.means_section import Mean, Metric
-from trunkline.harness.study.grid import NONE
+from trunkline.harness.study.grid import NONE, SCENARIO
 
 CONFIDENCE = 0.95
 
@@ -67,6 +67,16 @@ KEY_WORDS: Mapping[str, str] = {
 
 LONG = 40
 """Values with more letters are shortened to the part in which they differ."""
+
+RATIOS: Mapping[str, tuple[str, str]] = {
+    "task time, s": ("task times", "task_s"),
+    "rounds per worker": ("rounds", "rounds"),
+    "until the stop, s": ("times until the stop", "window_s"),
+}
+"""The title of a column of the table -> what the ratio beside it is of, and its metric."""
+
+VARIANT = "variant"
+"""The column of the labels that a user gave to the cells."""
 
 FACTS = ("trial", "seed", "verdict", "ended", "by_hand", "run", "error")
 """Columns of a trial that are neither keys nor numbers to average."""
@@ -131,6 +141,30 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
                 row |= _name_bounds(f"{column}_ratio", found)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def name_variants(
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: Sequence[str],
+    labels: Sequence[str],
+    scenario: str,
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+    """The trials, cells and keys as they are shown.
+
+    With labels, one for each cell, VARIANT is the only key. Where nothing varies, the only cell has
+    the name of the scenario.
+    """
+    if keys and not labels:
+        return trials, cells, tuple(keys)
+    key, names = (VARIANT, tuple(labels)) if labels else (SCENARIO, (scenario,))
+    of_cells = [tuple(str(row[key]) for key in keys) for row in cells.to_dict("records")]
+    names_of = dict(zip(of_cells, names, strict=True))
+    of_trials = [
+        names_of[tuple(str(row[key]) for key in keys)] for row in trials.to_dict("records")
+    ]
+    left = trials.drop(columns=list(keys)), cells.drop(columns=list(keys))
+    return left[0].assign(**{key: of_trials}), left[1].assign(**{key: list(names)}), (key,)
 
 
 def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
@@ -295,11 +329,9 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
         if column == "abandoned" and not cells[column].any():
             continue
         yield title, text
-        if several and title.startswith(("task", "rounds", "until")):
-            yield (
-                "ratio",
-                make_ratio_formatter({"until the stop, s": "window_s"}.get(title, column)),
-            )
+        if several and title in RATIOS:
+            what, metric = RATIOS[title]
+            yield f"ratio of {what}", make_ratio_formatter(metric)
 
 
 def make_mean_formatter(column: str) -> Text:

@@ -125,7 +125,8 @@ def _draw_series(
         axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
         means = cells[_format_keys(cells, keys[0]) == name]
         at = np.array([places.index(text) for text in _format_keys(means, keys[1])]) + offset
-        half = (means[f"{metric}_high"] - means[metric]).fillna(0)
+        half = means[f"{metric}_high"] - means[metric]
+        half = half.where(half > 1e-9 * means[metric].abs())  # a width of zero would be a dash
         marker = MARKERS[number % len(MARKERS)]
         axes.errorbar(
             at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=label

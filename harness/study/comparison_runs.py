@@ -71,7 +71,7 @@ class Comparison:
         real_time: whether any trial uses the real clock, on which simultaneous runs disturb each
             other.
         elsewhere: the other scenarios whose network differs from the first one's.
-        labels: a name for each cell on the page, in their order; empty for the varied values.
+        labels: a name for each cell, in their order; empty for the varied values.
     """
 
     name: str
@@ -84,6 +84,12 @@ class Comparison:
     def keys(self) -> tuple[str, ...]:
         """The varied keys."""
         return tuple(key for key, _ in self.trials[0].cell.values)
+
+    def name_variants(
+        self, trials: pd.DataFrame, cells: pd.DataFrame
+    ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+        """The tables of trials and cells, and the keys, as they are shown."""
+        return comparison.name_variants(trials, cells, self.keys, self.labels, self.name)
 
 
 def plan(
@@ -170,8 +176,17 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     return found
 
 
-def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -> pd.DataFrame:
+def run(
+    spec: Comparison,
+    folder: Path,
+    at_once: int,
+    on_progress: OnProgress,
+    on_identical: Callable[[], None] = lambda: None,
+) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
+
+    The first trials of all cells come before the second ones. `on_identical` is called if the first
+    two trials of every cell have come out identical, and more follow.
 
     Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
     StoreError if the folder cannot be written or another comparison uses it.
@@ -183,17 +198,24 @@ def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -
         for number, run_dir in enumerate(there.values(), 1):
             _judge_again(run_dir)
             on_progress(number, 0.0)
-        missing = {t.job.identity: t.job for t in spec.trials if t.job.identity not in there}
+        in_turn = sorted(spec.trials, key=lambda trial: trial.number)
+        missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
         for job in missing.values():
             _clear(folder / "runs" / job.name)
         errors: dict[str, str] = {}
         done = len(there)
+        first = [trial for trial in spec.trials if trial.number < 2]
+        waited_for = {t.job.identity for t in first if len(first) < len(spec.trials)} & {*missing}
 
         def on_finished(result: Finished) -> None:
             nonlocal done
             done += 1
             if result.run_dir is None:
                 errors[result.job.identity] = result.error or ""
+            if result.job.identity in waited_for:
+                waited_for.remove(result.job.identity)
+                if not waited_for and _are_identical(spec, first, errors, folder):
+                    on_identical()
 
         def on_work(work: float) -> None:
             on_progress(done, work / max(1, len(missing)))
@@ -204,8 +226,9 @@ def run(spec: Comparison, folder: Path, at_once: int, on_progress: OnProgress) -
             _write_tables(spec, output, errors)
             raise
         trials, summary = _write_tables(spec, output, errors)
-        _write_figures(spec, output, trials, summary)
-        _write_page(spec, output, trials, summary)
+        shown = spec.name_variants(trials, summary)
+        _write_figures(output, *shown)
+        _write_page(spec, output, *shown)
     return trials
 
 
@@ -304,6 +327,16 @@ def _write_tables(
     return trials, summary
 
 
+def _are_identical(
+    spec: Comparison, trials: Sequence[Trial], errors: Mapping[str, str], folder: Path
+) -> bool:
+    """Whether these trials, several of each cell, came out identical within every cell."""
+    there = find_finished(spec, folder)
+    rows = [_make_row(each, there.get(each.job.identity), errors, folder) for each in trials]
+    found = list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
+    return len(found) == len({trial.cell for trial in trials})
+
+
 def _make_row(
     trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
 ) -> dict[str, Any]:
@@ -327,12 +360,16 @@ def _make_row(
 
 
 def _write_page(
-    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    spec: Comparison,
+    output: RunFolder,
+    trials: pd.DataFrame,
+    summary: pd.DataFrame,
+    keys: Sequence[str],
 ) -> None:
     page_file = output.path / PAGE
     page_file.unlink(missing_ok=True)  # there may be no runs for a new page
-    names = list(spec.labels) or comparison.name_cells(summary, spec.keys)
-    firsts = trials.drop_duplicates(list(spec.keys)) if spec.keys else trials[:1]
+    names = comparison.name_cells(summary, keys)
+    firsts = trials.drop_duplicates(list(keys))
     there = {
         name: output.path / run
         for name, run in zip(names, firsts["run"], strict=True)
@@ -341,21 +378,23 @@ def _write_page(
     shown = list(there)[: page.DRAWN]
     if shown:
         listed = comparison.list_problems, comparison.list_identical
-        heads, rows = comparison.format_cells(summary, spec.keys)
+        heads, rows = comparison.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,
             heads,
             rows,
-            [line for lines in listed for line in lines(trials, spec.keys)],
-            list(comparison.list_metrics(trials, summary, spec.keys, names)),
+            spec.keys,
+            len(trials),
+            [line for lines in listed for line in lines(trials, keys)],
+            list(comparison.list_metrics(trials, summary, keys, names)),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 
 
 def _write_figures(
-    spec: Comparison, output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame
+    output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame, keys: Sequence[str]
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            figure = comparison_plots.draw(trials, summary, spec.keys, metric, label)
+            figure = comparison_plots.draw(trials, summary, keys, metric, label)
             plots.write(output, metric, figure)

@@ -42,6 +42,11 @@ intervals by Student's t. A ratio is the geometric mean of the ratios to the fir
 seed. Only trials that passed are averaged. The exit code is that of the worst trial.
 """
 
+IDENTICAL = (
+    "the first two trials of every variant have identical results: nothing depends on the seed, so "
+    "more trials tell nothing new"
+)
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, what to vary, and the number of trials."""
@@ -111,17 +116,19 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
     """Print the results of a comparison; return the exit code of its worst trial."""
     from trunkline.harness.study import comparison, comparison_runs
 
+    cells = comparison.summarize(trials, spec.keys)
+    trials, cells, keys = spec.name_variants(trials, cells)
     verdict = comparison.find_worst(trials)
     if quiet:
         print(f"{verdict}  {folder}")
     else:
         console = terminal.make_console()
-        console.print(comparison.draw_table(comparison.summarize(trials, spec.keys), spec.keys))
+        console.print(comparison.draw_table(cells, keys))
         for name in spec.elsewhere:
             console.print(f"{name} has another network than the first scenario", markup=False)
-        for text in comparison.list_problems(trials, spec.keys):
+        for text in comparison.list_problems(trials, keys):
             console.print(text, markup=False)
-        for text in comparison.list_identical(trials, spec.keys):
+        for text in comparison.list_identical(trials, keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
@@ -144,18 +151,30 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
-    terminal.tell_jobs(
-        total - len(comparison_runs.find_finished(spec, folder)), arguments.jobs, arguments.quiet
-    )
+    before = len(comparison_runs.find_finished(spec, folder))
+    terminal.tell_jobs(total - before, arguments.jobs, arguments.quiet)
+    console = terminal.make_console(stderr=True, quiet=arguments.quiet)
     began_s = time.monotonic()
-    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
 
-        def on_progress(done: int, share: float) -> None:
-            left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
-            when = "" if left_s is None else f", about {progress.render_roughly(left_s)} left"
-            show(share, f"{done} of {total} trials done{when}")
+    def tell(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-        return comparison_runs.run(spec, folder, arguments.jobs, on_progress)
+    try:
+        with progress.live(console) as show:
+
+            def on_progress(done: int, share: float) -> None:
+                left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
+                when = "" if left_s is None else f", about {progress.render_roughly(left_s)} left"
+                whole = (min(done, before) + share * (total - before)) / total
+                show(whole, f"{done} of {total} trials done{when}")
+
+            return comparison_runs.run(
+                spec, folder, arguments.jobs, on_progress, lambda: tell(IDENTICAL)
+            )
+    except KeyboardInterrupt:
+        kept = len(comparison_runs.find_finished(spec, folder))
+        tell(f"{kept} of {total} trials are kept in {folder}; the same command continues")
+        raise
 
 
 def _list(spec: Comparison, folder: Path) -> int:

@@ -39,8 +39,10 @@ class Cells:
 
     Attributes:
         name: that of the first scenario.
-        heads: the titles of the table of cells: those of the varied keys, `trials`, measurements.
+        heads: the titles of the table of cells: those that name it, `trials`, measurements.
         rows: a row of texts per cell.
+        keys: the varied keys.
+        trials: the number of trials of all cells.
         remarks: what else there is to say, such as trials that failed.
         metrics: what charts show.
     """
@@ -48,6 +50,8 @@ class Cells:
     name: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    keys: Sequence[str]
+    trials: int
     remarks: Sequence[str] = ()
     metrics: Sequence[means_section.Metric] = ()
 
@@ -74,8 +78,8 @@ def write_page(
     title, description = "Comparison of runs", None
     parts = []
     if cells:
-        varied += cells.heads[: cells.heads.index("trials")]
-        what = f"{len(cells.rows)} variants. After their means, the first trial of {len(runs)}."
+        varied += cells.keys
+        what = _describe(cells, len(runs))
         title = f"Comparison of {cells.name}"
         description = each[0].scenario.description or None
         parts = [
@@ -92,18 +96,24 @@ def write_page(
         Section("times", "Task times", [_draw_times(drawn)]),
         Section("progress", "Progress", [_draw_progress(drawn)]),
         Section("accuracy", "Accuracy", [_draw_accuracy(drawn)]),
-        Section("differences", "What differs", write_section(found)),
+        Section("differences", "What differs", write_section(found) if len(found) > 1 else [None]),
     ]
     command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
     return frame.write_page(title, lead, parts, end)
 
 
+def _describe(cells: Cells, shown: int) -> str:
+    """How many variants and trials there are, and of how many the page shows the first trial."""
+    variants = f"{len(cells.rows)} variants, " if len(cells.rows) > 1 else ""
+    trials = f"{cells.trials} trial{'s' * (cells.trials > 1)}"
+    whose = " of each" if shown == len(cells.rows) else f" of {shown}"
+    return f"{variants}{trials}. After the means, the first trial{whose if variants else ''}."
+
+
 def _write_cells(cells: Cells) -> list[Child]:
-    words = (
-        "Means over the trials that passed, with half of their 95 % interval; ratios are to the "
-        "first value, trial by trial."
-    )
+    words = "Means over the trials that passed, with half of their 95 % interval"
+    words += "; ratios are to the first value, trial by trial." if len(cells.rows) > 1 else "."
     first = cells.heads.index("trials")
     shown = _tabulate(cells.heads, cells.rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
@@ -171,9 +181,10 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
              "best accuracy")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = list(_list_means(runs.values()))
+    base_s = means_s[0] if len(runs) > 1 else float("nan")
     first, *_ = givens.values()
     rows = [
-        [name, *_write_row(data, givens[name].list_differences(first), mean_s, means_s[0])]
+        [name, *_write_row(data, givens[name].list_differences(first), mean_s, base_s)]
         for (name, data), mean_s in zip(runs.items(), means_s, strict=True)
     ]
     numeric = [column for column, head in enumerate(heads) if head not in words]

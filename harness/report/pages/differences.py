@@ -26,8 +26,11 @@ MAX_KEYS = 80
 SHOWN_CHARACTERS = 60
 """Nested lists up to this length are shown in full."""
 
-SAME_ANYWAY = ("name", "outputs", "description", "owner")
-"""Keys that cannot be why results differ."""
+SAME_ANYWAY = ("name", "outputs", "description", "owner", "overrides")
+"""Keys that cannot be why results differ; what `overrides` change differs by itself."""
+
+FOLLOWS: Mapping[str, str] = {"topology": "failover"}
+"""A section of the scenario -> the one whose defaults depend on it."""
 
 OWN_FILES = "code."
 """The prefix of keys whose values are the texts of a user's own files."""
@@ -127,7 +130,9 @@ def write_warning(
 
     `varied` are the keys that are meant to differ.
     """
-    items = list(_list_lines(runs, givens, {key.partition(".")[0] for key in varied}))
+    sections = {key.partition(".")[0] for key in varied}
+    sections |= {FOLLOWS[each] for each in sections & FOLLOWS.keys()}
+    items = list(_list_lines(runs, givens, sections))
     if not items:
         return None
     if len(items) > MAX_LINES:

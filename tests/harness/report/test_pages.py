@@ -28,7 +28,7 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
 from trunkline.harness.report.pages.comparison_page import Cells
-from trunkline.harness.report.pages.differences import RunInputs
+from trunkline.harness.report.pages.differences import RunInputs, write_warning
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.report.pages.means_section import Mean, Metric
@@ -419,6 +419,20 @@ def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> No
     assert elsewhere.list_differences(RunInputs({}, ours)) == ["code", "machine"]
 
 
+def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warning(
+    plain: Page, tmp_path: Path
+) -> None:
+    data = dict.fromkeys(("1", "2"), outputs.read(tmp_path))
+    near, far = (
+        RunInputs({"topology.delays": ms, "failover.timeout": ms}, {"overrides": ms})
+        for ms in ("10 ms", "99 ms")
+    )
+    givens = {"1": near, "2": far}
+    assert far.list_differences(near) == ["topology", "failover"]
+    assert write_warning(data, givens, ["topology.delays"]) is None
+    assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
+
+
 def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     tmp_path: Path,
 ) -> None:
@@ -427,11 +441,13 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     heads = ["scheme.plan", "trials", "task time, s", "bound, s"]
     nan = math.nan
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
-    cells = Cells("three", heads, rows, [f"fail: {NASTY}"], [Metric("task time (s)", means)])
+    remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
+    cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics)
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "All trials", "First trials"]
+    assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
     words = ("CREW", "1.5 ± 0.1", "ring", "no trial passed")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
@@ -439,6 +455,19 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "The same in all: bound, s: 7." in made.text("p")
     assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
+
+
+def test_means_of_one_scenario_have_its_name_and_are_compared_with_nothing(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    heads = ["scenario", "trials", "task time, s"]
+    cells = Cells("three", heads, [["three", "100", "1.5"]], [], 100)
+    outputs.compare([tmp_path], tmp_path / "page.html", cells, ["three"])
+    made = Page((tmp_path / "page.html").read_text())
+    assert "100 trials. After the means, the first trial." in made.texts["p"]
+    assert "1: three" in made.texts["th"]
+    assert "relative to run 1" not in made.texts["th"]
+    assert "ratio" not in made.text("p")
+    assert "What differs" not in made.texts["h2"]
 
 
 def test_runs_that_are_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:

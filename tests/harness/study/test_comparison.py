@@ -155,8 +155,8 @@ def shown(trials, keys):
 def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(trials):
     lines = [" ".join(line.split()) for line in shown(trials, KEYS)]
     assert lines == [
-        "scheme.plan scheme.p trials task time, s ratio estimate + latency, s "
-        "rounds per worker ratio",
+        "scheme.plan scheme.p trials task time, s ratio of task times estimate + latency, s "
+        "rounds per worker ratio of rounds",
         "crew 5 2 1.5 ± 6.4 1 1 7.5 ± 32 1",
         "crew 10 2 3 1 1 3.33 1",
         "ring 5 2 6 ± 25 4 1 1.88 ± 7.9 0.25",
@@ -169,6 +169,36 @@ def test_a_comparison_of_one_thing_has_no_ratios(trials):
     assert " ".join(lines[0].split()) == (
         "trials task time, s estimate + latency, s rounds per worker"
     )
+
+
+def test_labels_take_the_place_of_keys_in_tables_figures_and_remarks(trials):
+    labels = ["CREW 5", "CREW 10", "ring 5", "ring 10"]
+    named, cells, keys = comparison.name_variants(
+        trials, summarize(trials, KEYS), KEYS, labels, "three"
+    )
+    assert keys == ("variant",)
+    assert [row[0] for row in comparison.format_cells(cells, keys)[1]] == labels
+    assert list(comparison.list_problems(named, keys)) == [
+        "fail: variant=ring 10 seed 7: runs/ring-10-0"
+    ]
+    figure = comparison_plots.draw(named, cells, keys, "task_s", "task time (s)")
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == labels
+
+
+def test_the_only_variant_has_the_name_of_its_scenario(trials):
+    alone = trials[:2].drop(columns=list(KEYS))
+    named, cells, keys = comparison.name_variants(alone, summarize(alone, ()), (), (), "three")
+    assert comparison.name_cells(cells, keys) == ["three"]
+    figure = comparison_plots.draw(named, cells, keys, "task_s", "task time (s)")
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["three"]
+
+
+def test_an_interval_without_a_width_is_not_drawn(trials):
+    figure = comparison_plots.draw(trials, summarize(trials, KEYS), KEYS, "task_s", "task time (s)")
+    crew, _ = figure.axes[0].containers
+    (bars,) = crew.lines[2]
+    assert [len(path.vertices) > 0 and not np.isnan(path.vertices).any()
+            for path in bars.get_paths()] == [True, False]  # fmt: skip
 
 
 def test_a_cell_without_a_passed_trial_has_no_numbers(trials):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -16,6 +17,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
+from trunkline.harness.live import progress
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
@@ -182,9 +184,9 @@ def test_the_same_comparison_again_runs_nothing_and_a_larger_one_only_what_is_ne
     assert started() == []
     run(scenario, "scheme.plan=crew,opr,star", trials=2)
     assert [line.split()[1:] for line in started()] == [
+        ["1", "scheme.plan=star"],
         ["2", "scheme.plan=crew"],
         ["2", "scheme.plan=opr"],
-        ["1", "scheme.plan=star"],
         ["2", "scheme.plan=star"],
     ]
 
@@ -273,6 +275,67 @@ def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
     ).keys() == {
         comparison_runs.plan(scenario, read_axes(["scheme.plan=crew"]), 1).trials[0].job.identity
     }
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_continue(
+    scenario, started, capsys, monkeypatch, tmp_path
+):
+    def interrupt(jobs, runs_dir, at_once, on_finished, on_progress):
+        real(list(jobs)[:1], runs_dir, at_once, on_finished, on_progress)
+        raise KeyboardInterrupt
+
+    real = run_pool.run
+    monkeypatch.setattr(run_pool, "run", interrupt)
+    arguments = [scenario, "--vary", "scheme.plan=crew,opr", "--trials", 2]
+    code, _, err = command(*arguments, "--out", tmp_path / "out", capsys=capsys)
+    assert code == 130
+    assert err.splitlines()[-2:] == [
+        f"1 of 4 trials are kept in {tmp_path}/out; the same command continues",
+        "trunkline: interrupted",
+    ]
+
+
+def test_the_share_that_is_done_includes_trials_that_were_done_before(
+    scenario, started, capsys, monkeypatch, tmp_path
+):
+    shares = []
+
+    @contextlib.contextmanager
+    def live(console):
+        yield lambda share, text: shares.append((round(share, 3), text.partition(",")[0]))
+
+    monkeypatch.setattr(progress, "live", live)
+    for trials in (1, 4):
+        vary = ["--vary", "scheme.plan=crew,opr", "--trials", trials]
+        command(scenario, *vary, "--out", tmp_path / "out", capsys=capsys)
+    later = shares[shares.index((1.0, "8 of 8 trials planned")) + 1 :]
+    assert later[:2] == [(0.125, "1 of 8 trials done"), (0.25, "2 of 8 trials done")]
+    assert later[-1] == (1.0, "8 of 8 trials done")
+    assert all(share >= 0.25 for share, _ in later[1:])
+
+
+def test_two_identical_trials_of_every_variant_are_told_before_the_others_run(
+    scenario, started, tmp_path
+):
+    told = []
+
+    def on_identical():
+        told.append(started())
+
+    axes = read_axes(["scheme.plan=crew,opr"])
+    spec = comparison_runs.plan(scenario, axes, 3)
+    quiet = lambda done, share: None  # noqa: E731
+    comparison_runs.run(spec, tmp_path / "out", 1, quiet, on_identical)
+    assert told == []  # the pretended task times are the seeds
+    fake = tmp_path / "fake.py"
+    fake.write_text(fake.read_text().replace("{job['seed']}.5", "1.5"))
+    started()
+    comparison_runs.run(spec, tmp_path / "same", 1, quiet, on_identical)
+    assert [[line.split()[1] for line in lines] for lines in told] == [["1", "1", "2", "2"]]
+    comparison_runs.run(
+        comparison_runs.plan(scenario, axes, 2), tmp_path / "two", 1, quiet, on_identical
+    )
+    assert len(told) == 1
 
 
 def test_two_comparisons_do_not_share_a_folder(scenario, started):
