@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Step: a fault begins; `targets` are links (`a -> b`) and agents, empty if all of them are."""
+    """Step: a fault begins; `targets` are links (`a -> b`) and agents, empty if all links are."""
 
     number: int
     fault: Fault
@@ -183,7 +183,7 @@ class Timeline:
         self._count += 1
         draw = random.Random(f"{self._seed} {fault.VERB} {number}")
         active = _ActiveFault(number, fault, now_ns, draw=draw, caused_by=caused_by)
-        steps: list[Step] = [Began(number, fault, ())]
+        steps: list[Step] = [Began(number, fault, self._name_targets(active))]
         match fault:
             case Heal() | Mend() | Resume():
                 return [*steps, *self._end(self._find_undone(fault)), Ended(number)]
@@ -419,10 +419,16 @@ class Timeline:
         return steps
 
     def _name_targets(self, active: _ActiveFault) -> tuple[str, ...]:
-        if isinstance(active.fault, Kill | Pause):
-            return (active.fault.who,)
-        everywhere = isinstance(active.fault, Redraw)
-        return () if everywhere else tuple(f"{src} -> {dst}" for src, dst in active.touches)
+        match active.fault:
+            case Kill(who=who) | Pause(who=who) | Resume(who=who) | Restart(who=who):
+                return (who,)
+            case Mend(a=a, b=b):
+                links = directed_links(a, b, "both")
+            case Redraw():
+                links = ()
+            case _:
+                links = active.touches
+        return tuple(f"{src} -> {dst}" for src, dst in links)
 
     # -- the schedule --------------------------------------------------------------------------
 

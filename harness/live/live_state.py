@@ -269,13 +269,20 @@ def describe(
 def compute_rates_mbps(
     before: Mapping[Directed, LinkCounters], after: Mapping[Directed, LinkCounters], of_s: float
 ) -> dict[Directed, float]:
-    """What every link carried between two readings of its counters, headers included."""
+    """What arrived over every link between two readings of its counters, headers included.
+
+    A blackhole counts the packets that it swallows, not their bytes: they count as average ones.
+    """
     if of_s <= 0:
         return {}
-    return {
-        ends: (counters.bytes - before[ends].bytes) * 8e-6 / of_s
-        for ends, counters in after.items()
-    }
+    return {ends: _count_arrived(before[ends], now) * 8e-6 / of_s for ends, now in after.items()}
+
+
+def _count_arrived(before: LinkCounters, after: LinkCounters) -> float:
+    """The bytes that crossed a link between two readings and were not swallowed."""
+    packets = after.packets - before.packets
+    arrived = max(0, packets - (after.swallowed - before.swallowed))
+    return (after.bytes - before.bytes) * arrived / packets if packets else 0.0
 
 
 def _describe_tasks(state: RunState, now_ns: int) -> Iterator[Line]:

@@ -189,6 +189,21 @@ def test_mend_undoes_a_links_faults_and_heal_undoes_all():
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("mend b a", ("b -> a", "a -> b")),
+        ("resume a", ("a",)),
+        ("restart b", ("b",)),
+        ("heal", ()),
+        ("redraw rate=1..2Mbit/s", ()),
+        ("outage a b one-way", ("a -> b",)),
+    ],
+)
+def test_a_fault_names_its_targets_also_if_it_undoes_others(text, targets):
+    assert timeline(f"0: {text}").advance(0)[0].targets == targets
+
+
 def test_the_end_of_a_run_undoes_what_goes_on_and_starts_all_agents_that_are_not_done():
     for done, restarted in (((), ["restart b", "-1"]), (("b", "controller"), [])):
         line = timeline("0: outage a b", "0: kill b", "0: pause c", "9: outage a c")

@@ -458,3 +458,10 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("Mbit/s", "n1 -> n2 1.00 (over the last 2.0 s)"),
     ]
     assert live_state.compute_rates_mbps(*counted, 0.0) == {}
+
+
+@pytest.mark.parametrize(("swallowed", "mbps"), [(5, 0.0), (2, 0.6), (9, 0.0)])
+def test_a_rate_counts_what_arrives_and_not_what_a_blackhole_swallows(swallowed, mbps):
+    before = {("n1", "n2"): LinkCounters(1000, 10, swallowed=3)}
+    after = {("n1", "n2"): LinkCounters(251_000, 15, swallowed=3 + swallowed)}
+    assert live_state.compute_rates_mbps(before, after, 2.0) == {("n1", "n2"): mbps}
