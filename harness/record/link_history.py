@@ -98,7 +98,7 @@ class Conditions:
         return sum(
             spell.link.rate_mbps * 1e6 / 8 * (end_ns - start_ns) / 1e9
             for span in spans
-            for spell, start_ns, end_ns in self._within(ends, *span)
+            for spell, start_ns, end_ns in self.within(ends, *span)
         )
 
     def mean_rate_mbps(self, ends: Directed, end_ns: int) -> float:
@@ -109,10 +109,10 @@ class Conditions:
 
     def slowdowns(self, ends: Directed, start_ns: int, end_ns: int) -> int:
         """How often the link's rate decreased in that time."""
-        rates = [spell.link.rate_mbps for spell, _, _ in self._within(ends, start_ns, end_ns)]
+        rates = [spell.link.rate_mbps for spell, _, _ in self.within(ends, start_ns, end_ns)]
         return sum(after < before for before, after in pairwise(rates))
 
-    def _within(
+    def within(
         self, ends: Directed, start_ns: int, end_ns: int
     ) -> Iterable[tuple[Spell, int, int]]:
         """The spells that overlap a span of time, each with its start and end in that span."""

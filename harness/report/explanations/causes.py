@@ -2,28 +2,26 @@
 
 Every step of the critical path is divided among causes. A link's own part is what its bytes need at
 its rate in the scenario; what others' bytes need, what a fault took, and propagation follow from
-the log. What is left is TCP: losses, a cold connection, or queues.
+the log (`link_loads`). What is left is TCP: losses, a cold connection, or queues.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from trunkline.agents.events.background_events import BackgroundReceived
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import Disturbance, History, Interval, Task, transfers
+from trunkline.harness.record.history import Disturbance, History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.critical_path import Step
+from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.topologies.model import Link, Topology
 
 Cause = Literal[
@@ -40,6 +38,10 @@ COLD_WINDOWS = 64
 INITIAL_WINDOW_BYTES = 14_480
 """TCP begins with ten packets; a smaller product does not matter."""
 
+CUTS = ("outage", "isolate", "partition", "flap")
+CHANGES = ("setlink", "redraw", "trace")
+HARMS = (*CUTS, *CHANGES, "kill", "pause", "restart")
+"""The faults that may be behind a cut, behind other values of a link, and behind a repair."""
 
 LIKELY_LOSSES = 0.5
 """Losses explain a delay if at least this many packets are lost on average meanwhile."""
@@ -62,23 +64,6 @@ class Part:
     fault: int | None = None
     bytes: float = 0.0
     text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """Bytes that crossed a link between two times; `task` is None for background traffic."""
-
-    task: int | None
-    bytes: int
-    start_ns: int
-    end_ns: int
-
-    def within(self, start_ns: int, end_ns: int) -> float:
-        """The bytes in a span of time, if they flowed evenly."""
-        if self.end_ns <= self.start_ns:
-            return float(self.bytes) if start_ns < self.end_ns <= end_ns else 0.0
-        overlap_ns = min(end_ns, self.end_ns) - max(start_ns, self.start_ns)
-        return self.bytes * max(0, overlap_ns) / (self.end_ns - self.start_ns)
 
 
 @dataclass(frozen=True)
@@ -109,7 +94,7 @@ class Run:
             case "repair":
                 first, times = task.halted[0], len(task.halted)
                 names = set(first.reason.split())
-                fault = self._find_fault(names, task.started.t_ns, first.t_ns)
+                fault = self._find_fault(names, HARMS, task.started.t_ns, first.t_ns)
                 text = f"{first.reason}; {times} halts" if times > 1 else first.reason
                 yield Part("repair", step.duration_s, step.site, fault, text=text)
             case "contribution":
@@ -132,46 +117,41 @@ class Run:
 
     def _divide_transfer(self, task: Task, step: Step) -> Iterator[Part]:
         """Take from the step's time what each cause explains, in this order, and then the rest."""
-        hops = tuple(pairwise(self.topology.path(step.src, step.site)))
-        slowest = max(hops, key=lambda hop: self._need_s(hop, step))
+        span = step.start_ns, step.end_ns
+        hops = self._list_hops((step.src, step.site))
+        slowest = max(hops, key=lambda hop: self.loads.use(hop, span))
         link, where = self.topology.link(*slowest), " -> ".join(slowest)
-        own = self._count(slowest, step, lambda number: number == task.number)
-        others = self._count(slowest, step, lambda number: number not in (task.number, None))
-        background = self._count(slowest, step, lambda number: number is None)
-        set_s, now_s = (
-            self._carry_s(own, rate) for rate in (link.rate_mbps, self._rate(slowest, step))
+        own = self.loads.count(slowest, span, lambda number: number == task.number)
+        background = self.loads.count(slowest, span, lambda number: number is None)
+        others = self.loads.count(slowest, span) - own - background
+        names = ", ".join(map(str, sorted(self.loads.tasks(slowest, span) - {task.number})))
+        rate_mbps = max(link.rate_mbps, self._mean_mbps(slowest, span))
+        own_s, others_s, background_s = (
+            self.loads.carry_s(size, rate_mbps) for size in (own, others, background)
         )
         delay_s = sum(self.conditions.at(hop, step.end_ns).delay_ms for hop in hops) / 1e3
-        changed = self._find_fault({where}, step.start_ns, step.end_ns)
-        rates = f"{self._rate(slowest, step):.4g} of {link.rate_mbps:.4g} Mbit/s"
-        others_s, background_s = (
-            self._carry_s(size, self._rate(slowest, step)) for size in (others, background)
-        )
         found = [
             *self._list_cuts(step, hops),
             *self._list_stops(step, (step.src, step.site)),
             Part("propagation", delay_s, f"{step.src} -> {step.site}"),
-            Part("rate", min(set_s, now_s), where, None, own, f"{link.rate_mbps:.4g} Mbit/s"),
-            Part("slowdown", now_s - set_s, where, changed, own, rates),
+            Part("rate", own_s, where, None, own, f"{rate_mbps:.4g} Mbit/s"),
+            *self._list_slowdowns(slowest, span),
             Part("background traffic", background_s, where, None, background),
-            Part(
-                "other tasks", others_s, where, None, others, self._name_others(task, slowest, step)
-            ),
+            Part("other tasks", others_s, where, None, others, names),
         ]
         left_s = step.duration_s
         for part in found:
             seconds = min(left_s, part.seconds)
             if seconds > 0:
-                yield replace(part, seconds=seconds)
+                yield replace(part, seconds=seconds, bytes=part.bytes * seconds / part.seconds)
                 left_s -= seconds
         if left_s > 0:
-            yield self._name_rest(step, hops, slowest, found, left_s)
+            yield self._name_rest(step, hops, found, left_s)
 
     def _name_rest(
         self,
         step: Step,
         hops: Iterable[Directed],
-        slowest: Directed,
         found: list[Part],
         left_s: float,
     ) -> Part:
@@ -183,10 +163,10 @@ class Run:
             lossy = max(
                 self.conditions.at(hop, t_ns).loss_percent for t_ns in (step.start_ns, step.end_ns)
             )
-            packets = self._count(hop, step, lambda _: True) / self.mtu
+            packets = self.loads.count(hop, (step.start_ns, step.end_ns)) / self.mtu
             if lossy / 100 * packets >= LIKELY_LOSSES:
                 name = " -> ".join(hop)
-                fault = self._find_fault({name}, step.start_ns, step.end_ns)
+                fault = self._find_fault({name}, CHANGES, step.start_ns, step.end_ns)
                 return Part("loss", left_s, name, fault, text=f"{lossy:g} %")
         where = f"{step.src} -> {step.site}"
         cold = self._is_cold((step.src, step.site), step.end_ns)
@@ -195,42 +175,30 @@ class Run:
     # -- links --------------------------------------------------------------------------------
 
     @cached_property
-    def _loads(self) -> Mapping[Directed, list[_Load]]:
-        """Every payload on every link of the network."""
-        found: defaultdict[Directed, list[_Load]] = defaultdict(list)
-        for each in self.conditions.on_links(transfers(self.history.tasks, self.delays_ms)):
-            load = _Load(each.task, each.bytes, each.start_ns, each.end_ns)
-            found[each.src, each.dst].append(load)
-        paths = {flow.number: self.topology.path(flow.src, flow.dst) for flow in self.flows}
-        for event in self.history.all(BackgroundReceived):
-            for hop in pairwise(paths.get(event.flow, ())):
-                found[hop].append(_Load(None, event.bytes, event.since_ns, event.t_ns))
-        return found
+    def loads(self) -> LinkLoads:
+        """What every link carried."""
+        return LinkLoads.of(self.history, self.conditions, self.mtu, self.flows)
 
-    def _count(self, hop: Directed, step: Step, wanted: Callable[[int | None], bool]) -> float:
-        """The bytes on a link during a step, of the wanted tasks."""
-        loads = (load for load in self._loads.get(hop, ()) if wanted(load.task))
-        return sum(load.within(step.start_ns, step.end_ns) for load in loads)
+    def was_busy(self, ends: Directed, start_ns: int, end_ns: int) -> bool:
+        """Whether one of the links below a link of the overlay carried what it could."""
+        hops = self._list_hops(ends)
+        return any(self.loads.use(hop, (start_ns, end_ns)) >= BUSY for hop in hops)
 
-    def _name_others(self, task: Task, hop: Directed, step: Step) -> str:
-        found = {
-            load.task
-            for load in self._loads.get(hop, ())
-            if load.task not in (task.number, None) and load.within(step.start_ns, step.end_ns)
-        }
-        return ", ".join(str(number) for number in sorted(n for n in found if n is not None))
+    def _list_hops(self, ends: Directed) -> tuple[Directed, ...]:
+        return tuple(pairwise(self.topology.path(*ends)))
 
-    def _need_s(self, hop: Directed, step: Step) -> float:
-        size = self._count(hop, step, lambda _: True)
-        return self._carry_s(size, self._rate(hop, step))
+    def _mean_mbps(self, hop: Directed, span: Interval) -> float:
+        """The link's mean rate in a span of time, cuts aside."""
+        start_ns, end_ns = span[0], max(span[1], span[0] + 1)
+        return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
 
-    def _carry_s(self, size: float, rate_mbps: float) -> float:
-        return size * 8e-6 / (rate_mbps * payload_share(self.mtu))
-
-    def _rate(self, hop: Directed, step: Step) -> float:
-        """The link's mean rate during a step, cuts aside."""
-        span: Interval = (step.start_ns, max(step.end_ns, step.start_ns + 1))
-        return self.conditions.capacity_bytes(hop, [span]) * 8e3 / (span[1] - span[0])
+    def _list_slowdowns(self, hop: Directed, span: Interval) -> Iterator[Part]:
+        """What a lower rate than the scenario's took, with the fault that set it."""
+        if (slow := self.loads.find_slowdown(hop, span)) is not None:
+            name, usual_mbps = " -> ".join(hop), self.topology.link(*hop).rate_mbps
+            fault = self._find_fault({name}, CHANGES, slow.since_ns, slow.since_ns)
+            rates = f"{slow.rate_mbps:.4g} of {usual_mbps:.4g} Mbit/s"
+            yield Part("slowdown", slow.seconds, name, fault, text=rates)
 
     def _is_cold(self, ends: Directed, t_ns: int) -> bool:
         """Whether the connection was new, or had carried little so far."""
@@ -250,18 +218,17 @@ class Run:
     # -- faults -------------------------------------------------------------------------------
 
     def _list_cuts(self, step: Step, hops: Iterable[Directed]) -> Iterator[Part]:
-        """The longest cut of any link of the path."""
+        """The longest cut of any link of the path, with the fault that began it."""
         found = []
         for hop in hops:
-            spells = self.conditions.spells[hop]
-            ends_ns = [*(spell.start_ns for spell in spells[1:]), self.history.end_ns]
-            spans = [(s.start_ns, end) for s, end in zip(spells, ends_ns, strict=True) if s.is_cut]
-            name = " -> ".join(hop)
-            fault = self._find_fault({name}, step.start_ns, step.end_ns)
-            found.append(Part("outage", _overlap_s(spans, step), name, fault))
-        longest = max(found, key=lambda part: part.seconds)
-        if longest.seconds:
-            yield longest
+            spells = self.conditions.within(hop, step.start_ns, step.end_ns)
+            cuts = [(end - start, spell) for spell, start, end in spells if spell.is_cut]
+            if cuts:
+                name, since_ns = " -> ".join(hop), max(cuts, key=lambda cut: cut[0])[1].start_ns
+                fault = self._find_fault({name}, CUTS, since_ns, since_ns)
+                found.append(Part("outage", sum(ns for ns, _ in cuts) / 1e9, name, fault))
+        if found:
+            yield max(found, key=lambda part: part.seconds)
 
     def _list_stops(self, step: Step, agents: Iterable[str]) -> Iterator[Part]:
         """When the agents at the ends were dead or paused."""
@@ -282,10 +249,16 @@ class Run:
             if seconds := _overlap_s(spans, step):
                 yield Part("stop", seconds, who, fault)
 
-    def _find_fault(self, names: set[str], start_ns: int, end_ns: int) -> int | None:
-        """The latest fault that acted on one of these links or agents in that time."""
-        found = [each for each in self.history.faults if _acts(each, names, start_ns, end_ns)]
-        return found[-1].started.fault if found else None
+    def _find_fault(
+        self, names: set[str], verbs: Collection[str], start_ns: int, end_ns: int
+    ) -> int | None:
+        """The latest fault of these kinds that acted on such a link or agent in that time."""
+        found = [
+            each.started.fault
+            for each in self.history.faults
+            if each.started.verb in verbs and _acts(each, names, start_ns, end_ns)
+        ]
+        return found[-1] if found else None
 
 
 def _acts(fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bool:
@@ -293,7 +266,7 @@ def _acts(fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bo
     ended_ns = end_ns if fault.end_ns is None else fault.end_ns
     targets = {*started.targets, *(n for t in started.targets for n in t.split(" -> "))}
     hits = not started.targets or bool(targets & names)
-    return started.verb != "churn" and started.t_ns <= end_ns and start_ns <= ended_ns and hits
+    return started.t_ns <= end_ns and start_ns <= ended_ns and hits
 
 
 def _overlap_s(spans: Iterable[Interval], step: Step) -> float:

@@ -4,12 +4,16 @@ The log has the first and the last byte of each task, link and phase. The path i
 from the member that finished last to the transfer that ended last there, from it to the transfer
 that its sender waited for, and so on to a contribution. A step begins when the one before it has
 ended, so the steps fill the task's time without gaps.
+
+In a pipeline, a transfer begins before the one that feeds it has ended, and perhaps goes on after
+the path has left it, with other blocks. If its link was busy since the task's first bytes on it, it
+waited for nobody since then. Otherwise it waited for the bytes that feed it as long as any came.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -24,6 +28,26 @@ Way = Literal["in", "out"]
 
 WAYS: Mapping[str, tuple[Way, ...]] = {"in": ("in",), "early": ("in",), "out": ("out",)}
 """The ways of a phase; those of other phases, of forwarded chunks, are not known."""
+
+Node = tuple[int, Way]
+"""A block of the task's plans, by its place among them, and the way on which it is carried."""
+
+Feeds = Mapping[Directed, Mapping[Node, set[tuple[Directed, Way]]]]
+"""For each link and each block that it carries, the links before it, with the block's way there."""
+
+WasBusy = Callable[[Directed, int, int], bool]
+"""Whether a link of the overlay carried what it could, from one time (ns) to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A transfer on the path, and those of its blocks that the path behind it waited for.
+
+    It has no nodes if the log does not tell which blocks the transfer carried.
+    """
+
+    arrival: Received
+    nodes: frozenset[Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +72,9 @@ class Step:
         return (self.end_ns - self.start_ns) / 1e9
 
 
-def find_critical_path(task: Task, delays_ms: Mapping[Directed, float]) -> tuple[Step, ...]:
+def find_critical_path(
+    task: Task, delays_ms: Mapping[Directed, float], was_busy: WasBusy
+) -> tuple[Step, ...]:
     """The steps of a completed task in order of time; none if it was not completed.
 
     `delays_ms` are the least delays of the overlay's links.
@@ -57,19 +83,26 @@ def find_critical_path(task: Task, delays_ms: Mapping[Directed, float]) -> tuple
         return ()
     last = max(task.finished, key=lambda event: event.t_ns)
     begin_ns = max((event.t_ns for event in task.replanned), default=task.started.t_ns)
-    ends = [(last.t_ns, Step("installation", 0, last.t_ns, last.site))]
+    ends = [(last.t_ns, Step("installation", 0, 0, last.site))]
     arrivals, feeds = [r for r in task.received if r.end_ns > begin_ns], _find_feeds(task)
-    arrival = _find_last([r for r in arrivals if r.site == last.site], last.t_ns)
-    while arrival is not None:
-        ends.append((arrival.end_ns, _make_transfer(arrival)))
-        until_ns = arrival.end_ns - round(delays_ms.get((arrival.src, arrival.site), 0.0) * 1e6)
-        arrival = _find_last(
-            _list_feeding(arrivals, feeds, arrival), min(until_ns, ends[-1][0] - 1)
-        )
-    first = ends[-1][1]
+    there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
+    stage, until_ns = _find_last(there, begin_ns, last.t_ns), last.t_ns
+    while stage is not None:
+        arrival, link = stage.arrival, (stage.arrival.src, stage.arrival.site)
+        end_ns = min(arrival.end_ns, until_ns)
+        until_ns = min(end_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
+        size = arrival.bytes
+        for since_ns, bytes_since in _list_begins(task, arrival):
+            if begin_ns <= since_ns < until_ns and was_busy(link, since_ns, until_ns):
+                size, until_ns = bytes_since, since_ns  # since then, it waited for nobody
+                stage = Stage(arrival, stage.nodes and frozenset(feeds[link]))
+                break
+        ends.append((end_ns, Step("transfer", 0, 0, arrival.site, arrival.src, size)))
+        stage = _find_last(_list_feeding(arrivals, feeds, stage), begin_ns, until_ns)
+    end_ns, first = ends[-1]
     giver = first.src or first.site
     given_ns = [e.t_ns for e in (*task.contributed, *task.finished) if e.site == giver]
-    given_ns = [t_ns for t_ns in given_ns if begin_ns <= t_ns <= first.end_ns]
+    given_ns = [t_ns for t_ns in given_ns if begin_ns <= t_ns <= end_ns]
     ends.append((min(given_ns, default=begin_ns), Step("contribution", 0, 0, giver)))
     if task.replanned:
         ends.append((begin_ns, Step("repair", 0, 0, task.replanned[-1].site)))
@@ -83,46 +116,78 @@ def _fill(start_ns: int, ends: list[tuple[int, Step]]) -> Iterator[Step]:
         start_ns = end_ns
 
 
-def _make_transfer(arrival: Received) -> Step:
-    return Step("transfer", 0, 0, arrival.site, arrival.src, arrival.bytes)
+def _list_begins(task: Task, arrival: Received) -> Iterator[tuple[int, int]]:
+    """When the sender put the task's first bytes on the link, by phase, the earliest first.
+
+    Each time with the task's bytes from then on. The bytes of earlier phases kept the link busy for
+    the arrival's; later phases do not matter.
+    """
+    sent = [e for e in task.sent if (e.site, e.dst) == (arrival.src, arrival.site)]
+    own_ns = [event.start_ns for event in sent if event.phase == arrival.phase]
+    last_ns = min(own_ns or [arrival.start_ns])
+    sent = [event for event in sent if event.start_ns <= last_ns]
+    for begun_ns in sorted({event.start_ns for event in sent}):
+        yield begun_ns, sum(event.bytes for event in sent if event.start_ns >= begun_ns)
 
 
-def _find_last(arrivals: list[Received], until_ns: int) -> Received | None:
-    """The arrival that ended last, at this time at the latest."""
-    done = [each for each in arrivals if each.end_ns <= until_ns]
-    return max(done, key=lambda each: (each.end_ns, each.src), default=None)
+def _find_last(stages: Iterable[Stage], begin_ns: int, until_ns: int) -> Stage | None:
+    """The transfer that fed its receiver for longest, until this time at the latest.
 
-
-def _list_feeding(
-    arrivals: list[Received],
-    feeds: Mapping[tuple[Directed, Way], set[tuple[Directed, Way]]],
-    arrival: Received,
-) -> list[Received]:
-    """The arrivals that a transfer's sender may have waited for."""
-    link = (arrival.src, arrival.site)
-    known = [feeds[link, way] for way in _list_ways(arrival) if (link, way) in feeds]
-    fed = set[tuple[Directed, Way]]().union(*known)
-    return [
-        each
-        for each in arrivals
-        if each.site == arrival.src
-        and (not known or any(((each.src, each.site), way) in fed for way in _list_ways(each)))
+    Of several that did so until then, it is the one that began last.
+    """
+    fed = [
+        stage
+        for stage in stages
+        if begin_ns < min(stage.arrival.end_ns, until_ns)
+        and (stage.arrival.start_ns if stage.nodes else stage.arrival.end_ns) <= until_ns
     ]
+
+    def sort_key(stage: Stage) -> tuple[int, int, str]:
+        arrival = stage.arrival
+        return min(arrival.end_ns, until_ns), arrival.start_ns, arrival.src
+
+    return max(fed, key=sort_key, default=None)
+
+
+def _list_feeding(arrivals: Iterable[Received], feeds: Feeds, stage: Stage) -> Iterator[Stage]:
+    """The arrivals that a transfer's sender may have waited for.
+
+    Those are all that it got if the log does not tell which blocks the transfer carried.
+    """
+    src = stage.arrival.src
+    before: defaultdict[Directed, set[Node]] = defaultdict(set)
+    for node in stage.nodes:
+        for link, way in feeds[src, stage.arrival.site][node]:
+            before[link].add((node[0], way))
+    for each in arrivals:
+        if each.site != src:
+            continue
+        known = {node for node in before[each.src, src] if node[1] in _list_ways(each)}
+        if known:
+            yield Stage(each, frozenset(known))
+        elif not stage.nodes:
+            yield Stage(each, _list_nodes(feeds, each))
+
+
+def _list_nodes(feeds: Feeds, arrival: Received) -> frozenset[Node]:
+    """The blocks that a transfer carries, by the plans; none on an auxiliary path."""
+    nodes = feeds.get((arrival.src, arrival.site), {})
+    return frozenset(node for node in nodes if node[1] in _list_ways(arrival))
 
 
 def _list_ways(arrival: Received) -> tuple[Way, ...]:
     return WAYS.get(arrival.phase, ("in", "out"))
 
 
-def _find_feeds(task: Task) -> dict[tuple[Directed, Way], set[tuple[Directed, Way]]]:
+def _find_feeds(task: Task) -> Feeds:
     """What each link of the task's plans waits for: the links before it in a tree of a block."""
     repairs: tuple[TaskRearranged | TaskReplanned, ...] = (*task.rearranged, *task.replanned)
     forests = [task.started.forest, *(event.forest for event in repairs)]
-    found: defaultdict[tuple[Directed, Way], set[tuple[Directed, Way]]] = defaultdict(set)
-    for forest in forests:
-        for block in Plan.from_json(forest).blocks:
-            for link, before in _list_block_feeds(block):
-                found[link] |= before
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    found: defaultdict[Directed, dict[Node, set[tuple[Directed, Way]]]] = defaultdict(dict)
+    for number, block in enumerate(blocks):
+        for (link, way), before in _list_block_feeds(block):
+            found[link].setdefault((number, way), set()).update(before)
     return dict(found)
 
 

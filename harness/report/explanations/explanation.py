@@ -65,7 +65,7 @@ class Explanation:
 def explain(run: Run, task: Task, expected_s: float) -> Explanation:
     """Explain one task, which must have ended."""
     assert task.duration_s is not None
-    steps = find_critical_path(task, run.delays_ms)
+    steps = find_critical_path(task, run.delays_ms, run.was_busy)
     parts = _merge(part for step in steps for part in run.divide(task, step))
     made = Explanation(
         task, task.duration_s, expected_s, steps, parts, None, _find_wait(run.history, task)
@@ -80,7 +80,8 @@ def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
         key = part.cause, part.where, part.fault
         if before := found.get(key):
             seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
-            part = replace(part, seconds=seconds, bytes=size)
+            longer = max(before, part, key=lambda each: each.seconds)
+            part = replace(longer, seconds=seconds, bytes=size)
         found[key] = part
     return tuple(sorted(found.values(), key=lambda part: -part.seconds))
 

@@ -25,6 +25,14 @@ stop: {{tasks: {tasks}}}
 """
 STAR = "{policy: bsp, plan: star, server: n1, chunk: 16 KiB}"
 RING = "{policy: bsp, plan: ring, chunk: 16 KiB}"
+CHAIN = (
+    ", overrides: ["
+    + ", ".join(
+        f"{{link: {link}, rate: 1 Mbit/s}}" for link in ("n1 <-> n3", "n1 <-> n4", "n2 <-> n4")
+    )
+    + "]"
+)
+"""Leaves the chain n1, n2, n3, n4 as the tree of fast links."""
 
 
 def write(
@@ -38,6 +46,26 @@ def write(
 ) -> str:
     texts = {"topology": topology, "model": model, "compute": compute, "scheme": scheme}
     return MESH.format(tasks=tasks, **texts) + more
+
+
+LARGE = """
+topology:
+  builder: full_mesh
+  sites: 5
+  rates: 50 Mbit/s
+  delays: 20 ms
+  overrides: [{link: n2 <-> n4, rate: 2 Mbit/s}]
+workload: {kind: synthetic, model: 4 MB, compute: 200 ms}
+scheme: {policy: bsp, plan: ring}
+stop: {rounds: 3}
+timeline: [{at: 1.5 s, do: setlink n1 n2 rate=5Mbit/s for 1 s}]
+"""
+
+
+def write_slowed(values: str, scheme: str, topology: str = "") -> str:
+    """A link is slowed down while a large model is on its way, in pipelines."""
+    fault = f"timeline: [{{at: 400 ms, do: setlink n2 n3 {values}}}]"
+    return write(fault, topology=topology, model="4 MB", scheme=scheme, tasks=2)
 
 
 CAUSES = {
@@ -56,8 +84,41 @@ CAUSES = {
         2,
         ("slowdown", "n1 -> n2", 0),
     ),
+    "slowdown in a ring": (
+        write_slowed("rate=1 Mbit/s for 2 s", "{policy: bsp, plan: ring}"),
+        0,
+        ("slowdown", "n2 -> n3", 0),
+    ),
+    "slowdown with a server": (
+        write_slowed("rate=1 Mbit/s for 2 s", "{policy: bsp, plan: star, server: n2}"),
+        0,
+        ("slowdown", None, 0),
+    ),
+    "slowdown in a tree": (
+        write_slowed("rate=1 Mbit/s for 2 s", "{policy: bsp, plan: mst}", CHAIN),
+        0,
+        ("slowdown", None, 0),
+    ),
+    "slowdown with shares": (
+        write_slowed("rate=1 Mbit/s for 2 s", "{policy: bsp, plan: crew}"),
+        0,
+        ("slowdown", None, 0),
+    ),
+    "one slow task of a ring": (
+        LARGE,
+        1,
+        ("slowdown", "n1 -> n2", 0),
+    ),
     "outage": (
         write("timeline: [{at: 100 ms, do: outage n4 n1 one-way for 1.5 s}]"),
+        0,
+        ("outage", "n4 -> n1", 0),
+    ),
+    "outage until a mend": (
+        write(
+            "timeline: [{at: 100 ms, do: outage n4 n1}, {at: 1.6 s, do: mend n1 n4}]\n"
+            "failover: {heartbeat: 500 ms, timeout: 5 s}"
+        ),
         0,
         ("outage", "n4 -> n1", 0),
     ),
@@ -133,14 +194,22 @@ def runs(embedded, tmp_path_factory):
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_main_cause_of_a_slow_task_is_named(runs, cause):
     data = runs[cause.replace(" ", "_")]
-    _, number, (_, where, fault) = CAUSES[cause]
+    _, number, (expected, where, fault) = CAUSES[cause]
     tasks = data.tables["tasks"]
     if number is None:
         number = int(tasks["task"][tasks["duration_s"].idxmax()])
     (found,) = explain_tasks(data.scenario, data.history, tasks, [number])
     said = summarize(found, data.history)
-    assert (found.main.cause, found.main.fault) == (cause, fault), said
+    assert (found.main.cause, found.main.fault) == (expected, fault), said
     assert where in (None, found.main.where), said
+
+
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause.startswith("slowdown ")])
+def test_a_slowdown_counts_the_time_that_the_link_carried_nothing_for_it(runs, cause):
+    data = runs[cause.replace(" ", "_")]
+    (found,) = explain_tasks(data.scenario, data.history, data.tables["tasks"], [0])
+    lost_s = sum(part.seconds for part in found.parts if part.cause == "slowdown")
+    assert lost_s == pytest.approx(2 * (1 - 1 / 20), rel=0.1)  # 2 s at 1 of 20 Mbit/s
 
 
 def test_the_steps_and_the_parts_of_every_task_fill_its_time(runs):

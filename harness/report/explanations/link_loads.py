@@ -1,0 +1,165 @@
+"""What links carried during a run, when, and how a lower rate delayed it (pure).
+
+The log has the first and the last byte of a payload on a link. In between, its bytes count as sent
+at one pace, or at the link's rate where that was lower. So a link that nearly stops is busy all the
+time then, and is not when it has its full rate again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from trunkline.agents.events.background_events import BackgroundReceived
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.background.flows import Flow
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record.history import History, Interval, transfers
+from trunkline.harness.record.link_history import Conditions, Spell
+
+BUSY = 0.9
+"""A link was busy all the time if it was for this share of it."""
+
+Timed = tuple[float, float, Spell]
+"""How many seconds of a spell are in a span of time, its rate in Mbit/s, and the spell."""
+
+Wanted = Callable[[int | None], bool]
+"""Chooses loads by their task; None is background traffic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Payload that crossed a link between two times; `task` is None for background traffic."""
+
+    task: int | None
+    bytes: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """How long a link's bytes took in addition because it was slower than in the scenario.
+
+    Attributes:
+        rate_mbps: the lowest rate that delayed them.
+        since_ns: when the link got that rate.
+    """
+
+    seconds: float
+    rate_mbps: float
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLoads:
+    """The loads of every link of the network, and the conditions under which it carried them."""
+
+    conditions: Conditions
+    mtu: int
+    loads: Mapping[Directed, Sequence[Load]]
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        conditions: Conditions,
+        mtu: int,
+        flows: Sequence[Flow] = (),
+    ) -> LinkLoads:
+        """All payloads of a run, and what arrived of these flows of background traffic."""
+        found: defaultdict[Directed, list[Load]] = defaultdict(list)
+        sent = transfers(history.tasks, conditions.least_delays_ms())
+        for each in conditions.on_links(sent):
+            load = Load(each.task, each.bytes, each.start_ns, each.end_ns)
+            found[each.src, each.dst].append(load)
+        topology = conditions.topology
+        paths = {flow.number: topology.path(flow.src, flow.dst) for flow in flows}
+        for event in history.all(BackgroundReceived):
+            for hop in pairwise(paths.get(event.flow, ())):
+                found[hop].append(Load(None, event.bytes, event.since_ns, event.t_ns))
+        return cls(conditions, mtu, found)
+
+    def tasks(self, hop: Directed, span: Interval) -> set[int]:
+        """The tasks whose payload was on a link in a span of time."""
+        found = {load.task for load in self.loads.get(hop, ()) if self._share(hop, load, span)}
+        return {task for task in found if task is not None}
+
+    def count(self, hop: Directed, span: Interval, wanted: Wanted = lambda task: True) -> float:
+        """The bytes on a link in a span of time, of the wanted loads."""
+        loads = (load for load in self.loads.get(hop, ()) if wanted(load.task))
+        return sum(load.bytes * self._share(hop, load, span) for load in loads)
+
+    def use(self, hop: Directed, span: Interval) -> float:
+        """The share of a span of time, cuts aside, in which a link was busy."""
+        spells = list(self._list_spells(hop, span))
+        pace = self._find_pace_mbps(spells, self.count(hop, span))
+        busy_s = sum(seconds * min(1.0, pace / rate) for seconds, rate, _ in spells)
+        return busy_s / sum(seconds for seconds, _, _ in spells) if spells else 0.0
+
+    def carry_s(self, size: float, rate_mbps: float) -> float:
+        """How long payload of so many bytes needs at a rate, in seconds."""
+        return self._to_megabits(size) / rate_mbps
+
+    def find_slowdown(self, hop: Directed, span: Interval) -> Slowdown | None:
+        """How rates below the scenario's delayed what a link carried in a span of time."""
+        spells = list(self._list_spells(hop, span))
+        pace = self._find_pace_mbps(spells, self.count(hop, span))
+        usual_mbps = self.conditions.topology.link(*hop).rate_mbps
+        slow = [each for each in spells if each[1] < usual_mbps]
+        if not slow:
+            return None
+        lost_s = sum(
+            seconds * min(1.0, pace / rate) * (1 - rate / usual_mbps) for seconds, rate, _ in slow
+        )
+        _, lowest_mbps, spell = min(slow, key=lambda each: each[1])
+        return Slowdown(lost_s, lowest_mbps, spell.start_ns)
+
+    def _share(self, hop: Directed, load: Load, span: Interval) -> float:
+        """The share of a load that was on the link in a span of time."""
+        start_ns, end_ns = span
+        if load.end_ns <= load.start_ns:
+            return float(start_ns < load.end_ns <= end_ns)
+        both = max(start_ns, load.start_ns), min(end_ns, load.end_ns)
+        if both[0] >= both[1]:
+            return 0.0
+        whole = list(self._list_spells(hop, (load.start_ns, load.end_ns)))
+        pace = self._find_pace_mbps(whole, load.bytes)
+        carried, part = (
+            sum(seconds * min(pace, rate) for seconds, rate, _ in spells)
+            for spells in (whole, self._list_spells(hop, both))
+        )
+        if not carried:  # the link was cut, but the log has bytes: they count as spread evenly
+            return (both[1] - both[0]) / (load.end_ns - load.start_ns)
+        return part / carried
+
+    def _find_pace_mbps(self, spells: Iterable[Timed], size: float) -> float:
+        return find_pace_mbps(
+            [(seconds, rate) for seconds, rate, _ in spells], self._to_megabits(size)
+        )
+
+    def _list_spells(self, hop: Directed, span: Interval) -> Iterator[Timed]:
+        """The seconds and the rate of each spell in a span of time; those of cuts are left out."""
+        for spell, start_ns, end_ns in self.conditions.within(hop, *span):
+            if not spell.is_cut:
+                yield (end_ns - start_ns) / 1e9, spell.link.rate_mbps, spell
+
+    def _to_megabits(self, size: float) -> float:
+        """Payload on the link, with headers."""
+        return size * 8e-6 / payload_share(self.mtu)
+
+
+def find_pace_mbps(spells: Sequence[tuple[float, float]], megabits: float) -> float:
+    """The pace at which so much is carried in spells of (seconds, rate), or slower by their rate.
+
+    Infinite if the rates do not allow more than that.
+    """
+    left_s, left = sum(seconds for seconds, _ in spells), megabits
+    for seconds, rate in sorted(spells, key=lambda spell: spell[1]):
+        if left < rate * left_s:
+            return left / left_s
+        left, left_s = left - seconds * rate, left_s - seconds
+    return math.inf
