@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import json
 import os
@@ -216,6 +217,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
 
 
+@functools.cache
 def version(package: str) -> str | None:
     """The version of an installed package; None if it is not."""
     try:
