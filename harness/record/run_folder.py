@@ -2,7 +2,7 @@
 
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
-        tables/*.csv plots/*.png plots/*.svg verdict.json report.html capture/*.pcap
+        tables/*.csv plots/*.png plots/*.svg plots/*.pdf verdict.json report.html capture/*.pcap
     runs/<scenario>/latest -> the run that was finished last
 
 A file is written under another name and then renamed. So after a full disk or a crash there is the
