@@ -109,7 +109,7 @@ def add_labels(parser: argparse.ArgumentParser, each: str) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"the name on the page, once for each {each}",
+        help=f"the name in the results, once for each {each}",
     )
 
 

@@ -9,6 +9,7 @@ also holds inside lists, mappings and unions. Each wrong value gives one sentenc
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import types
@@ -165,7 +166,7 @@ def make_type(annotation: Any, dimension: Dimension | None = None) -> Any:
         return Annotated[annotation, Strict()]
     if annotation is Any and dimension is not None:
         return Annotated[Any, BeforeValidator(_convert_deeply(dimension))]
-    if dataclasses.is_dataclass(annotation):
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return _make_dataclass(annotation)
     if origin in (Union, types.UnionType):
         return _make_union(arguments, dimension)
@@ -287,8 +288,12 @@ def _convert_deeply(dimension: Dimension) -> Callable[[Any], Any]:
     return read
 
 
+@functools.cache
 def _make_dataclass(cls: Any) -> Any:
-    """The type of a dataclass that is read from a mapping of its fields."""
+    """The type of a dataclass that is read from a mapping of its fields.
+
+    The cache is for comparisons, which read hundreds of scenarios: pydantic takes milliseconds.
+    """
     options = read_options(cls)
 
     def construct(model: BaseModel) -> Any:

@@ -206,7 +206,8 @@ def _against(
     if with_latency:
         latency_s = _numbers(done, "latency_s")
         forecast_s = [a + b for a, b in zip(forecast_s, latency_s, strict=True)]
-        note = f" with {short(fmean(latency_s), TIME_S)} latency"
+        note = f", {short(fmean(latency_s), TIME_S)} of it latency"
+        what = "expected"
     took_s = _numbers(done, "duration_s")
     ratios = [took / told for took, told in zip(took_s, forecast_s, strict=True) if told > 0]
     text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"

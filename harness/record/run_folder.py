@@ -2,7 +2,7 @@
 
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
-        tables/*.csv plots/*.png plots/*.svg verdict.json report.html capture/*.pcap
+        tables/*.csv plots/*.png plots/*.svg plots/*.pdf verdict.json report.html capture/*.pcap
     runs/<scenario>/latest -> the run that was finished last
 
 A file is written under another name and then renamed. So after a full disk or a crash there is the
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import json
 import os
@@ -216,6 +217,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
 
 
+@functools.cache
 def version(package: str) -> str | None:
     """The version of an installed package; None if it is not."""
     try:

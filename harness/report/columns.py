@@ -437,6 +437,8 @@ def find_unit(column: str) -> str:
     """The unit of a column; empty for a count or a text."""
     if column.startswith("bytes"):
         return UNITS["bytes"]
+    if column.endswith("_per_s"):
+        return "per second"
     ends = (dimension.suffix for dimension in DIMENSIONS)
     return next((UNITS[end] for end in ends if f"_{column}".endswith(f"_{end}")), "")
 

@@ -41,6 +41,7 @@ STYLE: Any = {
     "grid.linewidth": 0.5,
     "savefig.bbox": "tight",
     "savefig.pad_inches": 0.06,
+    "pdf.fonttype": 42,  # as many publishers demand
     "svg.hashsalt": "trunkline",  # else ids in the SVG are random
 }
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
@@ -219,19 +220,19 @@ def draw_accuracy(
     return figure
 
 
-def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+def render(figure: Figure, kind: Literal["png", "svg", "pdf"]) -> bytes:
     """The content of the figure's file: the same figure gives the same bytes."""
     buffer = io.BytesIO()
     # By default matplotlib writes its version and the date.
-    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[kind]
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata)
+        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata[kind])
     return buffer.getvalue()
 
 
 def write(folder: RunFolder, name: str, figure: Figure) -> None:
-    """Write `plots/<name>.png` and `plots/<name>.svg`."""
-    for kind in ("png", "svg"):
+    """Write `plots/<name>.png`, `.svg` and `.pdf`."""
+    for kind in ("png", "svg", "pdf"):
         folder.write_bytes(f"plots/{name}.{kind}", render(figure, kind))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import random
@@ -10,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.two_sided import share_model
@@ -133,6 +136,16 @@ def pick(values: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]
 def takes_files(build: Callable[..., Any]) -> bool:
     """Whether a builder has the parameter `read`, a function that reads a text file by its name."""
     return "read" in inspect.signature(build).parameters
+
+
+@functools.cache
+def _prepare(
+    build: Callable[..., Any], section: str, key: str, name: str
+) -> tuple[type[BaseModel], tuple[Option, ...]]:
+    """The model and the options of a component that is built by this function."""
+    options = read_options(build)
+    options += NETWORK if section == "topology" else ()
+    return make_model(name, (choose(key, name), *options)), options
 
 
 def _read_sound(model: Any, given: Mapping[str, Any]) -> tuple[set[str], Any]:
@@ -330,9 +343,8 @@ class Reader:
             extra = NETWORK if section == "topology" else ()
             self._check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
-        options = read_options(getattr(modules[name], entry))
-        options += NETWORK if section == "topology" else ()
-        model = self._read((section,), make_model(name, (choose(key, name), *options)), given)
+        model_type, options = _prepare(getattr(modules[name], entry), section, key, name)
+        model = self._read((section,), model_type, given)
         return modules[name], None if model is None else read_values(model, options)
 
     def _check_apart(

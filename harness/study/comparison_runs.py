@@ -3,7 +3,7 @@
     comparisons/<scenario>/
         comparison.html              a page of all cells, and of the first trial of each
         tables/{trials,cells}.csv    a row per trial; a row per cell, with intervals
-        plots/*.png plots/*.svg
+        plots/*.png plots/*.svg plots/*.pdf
         runs/<cell>/<time>/          each trial's run folder
 
 A finished run is recognized by a hash of its scenario and code (`harness.runs.provenance`). So an

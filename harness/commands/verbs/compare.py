@@ -26,7 +26,7 @@ examples:
       --vary 'scheme={plan: crew, split: even},{plan: opr}'
   trunkline compare scenarios/allreduce.yaml --vary scheme.plan=crew,ring \\
       --beside scenarios/gloo_allreduce.yaml
-  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,a2a \
+  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,a2a \\
       --label CREW --label 'all to all'
 
 The values of --vary are YAML, separated by commas outside of brackets, braces and quotes. A mapping

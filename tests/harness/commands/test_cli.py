@@ -115,8 +115,8 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
     assert [line.rstrip() for line in output.out.splitlines()] == [
         "tasks      2 completed, 1 not",
         "task time  3 s on average (2 s to 4 s)",
-        "estimate   2 s on average with 500 ms latency; "
-        "measured / estimate: median 1.50, mean 1.50",
+        "expected   2 s on average, 500 ms of it latency; "
+        "measured / expected: median 1.50, mean 1.50",
         "bound      1 s on average; measured / bound: median 3.00, mean 3.00",
         "accuracy   81.5 % after 5 s",
         "verdict    fail",

@@ -17,12 +17,16 @@ from trunkline.workloads.base import Term, digest
 
 FILES = [
     "events.jsonl",
+    "plots/accuracy.pdf",
     "plots/accuracy.png",
     "plots/accuracy.svg",
+    "plots/gantt.pdf",
     "plots/gantt.png",
     "plots/gantt.svg",
+    "plots/links.pdf",
     "plots/links.png",
     "plots/links.svg",
+    "plots/tasks.pdf",
     "plots/tasks.png",
     "plots/tasks.svg",
     "report.html",

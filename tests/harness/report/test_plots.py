@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -260,11 +261,13 @@ def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:
     assert [text.get_horizontalalignment() for text in strip.texts] == ["left", "left", "right"]
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_the_same_run_gives_the_same_bytes(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_the_same_run_gives_the_same_bytes(kind: Any, begin: bytes) -> None:
     first, second = (plots.render(plots.draw_gantt(history(), SITES), kind) for _ in range(2))
     assert first == second
-    assert first.startswith(b"\x89PNG" if kind == "png" else b"<?xml")
+    assert first.startswith(begin)
 
 
 def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
