@@ -21,6 +21,7 @@ from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.report.fault_layout import shorten
 from trunkline.harness.scenario.settings import Stop
 
 Show = Callable[[float, str], None]
@@ -29,6 +30,9 @@ Show = Callable[[float, str], None]
 PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 """Least real time between two lines where there is no terminal: so much, and such a share of the
 time so far, for a log that hours do not fill."""
+
+SHOWN_FAULTS = 3
+"""The faults that are listed of those that never began."""
 
 SHOWN_CALLS = 4
 """The kinds of calls of programs that are listed."""
@@ -166,11 +170,23 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     for run in _rows(run_dir / "tables" / "run.csv"):
         if run["by_hand"]:
             yield "by hand", _escaped(run["by_hand"])
+    if missed := [row for row in _rows(run_dir / "tables" / "faults.csv") if not row["start_s"]]:
+        yield "timeline", _escaped(_describe_missed(missed))
     accuracy = _rows(run_dir / "tables" / "accuracy.csv")
     if accuracy:
         best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
         after = short(float(best["t_s"]), TIME_S)
         yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
+
+
+def _describe_missed(missed: Sequence[Mapping[str, str]]) -> str:
+    """The faults that never began, from their rows of the table of faults."""
+    words = [
+        f"{shorten(row['text'])} at {short(float(row['at_s']), TIME_S)}"
+        for row in missed[:SHOWN_FAULTS]
+    ]
+    left = len(missed) - len(words)
+    return f"the run ended before: {'; '.join(words + [f'{left} more'] * bool(left))}"
 
 
 def _describe_exit(row: Mapping[str, str]) -> str:

@@ -127,14 +127,20 @@ FAULTS = Table(
     "faults",
     "One row per fault of the timeline, of the shell, or drawn at random.",
     {
-        "fault": (INTEGER, "its number, from 0"),
+        "fault": (INTEGER_OR_EMPTY, "its number, from 0; empty if the run ended before it"),
         "verb": (TEXT, "its kind: `outage`, `kill`, ..."),
         "text": (TEXT, "the whole fault, as a timeline has it"),
         "targets": (
             TEXT,
-            "the directed links (`a -> b`) or agents, separated by commas; empty for all links",
+            "the directed links (`a -> b`) or agents, separated by commas; empty for all links, "
+            "and for a fault that never began",
         ),
-        "start_s": (NUMBER, "when it began"),
+        "at_s": (
+            NUMBER,
+            "when it began, or was to begin, since the start of the first task or the programs: "
+            "the clock of the timeline and the shell",
+        ),
+        "start_s": (NUMBER, "when it began; empty if the run ended before"),
         "end_s": (NUMBER, "when it was undone; empty if nothing undid it"),
         "by_hand": (YES_OR_NO, "whether a user asked for it during the run"),
     },

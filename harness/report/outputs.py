@@ -41,6 +41,7 @@ from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.branches.branch_tables import tabulate_branches
 from trunkline.harness.report.calls.call_tables import tabulate_calls
+from trunkline.harness.report.fault_table import tabulate_faults
 from trunkline.harness.report.pages import comparison_page, programs_section
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.program_tables import tabulate_programs, tabulate_traffic
@@ -460,7 +461,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             samples=scenario.samples,
             counted=counted,
         ),
-        "faults": tables.tabulate_faults(history),
+        "faults": tabulate_faults(history, scenario.timeline),
         **paths,
         **background,
         **at_servers,

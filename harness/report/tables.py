@@ -222,24 +222,6 @@ def tabulate_paths(history: History) -> pd.DataFrame:
     )
 
 
-def tabulate_faults(history: History) -> pd.DataFrame:
-    """One row per fault, random ones included; `end_s` is empty if nothing undid the fault."""
-    return columns.FAULTS.frame(
-        (
-            {
-                "fault": fault.started.fault,
-                "verb": fault.started.verb,
-                "text": fault.started.text,
-                "targets": ", ".join(fault.started.targets),
-                "start_s": fault.started.t_ns / 1e9,
-                "end_s": None if fault.end_ns is None else fault.end_ns / 1e9,
-                "by_hand": fault.started.asked,
-            }
-            for fault in history.faults
-        ),
-    )
-
-
 def tabulate_run(
     history: History,
     tasks: pd.DataFrame,

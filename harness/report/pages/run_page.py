@@ -22,11 +22,11 @@ from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
-from trunkline.harness.report.fault_layout import shorten as fault_text
 from trunkline.harness.report.link_load import compute_counted_loads, compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
     charts,
+    faults_section,
     frame,
     overlay_section,
     programs_section,
@@ -40,8 +40,8 @@ from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.report.updates import servers_section, updates_section
 from trunkline.harness.scenario.settings import Scenario
 
-MAX_FAULTS = MAX_FLOWS = 100
-"""The most faults and flows that the page lists; the tables have all."""
+MAX_FLOWS = 100
+"""The most flows that the page lists; the table has all."""
 
 MAX_LETTERS = 100_000
 """The longest file that the page shows; for a longer one it only names the file."""
@@ -100,7 +100,11 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("servers", "Servers", _write_servers(data)),
         Section("branches", "Branches", _write_branches(data)),
         Section("accuracy", "Accuracy", _draw_accuracy(data)),
-        Section("faults", "Faults", _write_faults(data)),
+        Section(
+            "faults",
+            "Faults",
+            faults_section.write_faults(data.tables.get("faults"), scenario.runs_programs),
+        ),
         Section("programs", "Programs", _write_programs(data)),
         Section("calls", "Calls", _write_calls(data)),
         Section("sites", "Sites", _write_sites(data)),
@@ -336,26 +340,6 @@ def _draw_accuracy(data: RunData) -> list[Child]:
         return [None]
     scenario = data.scenario
     return [accuracy_section.draw_run(found, scenario.stop.accuracy_percent, scenario.clock)]
-
-
-def _write_faults(data: RunData) -> list[Child]:
-    found = data.tables.get("faults")
-    if found is None or not len(found):
-        return [None]
-    rows = [
-        (
-            str(row["fault"]),
-            f"{fault_text(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
-            f"{row['start_s']:.3f}",
-            "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
-            charts.truncate(str(row["targets"]), 400) or "all links",
-        )
-        for row in found[:MAX_FAULTS].to_dict("records")
-    ]
-    heads = ("fault", "what", "from (s)", "until (s)", "targets")
-    more = len(found) - len(rows)
-    note = f"The first {MAX_FAULTS} of {len(found)}; tables/faults.csv has all."
-    return [make_table(heads, rows, "faults", (0, 2, 3)), tag("p", note) if more else None]
 
 
 def _write_programs(data: RunData) -> list[Child]:

@@ -75,21 +75,6 @@ def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> Non
     ]
 
 
-def test_faults_have_their_words_targets_and_times() -> None:
-    faulty = history(
-        added(500, "runner", "fault_started", fault=0, verb="outage", text="outage oslo rome",
-              targets=["oslo -> rome", "rome -> oslo"]),
-        added(900, "runner", "fault_ended", fault=0),
-        added(1000, "runner", "fault_started", fault=1, verb="kill", text="kill kyiv",
-              targets=["kyiv"], asked=True),
-    )  # fmt: skip
-    assert csv(tables.tabulate_faults(faulty)) == [
-        "fault,verb,text,targets,start_s,end_s,by_hand",
-        '0,outage,outage oslo rome,"oslo -> rome, rome -> oslo",0.500,0.900,False',
-        "1,kill,kill kyiv,kyiv,1.000,,True",
-    ]
-
-
 def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
     killed = history(added(300, "runner", "agent_changed", who="kyiv", do="kill", fault=0))
     first, second, *_ = phases(killed)["kyiv"]

@@ -1,0 +1,47 @@
+"""The section on faults: what happened when, by both clocks, and what never began (pure)."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from trunkline.harness.report.fault_layout import shorten
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.markup import Child, make_table, tag
+
+SHOWN = 100
+"""The most faults that the page lists; the table has all."""
+
+
+def write_faults(found: pd.DataFrame | None, programs: bool) -> list[Child]:
+    """List the faults of the table of that name; nothing if there is none."""
+    if found is None or not len(found):
+        return [None]
+    begin = "programs" if programs else "first task"
+    heads = (
+        "fault", "what", f"from (s after the {begin})", f"until (s after the {begin})",
+        "from (s of the run)", "until (s of the run)", "targets",
+    )  # fmt: skip
+    rows = []
+    for row in found[:SHOWN].to_dict("records"):
+        missed = pd.isna(row["start_s"])
+        before_s = row["start_s"] - row["at_s"]
+        times_s = (row["at_s"], row["end_s"] - before_s, row["start_s"], row["end_s"])
+        targets = charts.truncate(str(row["targets"]), 400) or "all links"
+        rows.append(
+            (
+                "" if pd.isna(row["fault"]) else str(row["fault"]),
+                f"{shorten(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
+                *("" if pd.isna(time_s) else f"{time_s:.3f}" for time_s in times_s),
+                "did not begin: the run ended before" if missed else targets,
+            )
+        )
+    clocks = (
+        f"A timeline and the shell count from the start of the {begin}; "
+        "charts and tables count from the start of the run."
+    )
+    more = f"The first {SHOWN} of {len(found)}; tables/faults.csv has all."
+    return [
+        tag("p", clocks),
+        make_table(heads, rows, "faults", (0, 2, 3, 4, 5)),
+        tag("p", more) if len(found) > len(rows) else None,
+    ]
