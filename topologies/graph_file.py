@@ -23,6 +23,7 @@ from trunkline.topologies.network_file import (
     check_node_count,
     name_sites,
     read_quantity,
+    spell,
     with_reverses,
 )
 
@@ -80,7 +81,8 @@ def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
     labels, nodes = {}, {}
     for key, attributes in graph.nodes(data=True):
         nodes[key] = _lower(attributes)
-        labels[key] = str(nodes[key].get("label", key))
+        label = str(nodes[key].get("label", key))
+        labels[key] = label if re.search("[a-z0-9]", spell(label)) else str(key)
     names = dict(zip(labels, name_sites([*labels.values()]), strict=True))
     edges = [
         _read_edge(names[src], names[dst], _lower(attributes))

@@ -28,6 +28,13 @@ EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 299.792458 * 2 / 3
 """Light in fibre: two thirds of its speed in vacuum."""
 
+_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t",
+     "ŋ": "n", "\u0131": "i", "ĸ": "k", "ə": "e", "ƶ": "z", "ɛ": "e", "ɔ": "o"}
+)  # fmt: skip
+"""Latin letters that are no letter with an accent, in lower case -> how they are written without
+them."""
+
 _MAX_NAME = 32
 _NAMED = 3
 
@@ -202,9 +209,14 @@ def name_site(label: str) -> str:
     """
     if _is_name(label):
         return label
-    plain = unicodedata.normalize("NFKD", label.casefold()).encode("ascii", "ignore").decode()
-    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_MAX_NAME].rstrip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", spell(label)).strip("-")[:_MAX_NAME].rstrip("-")
     return name if _is_name(name) else f"node-{name}"[:_MAX_NAME].rstrip("-")
+
+
+def spell(label: str) -> str:
+    """A label in lower case and ASCII; letters that Latin script does not have are left out."""
+    latin = label.casefold().translate(_LETTERS)
+    return unicodedata.normalize("NFKD", latin).encode("ascii", "ignore").decode()
 
 
 def name_sites(labels: Sequence[str]) -> list[str]:

@@ -197,7 +197,11 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
                 f"{arrow}: {size} bytes in {history.end_ns / 1e9:.3f} s are more than"
                 f" {mean_mbps:g} Mbit/s"
             )
-    yield note(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+    if rules.programs is None:
+        yield note(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+    else:  # which do not log their payload
+        total = sum(totals.bytes for totals in counted.values())
+        yield note(f"{total} bytes, headers included, on {len(counted)} interfaces")
 
 
 def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -87,7 +88,9 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
 def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Show]:
     """A bar that moves on a terminal; elsewhere a line now and then."""
     if not console.is_interactive:  # no terminal, or one that cannot move its cursor
-        yield _plain(console, clock)
+        lines = _Lines(console, clock)
+        yield lines.show
+        lines.finish()
         return
     one_line = Column(no_wrap=True, overflow="ellipsis")
     text = TextColumn("{task.percentage:3.0f} % {task.description}", table_column=one_line)
@@ -130,19 +133,33 @@ def render_roughly(time_s: float) -> str:
     return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
 
 
-def _plain(console: Console, clock: Callable[[], float]) -> Show:
-    begun_s, last_s, last_text = math.inf, -math.inf, ""
+@dataclass(slots=True)
+class _Lines:
+    """A line now and then, and in any case the last one."""
 
-    def show(share: float, text: str) -> None:
-        nonlocal begun_s, last_s, last_text
-        now_s = clock()
-        begun_s = min(begun_s, now_s)
-        period_s = max(PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE * (now_s - begun_s))
-        if now_s - last_s >= period_s and text != last_text:
-            last_s, last_text = now_s, text
-            console.print(f"{share:4.0%} {text}", markup=False, highlight=False, soft_wrap=True)
+    console: Console
+    clock: Callable[[], float]
+    begun_s: float = math.inf
+    last_s: float = -math.inf
+    last: str = ""
+    shown: str = ""
 
-    return show
+    def show(self, share: float, text: str) -> None:
+        now_s = self.clock()
+        self.begun_s = min(self.begun_s, now_s)
+        self.last = f"{share:4.0%} {text}"
+        period_s = max(PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE * (now_s - self.begun_s))
+        if now_s - self.last_s >= period_s and not self.shown.endswith(f"% {text}"):
+            self.last_s = now_s
+            self._print()
+
+    def finish(self) -> None:
+        if self.last != self.shown:
+            self._print()
+
+    def _print(self) -> None:
+        self.shown = self.last
+        self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:

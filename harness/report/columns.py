@@ -78,8 +78,14 @@ WORKERS = Table(
             "time from its contribution until the task's end or until it continued, without the "
             "time in which it computed branches",
         ),
-        "bytes_sent": (INTEGER, "payload sent, also for tasks of others"),
-        "bytes_received": (INTEGER, "payload received, also for tasks of others"),
+        "bytes_sent": (
+            INTEGER_OR_EMPTY,
+            "payload sent, also for tasks of others; empty for programs",
+        ),
+        "bytes_received": (
+            INTEGER_OR_EMPTY,
+            "payload received, also for tasks of others; empty for programs",
+        ),
         "similarity": (
             NUMBER,
             "mean cosine similarity of its updates with those of the model, from -1 to 1; empty if "
@@ -96,13 +102,16 @@ LINKS = Table(
         "dst": (TEXT, "the site that receives"),
         "rate_mbps": (NUMBER, "the rate that was set; if it changed, the mean over the run"),
         "delay_ms": (NUMBER, "the one-way delay that was set; if it changed, the smallest"),
-        "bytes": (INTEGER, "payload that crossed it"),
+        "bytes": (INTEGER_OR_EMPTY, "payload that crossed it; empty for programs"),
         "interface_bytes": (INTEGER_OR_EMPTY, "bytes that its interface counted, with headers"),
         "drops": (
             INTEGER_OR_EMPTY,
             "packets that it lost: its queue was full, at random, or in a blackhole",
         ),
-        "busy_s": (NUMBER, "time between the first and the last byte of payloads on it"),
+        "busy_s": (
+            NUMBER,
+            "time between the first and the last byte of payloads on it; empty for programs",
+        ),
         "goodput_mbps": (NUMBER, "payload over busy time; empty if there was no payload"),
         "utilisation_percent": (NUMBER, "goodput over the rate during the busy time"),
         "background_bytes": (
@@ -214,7 +223,10 @@ RUN = Table(
             NUMBER,
             "share of the stalls in these steps: communication that is not hidden",
         ),
-        "bytes_sent": (INTEGER, "payload of all tasks on all links"),
+        "bytes_sent": (
+            INTEGER_OR_EMPTY,
+            "payload of all tasks on all links; empty for programs",
+        ),
         "accuracy_percent": (NUMBER, "accuracy of the last evaluation; empty if there was none"),
         "ended": (TEXT, "why it ended"),
         "by_hand": (

@@ -44,7 +44,11 @@ from trunkline.harness.report.calls.call_tables import tabulate_calls
 from trunkline.harness.report.fault_table import tabulate_faults
 from trunkline.harness.report.pages import comparison_page, programs_section
 from trunkline.harness.report.pages.run_page import RunData, write_page
-from trunkline.harness.report.program_tables import tabulate_programs, tabulate_traffic
+from trunkline.harness.report.program_tables import (
+    leave_out_payload,
+    tabulate_programs,
+    tabulate_traffic,
+)
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.report.updates.server_rates import tabulate_servers
 from trunkline.harness.report.updates.update_tables import tabulate_updates
@@ -436,22 +440,11 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
                 history, scenario.topology, servers, payload_share(scenario.network.mtu)
             ),
         }
-    programs = {}
-    if scenario.runs_programs:
-        placed = scenario.workload.module.place_programs(sites, scenario.workload.options)
-        programs = {
-            "programs": tabulate_programs(history, placed),
-            "traffic": tabulate_traffic(history),
-        }
-        if scenario.workload.options.get("time_calls") or history.all(CallStarted):
-            programs["calls"] = tabulate_calls(history)
     layers = scenario.layers
     branches = {"branches": tabulate_branches(history, layers)} if layers else {}
-    return {
-        "tasks": tasks,
+    made = {
         "workers": tables.tabulate_workers(history, sites),
         "links": tables.tabulate_links(history, scenario.topology, flows),
-        "accuracy": tables.tabulate_accuracy(history),
         "run": tables.tabulate_run(
             history,
             tasks,
@@ -461,6 +454,21 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             samples=scenario.samples,
             counted=counted,
         ),
+    }
+    programs = {}
+    if scenario.runs_programs:
+        made = leave_out_payload(made)
+        placed = scenario.workload.module.place_programs(sites, scenario.workload.options)
+        programs = {
+            "programs": tabulate_programs(history, placed),
+            "traffic": tabulate_traffic(history),
+        }
+        if scenario.workload.options.get("time_calls") or history.all(CallStarted):
+            programs["calls"] = tabulate_calls(history)
+    return {
+        "tasks": tasks,
+        **made,
+        "accuracy": tables.tabulate_accuracy(history),
         "faults": tabulate_faults(history, scenario.timeline),
         **paths,
         **background,
@@ -503,9 +511,11 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
             "gantt-start",
             plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width),
         )
-    plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
+    if len(tasks) or not scenario.runs_programs:
+        plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
     nodes = scenario.topology.node_names
-    figure = plots.draw_links(data.links, nodes, scenario.runs_programs, **width)
+    counted = ("tasks" if history.syncs else "the run") if scenario.runs_programs else ""
+    figure = plots.draw_links(data.links, nodes, counted, **width)
     plots.write(folder, "links", figure)
     if flows := list_flows(scenario.background):
         figure = background_plots.draw_background(history, flows, scenario.clock, **width)

@@ -168,17 +168,18 @@ def draw_task_times(
 
 
 def draw_links(
-    links: pd.DataFrame, sites: Sequence[str], counted: bool = False, width_in: float = WIDTH_IN
+    links: pd.DataFrame, sites: Sequence[str], counted: str = "", width_in: float = WIDTH_IN
 ) -> Figure:
     """Draw goodput over rate while busy, and payload, per directed link.
 
-    Small sparse overlays are bars, others a matrix of sources and destinations. If `counted`, the
-    numbers are the interfaces', headers included (`tables.use_interface_counters`).
+    Small sparse overlays are bars, others a matrix of sources and destinations. With `counted`, the
+    numbers are the interfaces', headers included (`tables.use_interface_counters`), and rates are
+    means over what `counted` names, such as `tasks`.
     """
     pairs = len(sites) * (len(sites) - 1)
     with mpl.rc_context(STYLE):
         if len(links) < pairs and len(links) <= BARS:
-            what = "rate during tasks" if counted else "goodput while busy"
+            what = f"rate during {counted}" if counted else "goodput while busy"
             return _draw_link_bars(links, what, width_in)
         return _draw_link_matrices(links, sites, counted, width_in)
 
@@ -337,7 +338,7 @@ def _draw_link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
 
 
 def _draw_link_matrices(
-    links: pd.DataFrame, sites: Sequence[str], counted: bool, width_in: float
+    links: pd.DataFrame, sites: Sequence[str], counted: str, width_in: float
 ) -> Figure:
     """Draw two matrices: beside each other, or below each other in a narrow figure."""
     shape, height = ((1, 2), 0.45) if width_in > NARROW_IN else ((2, 1), 1.8)
@@ -346,7 +347,7 @@ def _draw_link_matrices(
         (
             "utilisation_percent",
             1.0,
-            f"{'rate during tasks' if counted else 'goodput while busy'}, % of link rate",
+            f"{f'rate during {counted}' if counted else 'goodput while busy'}, % of link rate",
             100.0,
         ),
         ("bytes", 1e-6, "bytes on the interface, MB" if counted else "payload, MB", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -41,6 +42,23 @@ def tabulate_programs(history: History, programs: Mapping[str, Program]) -> pd.D
             }
         )
     return columns.PROGRAMS.frame(rows)
+
+
+def leave_out_payload(made: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Tables by name, with payload empty that nothing has measured: programs do not log theirs."""
+    unknown = {
+        "links": ("bytes", "busy_s"),
+        "workers": ("bytes_sent", "bytes_received"),
+        "run": ("bytes_sent",),
+    }
+    return {
+        name: table.assign(**{each: _empty(table[each]) for each in unknown.get(name, ())})
+        for name, table in made.items()
+    }
+
+
+def _empty(column: pd.Series[Any]) -> pd.Series[Any]:
+    return pd.Series([None] * len(column), column.index, column.dtype)
 
 
 def tabulate_traffic(history: History) -> pd.DataFrame:

@@ -47,9 +47,9 @@ def find_links(name: str, topology: Topology) -> tuple[Directed, ...]:
         allowed = " or ".join(f"'{a} <-> {b}'" for a, b in linked)
         raise TopologyError(f"may be more than one link: expected {allowed}")
     nodes = topology.node_names
-    for src, dst in pairs:
-        if src in nodes and dst in nodes:
-            topology.link(src, dst)
+    for src, dst in sorted(pairs, key=lambda pair: -len({*pair} & {*nodes})):
+        if src in nodes or dst in nodes:
+            topology.link(src, dst)  # it says which site is unknown, or that there is no link
     form = "expected the name of a link, such as {0}-{1}, {0} <-> {1} or {0} -> {1}; or all"
     raise TopologyError(form.format(*_first(topology)))
 

@@ -174,6 +174,7 @@ def _run_agents(
                             break
             for logged in background.finish():
                 log.write(logged)
+            print_message({"progress": asdict(state.progress())})
     except TimeoutError as error:
         failures.append(str(error))
     except KeyboardInterrupt:

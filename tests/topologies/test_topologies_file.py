@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from trunkline.harness.config import units
 from trunkline.topologies import Link, Site, TopologyError, file, full_mesh, star
+from trunkline.topologies.graph_file import read_gml
 from trunkline.topologies.model import check_site_name
 from trunkline.topologies.network_file import (
     RATE,
@@ -128,6 +129,21 @@ def test_equal_labels_are_numbered_and_words_that_are_no_names_get_one():
     assert name_site("a--b") == "a--b"
     assert name_site("aws:us-east-1") == "aws-us-east-1"
     assert name_site("x" * 50) == "x" * 32
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [("København", "kobenhavn"), ("Łódź", "lodz"), ("Æro", "aero"), ("Straße", "strasse"),
+     ("Þórshöfn", "thorshofn"), ("Đakovo", "dakovo")],
+)  # fmt: skip
+def test_letters_of_latin_script_are_not_lost(label, name):
+    assert name_site(label) == name
+
+
+def test_a_node_whose_label_has_no_latin_letter_is_named_by_its_id():
+    nodes = 'node [ id 4 label "東京" ] node [ id 7 label "Łódź" ]'
+    network = read_gml(f"graph [ {nodes} edge [ source 4 target 7 rate 5 delay 1 ] ]")
+    assert [node.name for node in network.nodes] == ["node-4", "lodz"]
 
 
 @given(st.lists(st.text(max_size=40), max_size=20))

@@ -660,14 +660,14 @@ def test_progress_of_programs_has_the_time_and_how_many_have_ended():
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds_and_fewer_later():
-    times = iter([0.0, 1.0, 2.9, 3.0, 7.0, 1000.0, 1040.0, 1060.0])
+    times = iter([0.0, 1.0, 2.9, 3.0, 7.0, 1000.0, 1040.0, 1060.0, 1061.0, 1062.0])
     screen = io.StringIO()
     with progress.live(Console(file=screen, width=40), lambda: next(times)) as show:
         for share, text in [(0, "a"), (0.1, "b"), (0.2, "c"), (0.5, "d"), (0.6, "d")]:
             show(share, text)
-        for share, text in [(0.7, "e"), (0.8, "f"), (0.9, "g")]:
+        for share, text in [(0.7, "e"), (0.8, "f"), (0.9, "g"), (0.95, "h"), (1, "the end")]:
             show(share, text)
-    assert screen.getvalue() == "  0% a\n 50% d\n 70% e\n 90% g\n"
+    assert screen.getvalue() == "  0% a\n 50% d\n 70% e\n 90% g\n100% the end\n"
 
 
 def test_on_a_terminal_there_is_one_line_that_goes_away():

@@ -21,7 +21,7 @@ from trunkline.agents.events.run_events import (
 )
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.report import outputs
+from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.link_load import compute_counted_loads
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
@@ -85,6 +85,27 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     assert said[0].split() == ["programs", *["1", "told", "to", "end,", "1", "exit", "code", "3"]]
     traffic = pd.read_csv(tmp_path / "tables" / "traffic.csv")
     assert traffic.to_dict("records") == [{"t_s": 1.0, "src": "n1", "dst": "n2", "bytes": 500_000}]
+
+
+def test_payload_that_nothing_measured_is_unknown_and_not_zero(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    links = pd.read_csv(tmp_path / "tables" / "links.csv")
+    assert links[["bytes", "busy_s"]].isna().all(axis=None)
+    assert list(links["interface_bytes"]) == [1_000_000, 0]
+    for table, columns in (("workers", ["bytes_sent", "bytes_received"]), ("run", ["bytes_sent"])):
+        assert pd.read_csv(tmp_path / "tables" / f"{table}.csv")[columns].isna().all(axis=None)
+    words = "1000000 bytes, headers included, on 2 interfaces"
+    assert words in (tmp_path / "verdict.json").read_text()
+
+
+def test_programs_that_reported_no_tasks_have_no_figure_of_tasks(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    outputs.build(tmp_path, width_in=3.4)
+    figures = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert "links.svg" in figures and "tasks.svg" not in figures
+    figure = plots.draw_links(outputs.read(tmp_path).links, ["n1", "n2"], "the run")
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert "rate during the run, % of link rate; grey: not used" in titles
 
 
 def test_loads_of_programs_are_what_interfaces_counted(tmp_path: Path) -> None:

@@ -331,6 +331,12 @@ def test_links_to_capture_are_resolved_to_single_directions_each_once():
     assert "capture" not in resolve(parse(SMALL, "x.yaml"))
 
 
+@pytest.mark.parametrize("name", ["n1-n9", "n9-n1"])
+def test_a_capture_of_an_unknown_site_names_it_and_the_sites_that_exist(name):
+    with pytest.raises(ScenarioErrors, match="site 'n9': expected one of n1, n2, n3"):
+        parse(SMALL + f"capture: {{links: [{name}]}}", "x.yaml")
+
+
 def test_a_resolved_timeline_needs_no_other_file(tmp_path):
     (tmp_path / "up.csv").write_text("time,rate\n0,20\n2,30\n")
     lines = ["{at: 5 s, do: outage n1 n2 for 1 s}", "{do: trace n1 -> n2 up.csv}"]
