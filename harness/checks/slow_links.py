@@ -28,6 +28,9 @@ LONGER_SHARE, LONGER_S = 1.25, 0.01
 """A first chunk may take this many times as long as its path's delay and rate say, and this much
 longer in seconds: headers, acknowledgements and TCP's window take time."""
 
+BACK_SHARE = 0.5
+"""A path is judged while the way back has this share of its rate at least."""
+
 CONTROL_BYTES = 20_000
 """Messages of the controller may be on the same link: so many bytes when a task begins."""
 
@@ -39,7 +42,7 @@ mostly idle stays small: a chunk then takes a round trip more for each window.""
 def find_slow_links(history: History, rules: Rules) -> Iterator[Finding]:
     """No path was slower than its links were set to be."""
     is_virtual = history.run is not None and history.run.clock == "virtual"
-    if not is_virtual or rules.flows or history.all(CommandTyped):
+    if not is_virtual or not rules.keeps_windows or rules.flows or history.all(CommandTyped):
         return
     losses = Losses.of(history, rules)
     calm = [task for task in history.tasks if find_disturbance(task, losses) is None]
@@ -50,7 +53,8 @@ def find_slow_links(history: History, rules: Rules) -> Iterator[Finding]:
         size = min(task.started.bytes, task.started.chunk_bytes)
         for ends, window in _list_first_chunks(task):
             hops = tuple(pairwise(rules.topology.path(*ends)))
-            if busy.has_others(hops, window):
+            back = tuple(pairwise(rules.topology.path(*reversed(ends))))
+            if busy.has_others(hops, window) or not _acknowledges(conditions, hops, back, window):
                 continue
             if (wanted_s := _expect_s(conditions, hops, window, size)) is not None:
                 late[ends].append(((window[1] - window[0]) / 1e9, wanted_s))
@@ -130,6 +134,16 @@ def _life(task: Task, end_ns: int) -> Interval:
     ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
     arrived_ns = [event.end_ns for event in task.received]
     return task.started.t_ns, max((*ends_ns, *arrived_ns)) if ends_ns else end_ns
+
+
+def _acknowledges(
+    conditions: Conditions, hops: Sequence[Directed], back: Sequence[Directed], window: Interval
+) -> bool:
+    """Whether the way back is fast enough for acknowledgements not to wait in long queues."""
+    there, again = (
+        min(conditions.at(hop, window[0]).rate_mbps for hop in way) for way in (hops, back)
+    )
+    return again >= BACK_SHARE * there
 
 
 def _expect_s(

@@ -65,6 +65,7 @@ class Rules:
         servers: the sites that hold a model for others and compute nothing.
         gives_updates: whether workers contribute what an iteration adds, not their model.
         promises: what the policy promises of all of its tasks (`agents.policies.policy.Traits`).
+        keeps_windows: whether a TCP connection that was used finds its window open again.
         planner: creates the planner of a controller; None if programs run.
         replay: what the models of all sites were, for workloads whose inputs have a closed form.
         policy: creates the policy for a term of a controller; None if programs run.
@@ -98,6 +99,7 @@ class Rules:
     replay: Callable[[History], Replay] | None = None
     policy: Callable[[int], Policy] | None = None
     planner: Callable[[], Planner] | None = None
+    keeps_windows: bool = True
     flows: tuple[Flow, ...] = ()
     schedule: Callable[[Flow], Iterator[tuple[int, int]]] = lambda flow: iter(())
     time_calls: bool = False

@@ -31,7 +31,11 @@ from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
-from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, payload_share
+from trunkline.harness.network.interface import (
+    ETHERNET_HEADER_BYTES,
+    NetworkOptions,
+    payload_share,
+)
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
@@ -167,12 +171,19 @@ def make_rules(scenario: Scenario) -> Rules:
         gives_updates=_read_traits(scenario).gives == "update",
         replay=_make_replay(scenario),
         policy=_make_policy(scenario),
+        keeps_windows=_keeps_windows(scenario.network),
         planner=None if scenario.runs_programs else lambda: create_driver(scenario).planner,
         flows=list_flows(scenario.background),
         schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
         time_calls=scenario.runs_programs and bool(scenario.workload.options.get("time_calls")),
         captured=scenario.capture.ends,
     )
+
+
+def _keeps_windows(network: NetworkOptions) -> bool:
+    """Whether a connection that was used sends a chunk at once: its window stays open."""
+    is_cubic = network.congestion_control == "cubic"
+    return is_cubic and network.connections == 1 and not network.slow_start_after_idle
 
 
 def _count_frame_bytes(scenario: Scenario) -> int:

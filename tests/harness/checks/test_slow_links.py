@@ -94,6 +94,12 @@ def test_what_may_have_waited_is_not_judged():
     assert doubts(make_history(slow[:3])) == []
     assert doubts(make_history(slow, clock="real")) == []
     assert doubts(make_history(slow, beside=True)) == []
+    assert doubts(make_history(slow), replace(RULES, keeps_windows=False)) == []
+    thin = [replace(e, rate_mbps=1.0) if e.dst == "oslo" else e for e in TOPOLOGY.links]
+    assert (
+        doubts(make_history(slow), replace(RULES, topology=replace(TOPOLOGY, links=tuple(thin))))
+        == []
+    )
     flows = list_flows([Background("oslo", "kyiv", 1.0)])
     assert doubts(make_history(slow), replace(RULES, flows=flows)) == []
 
