@@ -18,6 +18,7 @@ def build(
     routers: list[str] | None = None,
     pairs: list[list[str]] | None = None,
     racks: dict[str, str] | None = None,
+    places: dict[str, tuple[float, float]] | None = None,
     name: str = "explicit",
 ) -> Topology:
     """The topology of exactly these sites and links; `rng` is not used.
@@ -29,6 +30,7 @@ def build(
         pairs: with routers, which sites have a connection, such as `[[a, b], [a, c]]`; by default
             each site with each other one.
         racks: the rack of each site that is in one: site -> rack; plans such as `owl` use them.
+        places: latitude and longitude of nodes in degrees, for the map: node -> [55.7, 12.6].
         name: the name of the topology.
     """
     ends = []
@@ -39,10 +41,11 @@ def build(
     placed = tuple(
         replace(site, rack=(racks or {}).get(site.name, "")) for site in parse_sites(sites)
     )
+    known = tuple((node, *place) for node, place in (places or {}).items())
     names = [site.name for site in placed]
     for site in (racks or {}).keys() - set(names):
         raise TopologyError(f"racks: {site!r}: expected one of {', '.join(names)}", key="racks")
-    return Topology(name, placed, tuple(links), tuple(routers or ()), tuple(ends))
+    return Topology(name, placed, tuple(links), tuple(routers or ()), tuple(ends), known)
 
 
 def options(topology: Topology) -> dict[str, Any]:
@@ -55,6 +58,8 @@ def options(topology: Topology) -> dict[str, Any]:
     racks = {site.name: site.rack for site in topology.sites if site.rack}
     if racks:
         found["racks"] = racks
+    if topology.places:
+        found["places"] = {node: [*place] for node, *place in topology.places}
     if topology.routers:
         found["routers"] = list(topology.routers)
     if topology.pairs:

@@ -106,7 +106,13 @@ def build(
             for pair, values in found.items()
         )
         nodes = tuple(Site(node.name) for node in kept.nodes)
-        topology = Topology(PurePath(file).stem if file else "file", nodes, links)
+        places = tuple(
+            (node.name, node.latitude, node.longitude)
+            for node in kept.nodes
+            if node.latitude is not None and node.longitude is not None
+        )
+        name = PurePath(file).stem if file else "file"
+        topology = Topology(name, nodes, links, places=places)
     return topology if sites is None else attach_sites(topology, sites)
 
 

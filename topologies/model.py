@@ -159,6 +159,7 @@ class Topology:
         links: between any two nodes.
         routers: the nodes without agents, which forward packets. Their ranks follow the sites'.
         pairs: with routers, the pairs of sites that the overlay connects; empty for all pairs.
+        places: (node, latitude, longitude) in degrees of nodes whose coordinates are known.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Topology:
     links: tuple[Link, ...]
     routers: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
+    places: tuple[tuple[str, float, float], ...] = ()
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _links: dict[tuple[str, str], Link] = field(init=False, repr=False, compare=False)
     _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)

@@ -1,8 +1,8 @@
 """The positions of an overlay's sites on a page (pure).
 
-If all sites are in known regions, they stand where these are on a map of the world (equirectangular
-projection). Else distances approximate delays (classical multidimensional scaling: Torgerson 1952).
-If all delays are about equal, the sites stand on a circle.
+If all sites are in known regions, or have coordinates, they stand where these are on a map of the
+world (equirectangular projection). Else distances approximate delays (classical multidimensional
+scaling: Torgerson 1952). If all delays are about equal, the sites stand on a circle.
 """
 
 from __future__ import annotations
@@ -29,8 +29,17 @@ Place = tuple[float, float]
 
 
 def has_regions(topology: Topology) -> bool:
-    """Whether the region of every node is known, so that `place_sites` uses them."""
-    return not topology.routers and all(find_region(site.region) for site in topology.sites)
+    """Whether it is known where every node is, so that `place_sites` uses it."""
+    return _find_places(topology) is not None
+
+
+def _find_places(topology: Topology) -> list[Place] | None:
+    """Latitude and longitude of every node in the order of ranks; None if one is unknown."""
+    known = {node: (latitude, longitude) for node, latitude, longitude in topology.places}
+    known |= {site.name: at for site in topology.sites if (at := find_region(site.region))}
+    if not set(topology.node_names) <= known.keys():
+        return None
+    return [known[name] for name in topology.node_names]
 
 
 def place_sites(
@@ -43,7 +52,11 @@ def place_sites(
     """
     if has_regions(topology) and len(topology.sites) > 1:
         found = _separate(_fit(_project(topology), width, height), 0.75 * least)
-        return _round(_fit(found, width, height)), "Sites stand where their regions are."
+        return _round(_fit(found, width, height)), (
+            "Sites stand at their coordinates."
+            if topology.places
+            else "Sites stand where their regions are."
+        )
     delays_ms = _compute_delays_ms(topology)
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
     if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
@@ -57,8 +70,7 @@ def place_sites(
 
 def _project(topology: Topology) -> NDArray[np.float64]:
     """Longitudes and negative latitudes of the sites, cut where the most longitudes are empty."""
-    known = [place for site in topology.sites if (place := find_region(site.region))]
-    latitudes, longitudes = np.array(known).T
+    latitudes, longitudes = np.array(_find_places(topology)).T
     order = np.sort(longitudes)
     gaps = np.diff([*order, order[0] + 360])
     first = order[(int(gaps.argmax()) + 1) % len(order)]

@@ -34,7 +34,7 @@ from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.report.pages.means_section import Mean, Metric
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
-from trunkline.topologies import full_mesh, internet2, matrix
+from trunkline.topologies import explicit, file, full_mesh, internet2, matrix
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.topologies.regions import find_region
 
@@ -298,6 +298,25 @@ def test_sites_in_known_regions_lie_as_on_a_map_of_the_world() -> None:
     assert not site_layout.has_regions(
         Topology("x", (*sites[:4], Site("eu-west-1", "aws:nowhere")), links)
     )
+
+
+def test_nodes_of_a_network_with_coordinates_stand_there() -> None:
+    nodes = "".join(
+        f'node [ id {n} label "{name}" Latitude {lat} Longitude {lon} ] '
+        for n, (name, lat, lon) in enumerate(
+            [("Helsinki", 60.2, 24.9), ("Reykjavik", 64.1, -21.9), ("Copenhagen", 55.7, 12.6)]
+        )
+    )
+    edges = "".join(f"edge [ source {a} target {b} rate 9 ] " for a, b in ((0, 1), (1, 2), (2, 0)))
+    made = file.build(
+        random.Random(1), file="x.gml", read=lambda name: f"graph [ {nodes} {edges} ]"
+    )
+    again = explicit.build(random.Random(1), **explicit.options(made))
+    places, words = site_layout.place_sites(again, 600, 400, 20)
+    (helsinki, reykjavik, copenhagen) = places
+    assert words == "Sites stand at their coordinates."
+    assert reykjavik[0] < copenhagen[0] < helsinki[0]
+    assert reykjavik[1] < helsinki[1] < copenhagen[1]
 
 
 @pytest.mark.parametrize("name", ["intercloud", "skyplane"])
