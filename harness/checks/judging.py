@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
-    background_checks,
     branch_checks,
     call_checks,
     causality_checks,
     fault_checks,
     model_checks,
-    network_checks,
     outcome_checks,
     program_checks,
     result_checks,
     run_checks,
 )
+from trunkline.harness.checks.network import background_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,

@@ -22,7 +22,7 @@ from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.live.live_state import Progress
-from trunkline.harness.report.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import shorten
 from trunkline.harness.scenario.settings import Stop
 
 Show = Callable[[float, str], None]

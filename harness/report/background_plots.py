@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.record.history import History
-from trunkline.harness.report import fault_bands
 from trunkline.harness.report.background_tables import compute_rates_mbps
-from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report.faults import fault_bands
+from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, STYLE
 
 FLOWS = 5

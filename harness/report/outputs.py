@@ -45,8 +45,9 @@ from trunkline.harness.report import awareness_tables, tables
 from trunkline.harness.report.background_tables import tabulate_background
 from trunkline.harness.report.branches.branch_tables import tabulate_branches
 from trunkline.harness.report.calls.call_tables import tabulate_calls
-from trunkline.harness.report.fault_table import tabulate_faults
-from trunkline.harness.report.pages import comparison_page, programs_section
+from trunkline.harness.report.faults.fault_table import tabulate_faults
+from trunkline.harness.report.pages import programs_section
+from trunkline.harness.report.pages.comparison import comparison_page
 from trunkline.harness.report.pages.run_page import RunData, write_page
 from trunkline.harness.report.program_tables import (
     leave_out_payload,

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from trunkline.harness.record.history import Disturbance, History, phases
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report import activity, fault_bands
-from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report import activity
+from trunkline.harness.report.faults import fault_bands
+from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.pages.tasks_section import TOLERANCE
 
 STYLE: Any = {

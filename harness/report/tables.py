@@ -25,7 +25,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.checks.background_checks import count_payload
+from trunkline.harness.checks.network.background_checks import count_payload
 from trunkline.harness.record.branches import list_computed
 from trunkline.harness.record.history import (
     Doing,

@@ -20,7 +20,7 @@ import pandas as pd
 from rich.table import Table
 from scipy import stats
 
-from trunkline.harness.report.pages.means_section import Mean, Metric
+from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.study.grid import NONE, SCENARIO
 
 CONFIDENCE = 0.95

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
 from trunkline.harness.study.comparison import describe_key, shorten
 

@@ -29,7 +29,7 @@ import pandas as pd
 from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs, plots
-from trunkline.harness.report.pages import comparison_page as page
+from trunkline.harness.report.pages.comparison import comparison_page as page
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record

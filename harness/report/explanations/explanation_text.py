@@ -11,7 +11,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.causes import Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Wait
-from trunkline.harness.report.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import shorten
 
 SHOWN_SHARE = 0.005
 """A part that is a smaller share of a task's time is not shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from trunkline.harness.report.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import shorten
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 

@@ -9,7 +9,7 @@ from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.history import Disturbance, History, phases
 from trunkline.harness.report import activity
-from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag

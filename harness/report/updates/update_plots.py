@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report import fault_bands
-from trunkline.harness.report.fault_layout import WIDTH_IN
+from trunkline.harness.report.faults import fault_bands
+from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLUE, NARROW_IN, ORANGE, STYLE
 from trunkline.harness.report.updates.server_rates import DIRECTIONS, STEP_S
 from trunkline.harness.report.updates.update_tables import MEASURES, distribute

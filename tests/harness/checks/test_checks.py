@@ -17,7 +17,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.checks.judging import CHECKS, judge
-from trunkline.harness.checks.network_checks import TOO_SLOW
+from trunkline.harness.checks.network.network_checks import TOO_SLOW
 from trunkline.harness.checks.protocol.plan_checks import cut_at_wrong_plan
 from trunkline.harness.checks.result_checks import results_are_sums
 from trunkline.harness.checks.verdict import (

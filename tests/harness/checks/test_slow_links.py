@@ -10,7 +10,7 @@ from three_sites import TOPOLOGY
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.background.flows import Background, list_flows
-from trunkline.harness.checks.slow_links import find_slow_links
+from trunkline.harness.checks.network.slow_links import find_slow_links
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
 

@@ -124,7 +124,10 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
         "checks     0 of 1 checks passed; 2 objects judged, 0 excused",
         f"results    {run_dir}",
     ]
-    assert output.err == "  0% building the network\n"
+    assert output.err == (
+        "  0% building the network\n"
+        " 77% 12.5 s of 300 s, rounds 6, tasks 2, 30 MB, accuracy 61.2 % of 80 %\n"
+    )
 
 
 def test_a_run_without_tables_still_shows_its_verdict(runner, run_dir, capsys):

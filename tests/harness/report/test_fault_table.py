@@ -8,7 +8,7 @@ from three_sites import TOPOLOGY, added, history, without
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import progress
-from trunkline.harness.report.fault_table import (
+from trunkline.harness.report.faults.fault_table import (
     find_timeline_start_ns,
     list_missed,
     tabulate_faults,

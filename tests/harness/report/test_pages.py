@@ -27,11 +27,11 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
-from trunkline.harness.report.pages.comparison_page import Cells
-from trunkline.harness.report.pages.differences import RunInputs, write_warning
+from trunkline.harness.report.pages.comparison.comparison_page import Cells
+from trunkline.harness.report.pages.comparison.differences import RunInputs, write_warning
+from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
-from trunkline.harness.report.pages.means_section import Mean, Metric
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.topologies import explicit, file, full_mesh, internet2, matrix

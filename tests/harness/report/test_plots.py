@@ -14,7 +14,11 @@ from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
-from trunkline.harness.report import fault_layout, plots, tables
+from trunkline.harness.report import (
+    plots,
+    tables,
+)
+from trunkline.harness.report.faults import fault_layout
 from trunkline.harness.report.tables import Forecast
 from trunkline.topologies.model import Link, Site, Topology
 

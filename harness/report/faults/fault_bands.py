@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.fault_layout import Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 
 COLOUR = "#d55e00"
 LANE_IN = 0.15

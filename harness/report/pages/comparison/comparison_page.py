@@ -16,12 +16,15 @@ from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import (
     accuracy_section,
     charts,
-    differences,
     frame,
-    means_section,
 )
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
-from trunkline.harness.report.pages.differences import RunInputs, is_relevant, write_section
+from trunkline.harness.report.pages.comparison import differences, means_section
+from trunkline.harness.report.pages.comparison.differences import (
+    RunInputs,
+    is_relevant,
+    write_section,
+)
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.pages.run_page import RunData

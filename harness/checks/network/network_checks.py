@@ -22,14 +22,14 @@ from trunkline.agents.events.run_events import (
     TimersLate,
 )
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.checks.background_checks import count_payload
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.network.background_checks import count_payload
+from trunkline.harness.checks.network.slow_links import find_slow_links
 from trunkline.harness.checks.payload.byte_checks import (
     count_received,
     count_sent,
     find_disturbance,
 )
-from trunkline.harness.checks.slow_links import find_slow_links
 from trunkline.harness.checks.verdict import (
     Finding,
     Rules,

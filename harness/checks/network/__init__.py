@@ -1,0 +1,1 @@
+"""Checks of the network and of other traffic on it."""
