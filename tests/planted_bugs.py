@@ -26,11 +26,6 @@ MUTANTS = (
     *_in(
         "control/tasks.py",
         (
-            "blocks that are hit together do not count for each other's choice",
-            "        loads_bytes[block.aggregator] -= size\n",
-            "        loads_bytes[hub] -= size\n",
-        ),
-        (
             "a halt is concluded while one answer is missing",
             "        if running.awaited:\n            return\n",
             "        if running.awaited and len(running.awaited) > 1:\n            return\n",
@@ -652,6 +647,11 @@ MUTANTS = (
     ),
     *_in(
         "planning/repair.py",
+        (
+            "blocks that are hit together do not count for each other's choice",
+            "    loads_bytes[block.aggregator] -= size\n",
+            "    loads_bytes[hub] -= size\n",
+        ),
         (
             "a loss in the other direction of a link is not noticed",
             "    return any(hop in ((a, b), (b, a)) for hop in itertools.pairwise(path))\n",

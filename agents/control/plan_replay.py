@@ -6,8 +6,9 @@ the task's number. The log has every change of them, in the controller's order.
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from trunkline.agents.control.planner import Planner
 from trunkline.agents.events.awareness_events import PlansUpdated
@@ -16,12 +17,15 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.task_events import (
     GroupPostponed,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskHalted,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.agents.planning.plan import Plan, PlanError
-from trunkline.agents.planning.repair import UsableOverlay, plan_gift
+from trunkline.agents.planning.plan import Block, Plan, PlanError
+from trunkline.agents.planning.repair import UsableOverlay, move_hit, plan_gift, sum_loads
 from trunkline.agents.policies.policy import Start
 
 
@@ -31,6 +35,8 @@ class PlanReplay:
 
     planner: Planner
     _begun: bool = False
+    _plans: dict[int, Plan] = field(default_factory=dict)
+    _blocks: dict[int, dict[int, Block]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.overlay.present = set(self.planner.settings.sites)
@@ -60,6 +66,27 @@ class PlanReplay:
         if self._begun:
             self.planner.refresh_default()
 
+    def note(self, event: Event) -> None:
+        """Keep the blocks that running tasks have after an event that says so."""
+        match event:
+            case TaskStarted(task=task, forest=forest):
+                self._replace_blocks(task, forest, 0)
+            case TaskReplanned(task=task, forest=forest, first=first):
+                self._replace_blocks(task, forest, first)
+            case TaskHalted(task=task):
+                self._blocks[task] = {}
+            case TaskRearranged(task=task, forest=forest, first=first, withdrawn=withdrawn):
+                blocks = self._blocks.get(task, {})
+                kept = {number: each for number, each in blocks.items() if number not in withdrawn}
+                added = dict(enumerate(Plan.from_json(forest).blocks, first))
+                self._blocks[task] = kept | added
+            case TaskCompleted(task=task) | TaskAbandoned(task=task):
+                self._blocks.pop(task, None)
+
+    def _replace_blocks(self, task: int, forest: Mapping[str, Any], first: int) -> None:
+        self._plans[task] = Plan.from_json(forest)
+        self._blocks[task] = dict(enumerate(self._plans[task].blocks, first))
+
     def explain(self, event: TaskStarted | TaskReplanned, task: TaskStarted) -> str | None:
         """Why the plan of an event is not that of the replay; None if it is.
 
@@ -84,13 +111,17 @@ class PlanReplay:
         return None if found == wanted else "its plan is not the one that the scenario gives"
 
     def explain_blocks(self, event: TaskRearranged) -> str | None:
-        """Why blocks cannot have moved as they did; None if their edges use what can be used."""
-        for block in Plan.from_json(event.forest).blocks:
-            for path in (*block.in_edges, *block.out_edges):
-                for a, b in itertools.pairwise(path):
-                    if not self.overlay.usable(a, b):
-                        return f"it uses the link from {a} to {b}, which was lost"
-        return None
+        """Why blocks cannot have moved as they did; None if they moved by CREW's equation (3)."""
+        plan, blocks = self._plans.get(event.task), self._blocks.get(event.task, {})
+        if plan is None or not blocks.keys() >= set(event.withdrawn):
+            return "the controller does not know the blocks that it withdraws"
+        loads = sum_loads(self._blocks.values(), self.planner.settings.cut)
+        old = [blocks[number] for number in event.withdrawn]
+        wanted = [
+            move_hit(plan, each, loads, self.overlay, self.planner.settings.cut) for each in old
+        ]
+        found = Plan.from_json(event.forest).blocks
+        return None if list(found) == wanted else "its blocks moved to other sites than by (3)"
 
     def explain_postponed(self, event: GroupPostponed) -> str | None:
         """Why a group need not have waited; None if it had to."""

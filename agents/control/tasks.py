@@ -9,7 +9,6 @@ finished. If one has, it sends its result to the others. docs/failover.md descri
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -269,33 +268,14 @@ class Tasks:
         if running.plan is None or running.finished or running.unasked or not movable:
             self._halt(task, reason)
             return
-        loads_bytes = self._loads_bytes()
-        added = [self._move_block(running.plan, block, loads_bytes) for block in hit_blocks]
+        loads = repair.sum_loads((each.blocks for each in self.running.values()), self.cut)
+        plan, overlay = running.plan, self.overlay
+        added = [repair.move_hit(plan, each, loads, overlay, self.cut) for each in hit_blocks]
         if None in added:
             running.replans = 0  # the paper's rule: without a candidate the task is discarded
             self._halt(task, f"{reason}, and no other member reaches the whole group")
             return
         self._rearrange(task, hit, [block for block in added if block is not None], reason)
-
-    def _move_block(self, plan: Plan, block: Block, loads_bytes: Counter[str]) -> Block | None:
-        """Move a block to another site, and its size in `loads_bytes` with it."""
-        keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
-        able = [s for s in sorted(self.overlay.present) if s in keeps or s not in plan.receivers]
-        size = self.cut.size_of(block.chunks)
-        hub = repair.choose_aggregator(plan.contributors, size, loads_bytes, able, self.overlay)
-        if hub is None:
-            return None
-        loads_bytes[block.aggregator] -= size
-        loads_bytes[hub] += size
-        return repair.move_block(plan, block, hub)
-
-    def _loads_bytes(self) -> Counter[str]:
-        """The bytes that each site is scheduled to aggregate in all running tasks."""
-        loads = Counter[str]()
-        for running in self.running.values():
-            for block in running.blocks.values():
-                loads[block.aggregator] += self.cut.size_of(block.chunks)
-        return loads
 
     def _rearrange(
         self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block], reason: str

@@ -7,9 +7,11 @@ that holds the result can give it to the others. Every other loss needs a new pl
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.routes import routes
@@ -113,6 +115,30 @@ def choose_aggregator(
         if best is None or worst < best[0]:
             best = worst, hub
     return None if best is None else best[1]
+
+
+def sum_loads(tasks: Iterable[Mapping[int, Block]], cut: Chunking) -> Counter[str]:
+    """The bytes that each site is scheduled to aggregate in all tasks, given by their blocks."""
+    loads = Counter[str]()
+    for blocks in tasks:
+        for block in blocks.values():
+            loads[block.aggregator] += cut.size_of(block.chunks)
+    return loads
+
+
+def move_hit(
+    plan: Plan, block: Block, loads_bytes: Counter[str], overlay: UsableOverlay, cut: Chunking
+) -> Block | None:
+    """Move a block to another site, and its size in `loads_bytes` with it; None if none is able."""
+    keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
+    able = [s for s in sorted(overlay.present) if s in keeps or s not in plan.receivers]
+    size = cut.size_of(block.chunks)
+    hub = choose_aggregator(plan.contributors, size, loads_bytes, able, overlay)
+    if hub is None:
+        return None
+    loads_bytes[block.aggregator] -= size
+    loads_bytes[hub] += size
+    return move_block(plan, block, hub)
 
 
 def move_block(plan: Plan, block: Block, hub: str) -> Block:

@@ -50,7 +50,8 @@ def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
 def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]:
     """Each plan is the one that the scenario gives, by what its controller knew of the overlay.
 
-    A new block uses links that can be used, and a group waits only if they do not connect it.
+    Blocks move to the sites that CREW's equation (3) gives, and a group waits only if the usable
+    links do not connect it.
     """
     for task in history.tasks:
         if len(set(task.started.group)) != len(task.started.group):
@@ -68,6 +69,7 @@ def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]
                 yield judged()
                 if problem := _compare(replay, event, tasks):
                     yield fail(f"{_name(event)}: {problem}")
+            replay.note(event)
 
 
 def cut_at_wrong_plan(history: History, rules: Rules) -> History:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -18,8 +19,8 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.agents.planning.plan import Plan
-from trunkline.agents.planning.repair import plan_gift
+from trunkline.agents.planning.plan import Block, Plan, star
+from trunkline.agents.planning.repair import move_block, plan_gift
 from trunkline.agents.plans import mst
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.wire.agent_settings import ControllerSettings
@@ -104,16 +105,16 @@ def test_a_new_plan_is_made_for_the_links_that_are_left(holder):
     assert replay.explain(anew, task) is None
 
 
-def test_moved_blocks_do_not_use_a_lost_link():
-    whole, around = planner().plan(START, 0), around_a_lost_link()
-    over, past = (
-        TaskRearranged(9, CONTROLLER, 0, (0,), 1, plan.to_json()) for plan in (whole, around)
-    )
+@pytest.mark.parametrize(("hub", "right"), [("n3", True), ("n2", False)])
+def test_a_block_moves_to_the_site_that_equation_3_gives(hub, right):
+    block = Block(((0, 10),), "n1", *star("n1", SITES, {pair: pair for pair in PAIRS}))
+    plan = Plan(SITES, SITES, 10, (block,))
+    moved = replace(plan, blocks=(move_block(plan, block, hub),))
+    event = TaskRearranged(9, CONTROLLER, 0, (0,), 1, moved.to_json())
     replay = begin()
-    assert replay.explain_blocks(over) is None
+    assert "does not know" in (replay.explain_blocks(event) or "")
+    replay.note(started(plan))
     replay.take(THAT_IS_LOST)
-    problem = replay.explain_blocks(over)
-    assert problem is not None
-    assert "n1" in problem
-    assert "n2" in problem
-    assert replay.explain_blocks(past) is None
+    assert (replay.explain_blocks(event) is None) == right
+    replay.note(event)
+    assert "does not know" in (replay.explain_blocks(event) or "")
