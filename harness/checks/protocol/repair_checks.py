@@ -112,14 +112,26 @@ def _check_blocks(task: Task, losses: Losses) -> Iterator[Finding]:
 
 
 def _check_holders(task: Task) -> Iterator[Finding]:
-    """A new plan has a holder if it carries that member's result, and else all contributions."""
+    """A new plan carries a member's result to those without it, and else all contributions.
+
+    All members have answered before whether they have finished, and a halted one finishes only by a
+    new plan. Without shards, contributions are sent again only if no member has the result.
+    """
+    finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
     for event in task.replanned:
-        givers = set(Plan.from_json(event.forest).contributors)
+        name = f"{task}: task_replanned at {format_time(event.t_ns)}"
+        plan = Plan.from_json(event.forest)
+        givers = set(plan.contributors)
         wanted = set(task.started.weights) if event.holder is None else {event.holder}
         if givers != wanted:
-            name = f"{task}: task_replanned at {format_time(event.t_ns)}"
             what = "what all contributors give" if event.holder is None else event.holder
             yield fail(f"{name} has {', '.join(sorted(givers))} give, not {what}")
+        done = {site for site, t_ns in finished_ns.items() if t_ns <= event.t_ns}
+        if event.holder is not None and event.holder not in done:
+            yield fail(f"{name}: {event.holder} did not have the result yet")
+        again = done if event.holder is None and not task.shards else done & set(plan.receivers)
+        if again:
+            yield fail(f"{name}, although {', '.join(sorted(again))} had finished")
 
 
 def _count(blocks: Iterable[Block]) -> Counter[int]:
