@@ -33,9 +33,8 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
     said = _Said.of(history)
     for report in history.all(LossesReported):
         yield judged()
-        for peer in sorted(said.unexplained(report, losses)):
-            when = format_time(report.t_ns)
-            yield fail(f"{report.site} at {when}: {report.worker} had not lost {peer}")
+        for text in said.find_errors(report, losses):
+            yield fail(f"{report.site} at {format_time(report.t_ns)}: {text}")
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for change in said.changes:
         heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
@@ -89,8 +88,8 @@ class _Said:
         known = [before[-1].lost if before else (), *(each.lost for each in after)]
         return any((change.peer in lost) == isinstance(change, LinkLost) for lost in known)
 
-    def unexplained(self, report: LossesReported, losses: Losses) -> set[str]:
-        """The neighbours of a report that the worker had not lost.
+    def find_errors(self, report: LossesReported, losses: Losses) -> Iterator[str]:
+        """What a report adds to those before it, or leaves out, although the worker did not say so.
 
         A worker that was started again, or follows another controller, reports its whole state: all
         neighbours that it has lost since its last report, or has no connection to yet.
@@ -99,19 +98,22 @@ class _Said:
         reports = self.reports[ends]
         earlier = reports[: reports.index(report)]
         first = not earlier or losses.term_of(earlier[-1]) != term
-        new = set(report.lost) - set(() if first else earlier[-1].lost)
+        known = set() if first else set(earlier[-1].lost)
         whole = id(report) in self.whole or (first and term != losses.terms[0])
-        since_ns = 0 if whole else report.t_ns - losses.timeout_ns
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
-            return set()
-        lost = {
-            each.peer
-            for each in self.changes
-            if isinstance(each, LinkLost)
-            and each.site == report.worker
-            and since_ns <= each.t_ns <= report.t_ns
-        }
-        return new - lost
+            return
+        since_ns = 0 if whole else report.t_ns - HEARD_TIMEOUTS * losses.timeout_ns
+        mine = [
+            each for each in self.changes if each.site == report.worker and each.t_ns <= report.t_ns
+        ]
+        latest = {each.peer: each for each in mine}
+        recent = [each for each in mine if each.t_ns >= since_ns]
+        lost = {each.peer for each in recent if isinstance(each, LinkLost)}
+        found = {each.peer for each in (*recent, *latest.values()) if isinstance(each, LinkFound)}
+        for peer in sorted(set(report.lost) - known - lost):
+            yield f"{report.worker} had not lost {peer}"
+        for peer in sorted(known - set(report.lost) - found):
+            yield f"{report.worker} had not found {peer} again"
 
 
 def _must_hear(term: Term, change: Change, losses: Losses) -> bool:
