@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 from falsified.falsifying import (
     FALSIFICATIONS,
     MS,
@@ -15,6 +18,8 @@ from falsified.falsifying import (
     last,
     without,
 )
+from trunkline.agents.planning.plan import Plan
+from trunkline.agents.planning.repair import move_block
 
 
 @falsification
@@ -370,3 +375,26 @@ def a_repaired_task_goes_over_the_lost_link(log: Log) -> Log:
             line["forest"] = copy_of(started)["forest"]
             return log
     raise NotHereError("task_rearranged")
+
+
+@falsification
+def blocks_move_to_another_site(log: Log) -> Log:
+    for line in every(log, "task_rearranged"):
+        plan = Plan.from_json(line["forest"])
+        hub = next(site for site in plan.contributors if site != plan.blocks[0].aggregator)
+        moved = tuple(move_block(plan, block, hub) for block in plan.blocks)
+        line["forest"] = json.loads(json.dumps(replace(plan, blocks=moved).to_json()))
+    return log
+
+
+@falsification
+def a_report_forgets_the_losses_before_it(log: Log) -> Log:
+    known: dict[tuple[str, str], set[str]] = {}
+    for line in every(log, "losses_reported"):
+        ends = line["site"], line["worker"]
+        new = set(line["lost"]) - known.get(ends, set())
+        if new and new != set(line["lost"]) and known.get(ends, set()) <= set(line["lost"]):
+            line["lost"] = sorted(new)
+            return log
+        known[ends] = set(line["lost"])
+    raise NotHereError("losses_reported")
