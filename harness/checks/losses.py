@@ -191,8 +191,9 @@ class Losses:
 
         Of a task without an end, or that it only relayed for, it knows when the run ends. A message
         is under way for up to `timeout_ns`, and a silent connection counts as lost after that long.
-        A controller that took over waits up to `detection_ns` for reports before it ends a task. A
-        site that joins a later task has been told before.
+        A paused site reads messages when it is resumed. A controller that took over waits up to
+        `detection_ns` for reports before it ends a task. A site that joins a later task has been
+        told before.
         """
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
         knows = any(event.site == site for event in task.joined)
@@ -202,7 +203,7 @@ class Losses:
         if later_ns is not None and not self.find(away, told_ns, later_ns):
             return later_ns
         settles_ns = 0
-        for span in away:
+        for span in sorted((*away, *self.stopped(site)), key=lambda span: span.start_ns):
             if span.start_ns <= told_ns + 2 * self.timeout_ns and told_ns <= span.end_ns:
                 told_ns, settles_ns = span.end_ns, self.detection_ns
         return told_ns + settles_ns + self.timeout_ns
