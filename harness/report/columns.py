@@ -65,6 +65,21 @@ TASKS = Table(
         "warm_up": (YES_OR_NO, "whether it began in the warm-up, so that `run` does not count it"),
     },
 )
+MEMBERS = Table(
+    "members",
+    "One row per task and member of its group; none in a run of programs.",
+    {
+        "task": (INTEGER, "the task's number"),
+        "site": (TEXT, "the member"),
+        "contributes": (YES_OR_NO, "whether it contributes to the result"),
+        "receives": (YES_OR_NO, "whether it is to get the result"),
+        "joined_s": (NUMBER, "when it heard of the task; empty if it did not"),
+        "contributed_s": (NUMBER, "when it had its contribution ready; empty if it gave none"),
+        "finished_s": (NUMBER, "when it installed the result; empty if it did not"),
+        "dropped_s": (NUMBER, "when it gave the task up; empty if it did not"),
+        "sync_s": (NUMBER, "from its contribution until it installed the result"),
+    },
+)
 WORKERS = Table(
     "workers",
     "One row per site, in order of rank.",
@@ -436,8 +451,8 @@ CALLS = Table(
 )
 
 TABLES = (
-    TASKS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND, UPDATES,
-    SERVERS, BRANCHES, PROGRAMS, TRAFFIC, CALLS,
+    TASKS, MEMBERS, WORKERS, LINKS, ACCURACY, FAULTS, RUN, PATHS, PROBES, CLOCKS, BACKGROUND,
+    UPDATES, SERVERS, BRANCHES, PROGRAMS, TRAFFIC, CALLS,
 )  # fmt: skip
 """Every table, in the order of the docs."""
 

@@ -468,6 +468,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
         ),
     }
     programs = {}
+    members = {} if scenario.runs_programs else {"members": tables.tabulate_members(history)}
     if scenario.runs_programs:
         made = leave_out_payload(made)
         placed = scenario.workload.module.place_programs(sites, scenario.workload.options)
@@ -479,6 +480,7 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
             programs["calls"] = tabulate_calls(history)
     return {
         "tasks": tasks,
+        **members,
         **made,
         "accuracy": tables.tabulate_accuracy(history),
         "faults": tabulate_faults(history, scenario.timeline),

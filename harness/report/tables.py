@@ -6,6 +6,7 @@ Times are seconds since the run's start on the run's clock. Unknown values are e
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import (
@@ -77,6 +79,37 @@ def tabulate_tasks(
     ]
     rows += [_make_sync_row(sync, bound_s(sync)) for sync in history.syncs]
     return columns.TASKS.frame(rows)
+
+
+def tabulate_members(history: History) -> pd.DataFrame:
+    """One row per task and member, in order of the tasks' starts and of the groups.
+
+    Of several joins or contributions, such as after a member was lost, the first one counts.
+    """
+    return columns.MEMBERS.frame(
+        _describe_member(task, site) for task in history.tasks for site in task.started.group
+    )
+
+
+def _describe_member(task: Task, site: str) -> dict[str, object]:
+    steps: tuple[Sequence[Event], ...] = (
+        task.joined, task.contributed, task.finished, task.dropped,
+    )  # fmt: skip
+    joined_s, contributed_s, finished_s, dropped_s = (
+        next((event.t_ns / 1e9 for event in events if event.site == site), math.nan)
+        for events in steps
+    )
+    return {
+        "task": task.number,
+        "site": site,
+        "contributes": site in task.started.weights,
+        "receives": site in task.started.receivers,
+        "joined_s": joined_s,
+        "contributed_s": contributed_s,
+        "finished_s": finished_s,
+        "dropped_s": dropped_s,
+        "sync_s": finished_s - contributed_s,
+    }
 
 
 def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:

@@ -34,6 +34,7 @@ FILES = [
     "tables/accuracy.csv",
     "tables/faults.csv",
     "tables/links.csv",
+    "tables/members.csv",
     "tables/run.csv",
     "tables/tasks.csv",
     "tables/workers.csv",

@@ -49,6 +49,18 @@ def test_a_task_that_never_ended_has_no_end() -> None:
     assert pd.isna(last["duration_s"])
 
 
+def test_each_member_of_a_task_has_its_own_times() -> None:
+    assert csv(tables.tabulate_members(history())) == [
+        "task,site,contributes,receives,joined_s,contributed_s,finished_s,dropped_s,sync_s",
+        "0,oslo,True,True,0.210,0.210,1.480,,1.270",
+        "0,rome,True,True,0.220,0.220,1.220,,1.000",
+        "1,rome,True,True,1.520,1.520,2.290,,0.770",
+        "1,kyiv,True,True,1.520,1.520,2.290,,0.770",
+        "2,oslo,True,True,2.400,2.400,,4.400,",
+        "2,rome,True,True,2.410,2.410,,4.410,",
+    ]
+
+
 def test_workers_compute_wait_and_synchronize() -> None:
     assert csv(tables.tabulate_workers(history(), SITES)) == [
         "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received,similarity,excluded_s",
