@@ -92,7 +92,8 @@ class PlanReplay:
 
         `task` is how the event's task started.
         """
-        found, start = Plan.from_json(event.forest), _find_start(task)
+        found = Plan.from_json(event.forest)
+        start = Start.of(task.group, task.weights, task.scale, task.roles)
         try:
             match event:
                 case TaskStarted(version=version):
@@ -130,7 +131,3 @@ class PlanReplay:
         except PlanError:
             return None
         return "the links that can be used connect it"
-
-
-def _find_start(task: TaskStarted) -> Start:
-    return Start.of(task.group, task.weights, task.scale, task.roles)

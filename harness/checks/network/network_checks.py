@@ -131,7 +131,8 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
                 why = losses.explain(dead) if dead else f"{got.src} did not report"
                 text = f"{task} on {' -> '.join(ends)}: {why}"
                 yield excused("the sender was lost before it reported, or forgot an offer", text)
-    spells = Conditions.of(history, rules.topology).spells
+    conditions = Conditions.of(history, rules.topology)
+    spells = conditions.spells
     for link in rules.topology.overlay.links:
         took_s = quickest_s.get((link.src, link.dst), math.inf)
         delay_ms = least_ms = 0.0
@@ -146,7 +147,7 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
                 f" less than the set delay of {delay_ms:g} ms"
             )
     yield note(f"{len(quickest_s)} links in use, none with less delay than set")
-    yield from find_slow_links(history, rules)
+    yield from find_slow_links(history, rules, losses, conditions)
 
 
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:

@@ -40,19 +40,23 @@ shorter than a chunk, the window of a connection that is mostly idle stays small
 a round trip more for each window."""
 
 
-def find_slow_links(history: History, rules: Rules) -> Iterator[Finding]:
+def find_slow_links(
+    history: History, rules: Rules, losses: Losses, conditions: Conditions
+) -> Iterator[Finding]:
     """No path was slower than its links were set to be."""
     is_virtual = history.run is not None and history.run.clock == "virtual"
     if not is_virtual or not rules.keeps_windows or rules.flows or history.all(CommandTyped):
         return
-    losses = Losses.of(history, rules)
-    calm = [task for task in history.tasks if find_disturbance(task, losses) is None]
-    conditions = Conditions.of(history, rules.topology)
-    busy = _Busy.of(history, rules)
+    calm, disturbed = list[Task](), list[Task]()
+    for task in history.tasks:
+        (calm if find_disturbance(task, losses) is None else disturbed).append(task)
+    busy = _Busy.of(history, rules, disturbed)
+    used = set[Directed]()
     late: defaultdict[Directed, list[tuple[float, float]]] = defaultdict(list)
     for task in calm:
         size = min(task.started.bytes, task.started.chunk_bytes)
         for ends, window in _list_first_chunks(task):
+            used.add(ends)
             hops = tuple(pairwise(rules.topology.path(*ends)))
             back = tuple(pairwise(rules.topology.path(*reversed(ends))))
             if busy.has_others(hops, window) or not _acknowledges(conditions, hops, back, window):
@@ -67,7 +71,6 @@ def find_slow_links(history: History, rules: Rules) -> Iterator[Finding]:
             yield doubt(
                 f"{what}; by the link's values it takes at most about {wanted_s * 1e3:.1f} ms"
             )
-    used = {ends for task in calm for ends, _ in _list_first_chunks(task)}
     yield note(f"{len(judged)} of {len(used)} links could be judged, none slower than set")
 
 
@@ -80,13 +83,9 @@ class _Busy:
     disturbed: Sequence[Interval]
 
     @classmethod
-    def of(cls, history: History, rules: Rules) -> _Busy:
-        losses = Losses.of(history, rules)
+    def of(cls, history: History, rules: Rules, disturbed: Sequence[Task]) -> _Busy:
         found: defaultdict[Directed, list[Interval]] = defaultdict(list)
-        disturbed = []
         for task in history.tasks:
-            if find_disturbance(task, losses) is not None:
-                disturbed.append(_life(task, history.end_ns))
             for ends, span in _list_spans(task):
                 for hop in pairwise(rules.topology.path(*ends)):
                     found[hop].append(span)
@@ -95,7 +94,7 @@ class _Busy:
             hop: tuple(accumulate((end_ns for _, end_ns in each), max))
             for hop, each in spans.items()
         }
-        return cls(spans, until_ns, disturbed)
+        return cls(spans, until_ns, [_life(task, history.end_ns) for task in disturbed])
 
     def has_others(self, hops: Sequence[Directed], window: Interval) -> bool:
         """Whether other payload than the one that begins with the window was on a link in it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from trunkline.agents.events.connection_events import (
     LinkFound,
@@ -36,7 +37,7 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
         for text in said.find_errors(report, losses):
             yield fail(f"{report.site} at {format_time(report.t_ns)}: {text}")
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
-    for change in said.changes:
+    for change in chain.from_iterable(said.changes.values()):
         heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
         terms = [term for term in losses.terms if _must_hear(term, change, losses)]
         if heard_ns + losses.timeout_ns > stop_ns or not terms:
@@ -53,18 +54,18 @@ class _Said:
     """What workers logged of their neighbours, and controllers of these workers' reports.
 
     Attributes:
-        changes: the neighbours that workers lost and found, in order of time.
+        changes: the neighbours that each worker lost and found, in order of time.
         reports: by controller and worker, in order of time.
         whole: the reports with which a worker was found, which have all that it lost before.
     """
 
-    changes: Sequence[Change]
+    changes: Mapping[str, Sequence[Change]]
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
     whole: Collection[int]
 
     @classmethod
     def of(cls, history: History) -> _Said:
-        changes: list[Change] = []
+        changes = defaultdict[str, list[Change]](list)
         reports = defaultdict[tuple[str, str], list[LossesReported]](list)
         whole = set[int]()
         latest: dict[str, LossesReported] = {}
@@ -72,7 +73,7 @@ class _Said:
             before = latest.pop(event.site, None)
             match event:
                 case LinkLost() | LinkFound():
-                    changes.append(event)
+                    changes[event.site].append(event)
                 case LossesReported():
                     reports[event.site, event.worker].append(event)
                     latest[event.site] = event
@@ -103,9 +104,7 @@ class _Said:
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
         since_ns = 0 if whole else report.t_ns - HEARD_TIMEOUTS * losses.timeout_ns
-        mine = [
-            each for each in self.changes if each.site == report.worker and each.t_ns <= report.t_ns
-        ]
+        mine = [e for e in self.changes.get(report.worker, ()) if e.t_ns <= report.t_ns]
         latest = {each.peer: each for each in mine}
         recent = [each for each in mine if each.t_ns >= since_ns]
         lost = {each.peer for each in recent if isinstance(each, LinkLost)}

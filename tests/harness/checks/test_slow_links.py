@@ -10,9 +10,11 @@ from three_sites import TOPOLOGY
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.background.flows import Background, list_flows
+from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.network.slow_links import find_slow_links
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
 
 RULES = Rules(TOPOLOGY, task_s=2.0)
 MS = 1_000_000
@@ -73,7 +75,9 @@ def make_history(first_ms: list[float], clock: str = "virtual", beside: bool = F
 
 
 def doubts(history: History, rules: Rules = RULES) -> list[str]:
-    return [each.text for each in find_slow_links(history, rules) if each.outcome == "unknown"]
+    losses, conditions = Losses.of(history, rules), Conditions.of(history, rules.topology)
+    found = find_slow_links(history, rules, losses, conditions)
+    return [each.text for each in found if each.outcome == "unknown"]
 
 
 def test_a_link_as_fast_as_set_is_not_slow():
