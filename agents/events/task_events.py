@@ -111,6 +111,25 @@ class TaskDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HaltHeard(Event):
+    """Worker: it was told to drop the task's blocks so far.
+
+    It answered whether it has `finished` the task and still remembers its result.
+    """
+
+    task: Count
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksHeard(Event):
+    """Worker: it was told that the task it knows has new blocks; the last is number `blocks` - 1."""
+
+    task: Count
+    blocks: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated(Event):
     """Worker: the result of the task, measured on test samples."""
 

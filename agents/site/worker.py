@@ -399,6 +399,7 @@ class Worker:
             case StartTask():
                 self._start_task(frame)
             case RearrangeTask():
+                self._log(task_events.BlocksHeard, task=frame.task, blocks=frame.blocks)
                 self._halted.discard(frame.task)
                 self._executor.rearrange(frame)
             case Halt():
@@ -527,6 +528,7 @@ class Worker:
         if task in self._joined:
             self._halted.add(task)
         finished = self._executor.halt(task)
+        self._log(task_events.HaltHeard, task=task, finished=finished)
         self._controller.tell(Halted(task, finished))
 
     def _end_task(self, task: int, completed: bool | None, reason: str) -> None:

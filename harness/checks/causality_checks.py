@@ -125,7 +125,10 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     A site that is killed or has no controller does not report the bytes that it sent.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
+    ready = _list_ready(history)
     for task in history.tasks:
+        yield from _judge_offers(task, ready)
+        yield from _judge_repeats(task)
         joined_ns = {event.site: event.t_ns for event in reversed(task.joined)}
         given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
         forwarding = _list_forwarding(task)
@@ -154,6 +157,33 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             if len(outs) == 1 and outs[0].chunks == into.chunks:
                 text = f"{task} on {into.src} -> {into.site}: the last chunk arrived"
                 yield from _after(into.end_ns, outs[0].end_ns + least_ns, text, 0)
+
+
+def _judge_offers(task: Task, ready: _ReadyTimes) -> Iterator[Finding]:
+    """A contribution is sent early only once its site is ready, and nothing is before the task."""
+    given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
+    offered_ns = {
+        out.site: ready.before(out.site, given_ns[out.site])
+        for out in task.sent
+        if out.phase == "early" and out.site in given_ns
+    }
+    first_ns = min((task.started.t_ns, *offered_ns.values()))
+    for out in task.sent:
+        least_ns = offered_ns.get(out.site, first_ns) if out.phase == "early" else first_ns
+        if out.start_ns < least_ns - CLOCK_NS:
+            yield fail(f"{task}: {out.site} sent payload to {out.dst} before there was any")
+
+
+def _judge_repeats(task: Task) -> Iterator[Finding]:
+    """A site that reports its traffic of a task again has had more since."""
+    reported_ns: dict[tuple[str, ...], int] = {}
+    reports: list[Sent | Received] = [*task.sent, *task.received]
+    for event in sorted(reports, key=lambda each: each.t_ns):
+        ends = (event.site, event.dst) if isinstance(event, Sent) else (event.src, event.site)
+        key = (event.phase, type(event).__name__, *ends)
+        if event.end_ns < reported_ns.get(key, 0) - CLOCK_NS:
+            yield fail(f"{task}: {event.site} reported payload twice")
+        reported_ns[key] = event.t_ns
 
 
 def _list_forwarding(task: Task) -> set[Directed]:

@@ -21,6 +21,7 @@ from trunkline.harness.checks.network import background_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,
+    hearing_checks,
     plan_checks,
     policy_checks,
     protocol_checks,
@@ -46,6 +47,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),
     "connections join two live agents": ("messages", connection_checks.connections_have_two_ends),
     "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),
+    "every repair was heard": ("messages", hearing_checks.repairs_are_heard),
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
     "results came after contributions": ("results", causality_checks.results_follow),
     "results came after their bytes": ("results", arrival_checks.results_follow_bytes),

@@ -27,6 +27,11 @@ from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
 
+HEARD_TIMEOUTS = 2
+"""An agent hears a message within so many timeouts: a packet may be sent again several times before
+the connection counts as silent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """An interval in which `what` was so, such as `n2 was dead`."""
@@ -126,6 +131,20 @@ class Losses:
         """From a controller's `worker_lost` to its `worker_found`."""
         return self._unheard.get((controller, site), ())
 
+    def are_connected(self, term: Term, site: str, start_ns: int, end_ns: int) -> bool:
+        """Whether messages between a controller and a worker arrive throughout an interval."""
+        away = self.out_of_reach(term.controller, site)
+        stopped = (*self.stopped(site), *self.stopped(term.controller))
+        return end_ns <= term.end_ns and not self.find((*away, *stopped), start_ns, end_ns)
+
+    def leader_of(self, site: str, t_ns: int) -> str | None:
+        """The controller that a worker follows at a time.
+
+        None for a worker that was started again: it does not say which one before it loses it.
+        """
+        times_ns, leaders = self._leaders.get(site, ([], [CONTROLLER]))
+        return leaders[bisect_right(times_ns, t_ns)]
+
     def before_report(self, task: Task, site: str) -> Span | None:
         """Why a site does not report all of its traffic of a task; None if it has to.
 
@@ -198,7 +217,7 @@ class Losses:
         ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
         knows = any(event.site == site for event in task.joined)
         told_ns = max(ends) if ends and knows else self.history.end_ns
-        later_ns = self._joins_next(site, told_ns) if ends and knows else None
+        later_ns = self.joins_next(site, told_ns) if ends and knows else None
         away = self.without_controller(site)
         if later_ns is not None and not self.find(away, told_ns, later_ns):
             return later_ns
@@ -208,7 +227,7 @@ class Losses:
                 told_ns, settles_ns = span.end_ns, self.detection_ns
         return told_ns + settles_ns + self.timeout_ns
 
-    def _joins_next(self, site: str, t_ns: int) -> int | None:
+    def joins_next(self, site: str, t_ns: int) -> int | None:
         """When a site joins the first task that starts after a time.
 
         Messages of a controller arrive in their order: the site has handled all earlier messages.
@@ -263,6 +282,21 @@ class Losses:
         spans = [span for found in named for span in found]
         overlaps = (min(end_ns, s.end_ns) - max(start_ns, s.start_ns) for s in spans)
         return sum(max(0, overlap) for overlap in overlaps) / 1e9
+
+    @cached_property
+    def _leaders(self) -> Mapping[str, tuple[list[int], list[str | None]]]:
+        """By worker: the times at which it followed another controller, and whom it followed."""
+        times_ns = defaultdict[str, list[int]](list)
+        leaders = defaultdict[str, list[str | None]](lambda: [CONTROLLER])
+        for event in self.history.events:
+            match event:
+                case ControllerFound(site=site, controller=controller):
+                    times_ns[site].append(event.t_ns)
+                    leaders[site].append(controller)
+                case AgentChanged(who=site, do="kill"):
+                    times_ns[site].append(event.t_ns)
+                    leaders[site].append(None)
+        return {site: (times_ns[site], leaders[site]) for site in times_ns}
 
     @cached_property
     def _joins(self) -> Mapping[str, tuple[Sequence[int], Sequence[int]]]:

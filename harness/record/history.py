@@ -34,10 +34,12 @@ from trunkline.agents.events.run_events import (
     TimersLate,
 )
 from trunkline.agents.events.task_events import (
+    BlocksHeard,
     Contributed,
     ContributionTaken,
     Discarded,
     Evaluated,
+    HaltHeard,
     ModelMerged,
     Received,
     Routed,
@@ -75,6 +77,8 @@ class Task:
     rearranged: tuple[TaskRearranged, ...] = ()
     halted: tuple[TaskHalted, ...] = ()
     replanned: tuple[TaskReplanned, ...] = ()
+    halts_heard: tuple[HaltHeard, ...] = ()
+    blocks_heard: tuple[BlocksHeard, ...] = ()
     contributed: tuple[Contributed, ...] = ()
     sent: tuple[Sent, ...] = ()
     received: tuple[Received, ...] = ()
@@ -399,6 +403,8 @@ _KINDS: Mapping[type[Event], str] = {
     TaskRearranged: "rearranged",
     TaskHalted: "halted",
     TaskReplanned: "replanned",
+    HaltHeard: "halts_heard",
+    BlocksHeard: "blocks_heard",
     Contributed: "contributed",
     Sent: "sent",
     Received: "received",

@@ -60,7 +60,7 @@ def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Findin
                 yield fail(f"{_place(event)}: {losses.explain(span)}")
     yield from _check_kills(history, losses, rules)
     yield from _check_returns(history, losses)
-    yield from _check_joins(history)
+    yield from _check_joins(history, losses)
     yield from controllers_hear_of_losses(history, losses)
 
 
@@ -104,26 +104,15 @@ def _check_returns(history: History, losses: Losses) -> Iterator[Finding]:
                     yield fail(f"{_place(event)}: it had not lost {worker}")
 
 
-def _check_joins(history: History) -> Iterator[Finding]:
-    """A worker hears of tasks from the controller that it follows.
-
-    A worker that was started again does not say which one that is before it loses it.
-    """
-    tasks = {task.number: task for task in history.tasks}
-    joins = {id(event): task for task in tasks.values() for event in task.joined}
-    follows: defaultdict[str, str | None] = defaultdict(lambda: CONTROLLER)
-    for event in history.events:
-        match event:
-            case ControllerFound(site=site, controller=controller):
-                follows[site] = controller
-            case AgentChanged(who=site, do="kill"):
-                follows[site] = None
-            case _ if (task := joins.get(id(event))) is not None:
-                yield judged()
-                leader = follows[event.site]
-                if leader is not None and leader not in _list_leaders(task, event.t_ns):
-                    what = f"{event.site} joined it, but followed the {leader}"
-                    yield fail(f"{task} of the {task.started.site}: {what}")
+def _check_joins(history: History, losses: Losses) -> Iterator[Finding]:
+    """A worker hears of tasks from the controller that it follows."""
+    for task in history.tasks:
+        for event in task.joined:
+            yield judged()
+            leader = losses.leader_of(event.site, event.t_ns)
+            if leader is not None and leader not in _list_leaders(task, event.t_ns):
+                what = f"{event.site} joined it, but followed the {leader}"
+                yield fail(f"{task} of the {task.started.site}: {what}")
 
 
 def _list_leaders(task: Task, t_ns: int) -> set[str]:

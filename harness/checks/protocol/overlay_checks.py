@@ -18,16 +18,11 @@ from trunkline.agents.events.connection_events import (
     WorkerFound,
 )
 from trunkline.agents.events.run_events import Stopping
-from trunkline.harness.checks.losses import Losses, Term
+from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
 from trunkline.harness.record.history import History
 
 Change = LinkLost | LinkFound
-
-HEARD_TIMEOUTS = 2
-"""A controller hears of a change within so many timeouts: a packet may be sent again several times
-before the connection counts as silent."""
-
 
 def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Finding]:
     """A controller hears of every neighbour that a worker loses or finds, and of no others."""
@@ -120,11 +115,7 @@ def _must_hear(term: Term, change: Change, losses: Losses) -> bool:
     start_ns = change.t_ns - losses.timeout_ns
     end_ns = change.t_ns + (HEARD_TIMEOUTS + 1) * losses.timeout_ns
     begun_ns = 0 if term.first and term.start_ns == 0 else term.start_ns + losses.detection_ns
-    if not begun_ns <= change.t_ns or end_ns > term.end_ns:
-        return False
-    away = losses.out_of_reach(term.controller, change.site)
-    stopped = (*losses.stopped(change.site), *losses.stopped(term.controller))
-    return not losses.find((*away, *stopped), start_ns, end_ns)
+    return begun_ns <= change.t_ns and losses.are_connected(term, change.site, start_ns, end_ns)
 
 
 def _name(change: Change) -> str:

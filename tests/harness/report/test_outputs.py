@@ -92,7 +92,7 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
 def test_a_log_that_is_cut_off_fails_the_run_and_says_where(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, LOG.read_text()[:-50]))
     assert verdict.outcome == "fail"
-    assert verdict.problems[0].startswith("the log is readable: events.jsonl:92: cut off at")
+    assert verdict.problems[0].startswith("the log is readable: events.jsonl:95: cut off at")
     assert json.loads((tmp_path / "verdict.json").read_text()) == verdict.to_json()
 
 

@@ -398,3 +398,30 @@ def a_report_forgets_the_losses_before_it(log: Log) -> Log:
             return log
         known[ends] = set(line["lost"])
     raise NotHereError("losses_reported")
+
+
+@falsification
+def halted_sites_answer_the_opposite(log: Log) -> Log:
+    for line in every(log, "halt_heard"):
+        line["finished"] = not line["finished"]
+    return log
+
+
+@falsification
+def a_task_continues_before_a_member_has_answered(log: Log) -> Log:
+    for halt in every(log, "task_halted"):
+        own = {"task": halt["task"]}
+        steps = every(log, "task_replanned", "task_completed", "task_abandoned", **own)
+        after = [e for e in steps if e["site"] == halt["site"] and e["t_ns"] > halt["t_ns"]]
+        heard = [e for e in log if e["event"] == "halt_heard" and e["task"] == halt["task"]]
+        late = [e for e in heard if after and halt["t_ns"] < e["t_ns"] < after[0]["t_ns"]]
+        if late and late[-1]["site"] in halt["members"]:
+            late[-1]["t_ns"] = after[0]["t_ns"] + 10 * MS
+            return log
+    raise NotHereError("halt_heard")
+
+
+@falsification
+def a_site_hears_of_blocks_that_were_not_announced(log: Log) -> Log:
+    first(log, "blocks_heard")["blocks"] += 1
+    return log

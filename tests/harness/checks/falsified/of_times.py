@@ -117,7 +117,8 @@ def a_task_starts_late(log: Log) -> Log:
 @falsification
 def payload_arrives_before_it_is_sent(log: Log) -> Log:
     line = of_task(log, finished_task(log), "received")[0]
-    line["start_ns"] = of_task(log, line["task"], "task_started")[0]["t_ns"] - 1
+    sent = [e for e in of_task(log, line["task"], "sent") if e["dst"] == line["site"]]
+    line["start_ns"] = min(e["start_ns"] for e in sent if e["site"] == line["src"]) - 1
     return log
 
 

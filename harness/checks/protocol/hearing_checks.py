@@ -1,0 +1,165 @@
+"""The repairs of tasks reach the sites: what controllers say, workers hear (pure).
+
+A controller halts a task at all sites that are present, and tells the sites of new blocks about
+them. It concludes a halt when all members that it asked have answered or are lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import (
+    HaltHeard,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+)
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.checks.causality_checks import CLOCK_NS
+from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
+from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, format_time, judged
+from trunkline.harness.record.history import History, Task
+
+Repair = TaskRearranged | TaskReplanned
+Said = TaskHalted | Repair
+
+
+def repairs_are_heard(history: History, rules: Rules) -> Iterator[Finding]:
+    """Workers hear each halt and all new blocks, and no others; halts end after their answers."""
+    losses = Losses.of(history, rules)
+    stops_ns = [event.t_ns for event in history.all(Stopping)]
+    stop_ns = min(stops_ns, default=history.end_ns)
+    for task in history.tasks:
+        yield from _check_halts_heard(history, task, losses)
+        yield from _check_blocks_heard(task)
+        yield from _check_reached(history, task, losses, stop_ns)
+    yield from _check_answers(history, losses)
+
+
+def _check_halts_heard(history: History, task: Task, losses: Losses) -> Iterator[Finding]:
+    """A site hears a halt once, and again if it comes back to its controller during the halt.
+
+    It answers that it has finished if it has; a restarted site has forgotten, and so has one that
+    was told of the task's end before another controller halted the task.
+    """
+    found = history.all(WorkerFound)
+    for site in sorted({event.site for event in task.halts_heard}):
+        heard = [event for event in task.halts_heard if event.site == site]
+        finished_ns = [event.t_ns for event in task.finished if event.site == site]
+        for count, event in enumerate(heard, 1):
+            yield judged()
+            name = f"{task}: {site} heard a halt at {format_time(event.t_ns)}"
+            said = [each for each in task.halted if each.t_ns <= event.t_ns + CLOCK_NS]
+            again = [
+                each
+                for each in found
+                if each.worker == site and said and said[0].t_ns <= each.t_ns <= event.t_ns
+            ]
+            if count > len(said) + len(again):
+                yield fail(f"{name}, which no controller logged")
+                continue
+            had_finished = bool(finished_ns) and min(finished_ns) <= event.t_ns
+            kept = {losses.term_of(each) for each in said} == {losses.term_of(task.started)}
+            forgot = losses.find(losses.dead(site), 0, event.t_ns) is not None or not kept
+            if event.finished != had_finished and not (had_finished and forgot):
+                answer = "had" if event.finished else "had not"
+                yield fail(f"{name}, and answered that it {answer} finished, which is wrong")
+
+
+def _check_blocks_heard(task: Task) -> Iterator[Finding]:
+    """A site hears of new blocks once, after its controller has announced them."""
+    heard = set[tuple[str, int]]()
+    for event in task.blocks_heard:
+        yield judged()
+        name = f"{task}: {event.site} heard of {event.blocks} blocks at {format_time(event.t_ns)}"
+        said = [each for each in _repairs(task) if each.t_ns <= event.t_ns + CLOCK_NS]
+        if event.blocks not in map(_count_blocks, said):
+            yield fail(f"{name}, which no controller logged")
+        if (event.site, event.blocks) in heard:
+            yield fail(f"{name} twice")
+        heard.add((event.site, event.blocks))
+
+
+def _check_reached(
+    history: History, task: Task, losses: Losses, stop_ns: int
+) -> Iterator[Finding]:
+    """A halt reaches all sites that are present, and new blocks all that take part in them."""
+    for said in (*task.halted, *_repairs(task)):
+        term = losses.term_of(said)
+        name = f"{task}: {event_name(type(said))} at {format_time(said.t_ns)}"
+        latest_ns = said.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
+        heard = {
+            event.site
+            for event in _heard_of(task, said)
+            if said.t_ns - CLOCK_NS <= event.t_ns <= latest_ns
+        }
+        for site in _addressees(history, said):
+            lost_ns = latest_ns + losses.timeout_ns  # a broken connection counts as lost by then
+            later_ns = losses.joins_next(site, said.t_ns)
+            sure_ns = lost_ns if later_ns is None else min(lost_ns, later_ns)
+            if site in heard:
+                yield judged()
+            elif term is None or losses.leader_of(site, said.t_ns) not in (term.controller, None):
+                yield excused("the site followed another controller", f"{name}, {site}")
+            elif not losses.are_connected(term, site, said.t_ns, sure_ns):
+                yield excused("the site or its controller was lost", f"{name}, {site}")
+            elif sure_ns > stop_ns:
+                yield excused("the run stopped", f"{name}, {site}")
+            else:
+                yield fail(f"{name} was not heard by {site}")
+
+
+def _check_answers(history: History, losses: Losses) -> Iterator[Finding]:
+    """A halted task continues or ends only after all members asked have answered or are lost."""
+    answers = defaultdict[int, list[HaltHeard]](list)
+    for heard in history.all(HaltHeard):
+        answers[heard.task].append(heard)
+    asked: dict[tuple[Term | None, int], tuple[int, set[str]]] = {}
+    for event in history.events:
+        match event:
+            case TaskHalted(task=task, members=members):
+                asked[losses.term_of(event), task] = event.t_ns, set(members)
+            case WorkerLost(worker=worker):
+                for (term, _), (_, awaited) in asked.items():
+                    if term == losses.term_of(event):
+                        awaited.discard(worker)
+            case TaskReplanned(task=task) | TaskCompleted(task=task) | TaskAbandoned(task=task):
+                halt_ns, awaited = asked.pop((losses.term_of(event), task), (0, set()))
+                first_ns, last_ns = halt_ns - CLOCK_NS, event.t_ns + CLOCK_NS
+                answered = {e.site for e in answers[task] if first_ns <= e.t_ns <= last_ns}
+                yield judged(len(awaited))
+                for member in sorted(awaited - answered):
+                    what, when = event_name(type(event)), format_time(event.t_ns)
+                    yield fail(f"task {task}: {what} at {when}, before {member} answered a halt")
+
+
+def _repairs(task: Task) -> Sequence[Repair]:
+    return (*task.rearranged, *task.replanned)
+
+
+def _count_blocks(repair: Repair) -> int:
+    """How many block numbers of its task are announced with a repair."""
+    return repair.first + len(Plan.from_json(repair.forest).blocks)
+
+
+def _addressees(history: History, said: Said) -> Sequence[str]:
+    """The sites that a controller tells of a halt or of new blocks, if they are present."""
+    if isinstance(said, TaskHalted):
+        return () if history.run is None else history.run.sites
+    return sorted(Plan.from_json(said.forest).participants())
+
+
+def _heard_of(task: Task, said: Said) -> Iterator[Event]:
+    """The events with which sites hear of a halt or of new blocks; some join the task by them."""
+    if isinstance(said, TaskHalted):
+        return iter(task.halts_heard)
+    count = _count_blocks(said)
+    return chain((each for each in task.blocks_heard if each.blocks == count), task.joined)
