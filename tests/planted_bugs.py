@@ -412,6 +412,11 @@ MUTANTS = (
     *_in(
         "site/executor.py",
         (
+            "an offer still goes through a site that refuses it",
+            "if by in edge[1:]}",
+            "if by == edge[-1]}",
+        ),
+        (
             "a relay does not wait for the whole block",
             "        if not header.more:\n",
             "        if True:\n",
@@ -549,6 +554,21 @@ MUTANTS = (
             "a worker does not report tasks that it only helps",
             "                helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),\n",
             "                helps=(),\n",
+        ),
+        (
+            "a worker keeps the first default split",
+            "                self._default = frame.parts\n",
+            "                pass\n",
+        ),
+        (
+            "a worker that stands alone keeps the offers of others",
+            "        self._standalone = True\n        self._executor.refuse_offers()\n",
+            "        self._standalone = True\n",
+        ),
+        (
+            "a worker answers a halt without carrying it out",
+            "        finished = self._executor.halt(task)\n",
+            "        finished = False\n",
         ),
         (
             "a worker waits for a controller for ever",

@@ -196,19 +196,46 @@ def test_a_contribution_that_others_have_used_is_not_expected_from_them_again():
 def test_sites_that_wait_with_a_default_split_go_on_alone_if_no_controller_answers():
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=30.0)
     wan.compute_s = {"s3": 2.0}
+    held = []
+
+    def count_held(wan):
+        return sum(len(wan.agents[site]._executor._offers.held) for site in FOUR)
 
     async def scenario(wan):
         await asyncio.sleep(0.3)
         wan.kill("controller")
-        await asyncio.sleep(15.0)
+        await asyncio.sleep(1.0)
+        held.append(count_held(wan))
+        await asyncio.sleep(14.0)
+        held.append(count_held(wan))
         wan.restart("controller")
 
     check(wan, scenario)
+    assert held[0] > 0 and held[1] == 0
     lost_s = max(times(wan.of("controller_lost")))
     waited = [e for e in wan.of("round_alone") if e["site"] != "s3" and e["iteration"] == 0]
     assert len(waited) == 3
     for alone_s in times(waited):
         assert alone_s == pytest.approx(lost_s + FAILOVER.patience_s, abs=0.1)
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_after_a_loss_contributions_are_sent_early_by_the_new_default_split(mended):
+    """By an old one, the chunks for the far end of the lost link would set out with the task."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=16.0)
+
+    async def scenario(wan):
+        await asyncio.sleep(0.5)
+        wan.cut("s0", "s1")
+        await asyncio.sleep(7.0)
+        if mended:
+            wan.mend("s0", "s1")
+
+    check(wan, scenario)
+    last = wan.of("task_completed")[-1]["task"]
+    early = [e for e in wan.of("sent") if e["task"] == last and e["phase"] == "early"]
+    assert "in" not in scatter(wan, last)
+    assert (("s0", "s1") in {(e["site"], e["dst"]) for e in early}) == mended
 
 
 def test_members_that_are_halted_when_they_lose_the_controller_give_up_at_once():

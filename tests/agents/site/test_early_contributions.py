@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from fabric import CHUNK_BYTES, Fabric, exact, integers, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +152,24 @@ def test_chunks_of_an_offer_that_a_site_refuses_are_sent_to_the_others_only():
     fabric.tell(0, plan, {"b": 1.0, "c": 1.0}, 1.0, models, {"b": 1, "c": 1})
     fabric.deliver()
     np.testing.assert_array_equal(fabric.results["b", 0], models["b"] + models["c"])
+
+
+@pytest.mark.parametrize(("refuses", "kept"), [("b", set()), ("c", {"b"}), ("x", {"b", "c"})])
+def test_no_chunk_of_an_offer_goes_to_or_through_a_site_that_refuses_it(refuses, kept):
+    """The way from a to c leads over b."""
+    fabric = Fabric({("a", "b"): 1.0, ("b", "a"): 1.0, ("b", "c"): 1.0, ("c", "b"): 1.0}, 40)
+    chunks = fabric.executors["a"]._local.cut.count
+    blocks = (
+        Block(((0, 3),), "b", (("a", "b"), ("c", "b")), (("b", "a"), ("b", "c"))),
+        Block(((3, chunks),), "c", (("a", "b", "c"), ("b", "c")), (("c", "b"), ("c", "b", "a"))),
+    )
+    split = Plan(("a", "b", "c"), ("a", "b", "c"), chunks, blocks)
+    model = integers("a", fabric.elements, 0)["a"]
+    fabric.executors["a"].offer(1, model, parts_of(split, "a"))
+    fabric.executors["a"].withdraw(1, refuses)
+    fabric.deliver()
+    has = {site for site in "bc" if fabric.executors[site]._offers.held}
+    assert has == kept
 
 
 def test_an_offer_that_is_taken_back_is_not_sent_and_superseded_by_the_next():
