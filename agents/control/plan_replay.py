@@ -25,7 +25,13 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.agents.planning.plan import Block, Plan, PlanError
-from trunkline.agents.planning.repair import UsableOverlay, move_hit, plan_gift, sum_loads
+from trunkline.agents.planning.repair import (
+    UsableOverlay,
+    move_hit,
+    plan_gift,
+    replace_blocks,
+    sum_loads,
+)
 from trunkline.agents.policies.policy import Start
 
 
@@ -76,10 +82,8 @@ class PlanReplay:
             case TaskHalted(task=task):
                 self._blocks[task] = {}
             case TaskRearranged(task=task, forest=forest, first=first, withdrawn=withdrawn):
-                blocks = self._blocks.get(task, {})
-                kept = {number: each for number, each in blocks.items() if number not in withdrawn}
-                added = dict(enumerate(Plan.from_json(forest).blocks, first))
-                self._blocks[task] = kept | added
+                blocks, added = self._blocks.get(task, {}), Plan.from_json(forest).blocks
+                self._blocks[task] = replace_blocks(blocks, withdrawn, added, first)
             case TaskCompleted(task=task) | TaskAbandoned(task=task):
                 self._blocks.pop(task, None)
 

@@ -282,12 +282,11 @@ class Tasks:
     ) -> None:
         running = self.running[task]
         assert running.plan is not None
-        kept = {number: b for number, b in running.blocks.items() if number not in withdrawn}
-        added = replace(running.plan, blocks=tuple(blocks))
-        whole = replace(running.plan, blocks=(*kept.values(), *blocks))
+        first, added = running.used, replace(running.plan, blocks=tuple(blocks))
+        live = repair.replace_blocks(running.blocks, withdrawn, blocks, first)
+        whole = replace(running.plan, blocks=tuple(live.values()))
         check(whole, self.overlay.rates_mbps.keys())
-        first = running.used
-        running.blocks = kept | dict(enumerate(blocks, first))
+        running.blocks = live
         running.used += len(blocks)
         given_up, forest = tuple(withdrawn), added.to_json()
         self.log(task_events.TaskRearranged, task, given_up, first, forest, reason)

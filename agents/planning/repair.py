@@ -154,6 +154,14 @@ def move_block(plan: Plan, block: Block, hub: str) -> Block:
     return replace(block, aggregator=hub, in_edges=in_edges, out_edges=out_edges)
 
 
+def replace_blocks(
+    blocks: Mapping[int, Block], withdrawn: Collection[int], added: Sequence[Block], first: int
+) -> dict[int, Block]:
+    """The blocks of a task by number, without those withdrawn, and new ones from number `first`."""
+    kept = {number: block for number, block in blocks.items() if number not in withdrawn}
+    return kept | dict(enumerate(added, first))
+
+
 def plan_gift(
     holder: str, receivers: Collection[str], chunk_count: int, overlay: UsableOverlay
 ) -> Plan:

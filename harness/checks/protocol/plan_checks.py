@@ -25,6 +25,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.agents.planning.plan import Block, Chunks, Directed, Plan, PlanError, check
+from trunkline.agents.planning.repair import replace_blocks
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
@@ -135,15 +136,12 @@ class _Progress:
         """Take over the blocks of an event. Raises PlanError if no valid plan comes of it."""
         added = _parse(event.forest)
         _expect("chunk_count", added.chunk_count, self.plan.chunk_count)
-        blocks = dict(enumerate(added.blocks, event.first))
+        withdrawn: Collection[int] = self.blocks
         if isinstance(event, TaskRearranged):
             rest, before = (replace(each, blocks=()) for each in (added, self.plan))
             _expect("all but the blocks", rest, before)
-            blocks = {
-                number: block
-                for number, block in (self.blocks | blocks).items()
-                if number not in event.withdrawn
-            }
+            withdrawn = event.withdrawn
+        blocks = replace_blocks(self.blocks, withdrawn, added.blocks, event.first)
         check(replace(added, blocks=tuple(blocks.values())), self.links)
         self.plan, self.blocks = added, blocks
 

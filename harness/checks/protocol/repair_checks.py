@@ -18,6 +18,7 @@ from trunkline.agents.events.connection_events import (
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.task_events import TaskHalted, TaskRearranged, TaskReplanned
 from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.planning.repair import replace_blocks
 from trunkline.harness.checks.causality_checks import CLOCK_NS
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
@@ -104,10 +105,9 @@ def _check_blocks(task: Task, losses: Losses) -> Iterator[Finding]:
                 yield fail(f"{name} withdraws blocks that the task does not have")
             elif _count(live[number] for number in event.withdrawn) != _count(blocks):
                 yield fail(f"{name} has other chunks than the blocks that it withdraws")
-            live = {n: block for n, block in live.items() if n not in event.withdrawn}
+            live = replace_blocks(live, event.withdrawn, blocks, used)
         else:
-            live = {}
-        live |= dict(enumerate(blocks, used))
+            live = dict(enumerate(blocks, used))
         used += len(blocks)
 
 
