@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.model import Topology
 from trunkline.topologies.regions import find_region
 
@@ -34,9 +35,13 @@ def has_regions(topology: Topology) -> bool:
 
 
 def _find_places(topology: Topology) -> list[Place] | None:
-    """Latitude and longitude of every node in the order of ranks; None if one is unknown."""
+    """Latitude and longitude of every node in the order of ranks; None if one is unknown.
+
+    A gateway is where its site is.
+    """
     known = {node: (latitude, longitude) for node, latitude, longitude in topology.places}
     known |= {site.name: at for site in topology.sites if (at := find_region(site.region))}
+    known = {f"{name}{GATEWAY}": at for name, at in known.items()} | known
     if not set(topology.node_names) <= known.keys():
         return None
     return [known[name] for name in topology.node_names]

@@ -33,7 +33,7 @@ from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
-from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.loading import load, parse
 from trunkline.topologies import explicit, file, full_mesh, internet2, matrix
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.topologies.regions import find_region
@@ -317,6 +317,25 @@ def test_nodes_of_a_network_with_coordinates_stand_there() -> None:
     assert words == "Sites stand at their coordinates."
     assert reykjavik[0] < copenhagen[0] < helsinki[0]
     assert reykjavik[1] < helsinki[1] < copenhagen[1]
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "builder: file, file: os3e, rate_factor: 0.001, sites: [seattle, new-york, miami]",
+        "builder: file, file: os3e, rate_factor: 0.001, access: [{up: 9 Mbit/s, down: 9 Mbit/s}]",
+        "builder: full_mesh, sites: [aws:us-east-1, aws:eu-west-1], access: "
+        "[{up: 9 Mbit/s, down: 9 Mbit/s}]",
+    ],
+)
+def test_gateways_stand_at_their_sites_on_the_map(network: str) -> None:
+    text = f"topology: {{{network}}}\nworkload: synthetic\nscheme: ps-bsp\nstop: {{rounds: 1}}\n"
+    topology = parse(text, "x.yaml").topology
+    assert site_layout.has_regions(topology)
+    at = dict(
+        zip(topology.node_names, site_layout.place_sites(topology, 800, 440, 0)[0], strict=True)
+    )
+    assert all(at[name] == at[f"{name}-gw"] for name in topology.site_names)
 
 
 @pytest.mark.parametrize("name", ["intercloud", "skyplane"])
