@@ -44,6 +44,7 @@ def describe_scenario(scenario: Scenario) -> Table:
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
+        **({"notes": "\n".join(scenario.topology.notes)} if scenario.topology.notes else {}),
         "workload": _format_component(scenario.workload),
         **({} if scenario.runs_programs else _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),

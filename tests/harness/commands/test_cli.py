@@ -420,6 +420,21 @@ def test_a_scenario_is_found_by_its_name(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == ["scenarios/mine.yaml: ok"] * 2
 
 
+def test_validate_and_show_have_notes_about_the_file_of_a_network(tmp_path, capsys):
+    note = "1 link has no reverse in the file, so it stands for both directions: a -> b"
+    (tmp_path / "links.csv").write_text("src,dst,rate,delay\na,b,1,1\n")
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text(
+        "topology: {builder: file, file: links.csv}\n"
+        "workload: synthetic\nscheme: allreduce\nstop: {rounds: 1}\n"
+    )
+    assert main.main(["validate", str(scenario)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{scenario}: ok", f"{scenario}: note: {note}"]
+    assert main.main(["show", str(scenario)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"notes {note} workload" in shown
+
+
 def test_validate_changes_scenarios_before_it_reads_them(capsys):
     assert main.main(["validate", RING, QUICKSTART, "--set", "scheme.p=3"]) == 64
     first, second = capsys.readouterr().out.splitlines()
