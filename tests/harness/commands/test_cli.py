@@ -250,6 +250,10 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     row = next(line for line in out.splitlines() if "tokyo" in line and "iowa" in line)
     cells = [cell.strip() for cell in row.split("│")[1:5]]
     assert cells == ["iowa", "tokyo", "52.64 Mbit/s", "171.9 Mbit/s"]
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert {"9 sites of full_mesh", "72 directed links of full_mesh"} <= {*lines}
+    assert "sum of rates out" in out and "configured rates\n" in "\n".join(lines)
+    assert lines[-1] == "x / y: x from a to b, y from b to a"
     assert "policy      preduce  p: 3" in out
 
 
