@@ -336,6 +336,11 @@ def test_gateways_stand_at_their_sites_on_the_map(network: str) -> None:
         zip(topology.node_names, site_layout.place_sites(topology, 800, 440, 0)[0], strict=True)
     )
     assert all(at[name] == at[f"{name}-gw"] for name in topology.site_names)
+    at = dict(
+        zip(topology.node_names, site_layout.place_sites(topology, 800, 440, 74)[0], strict=True)
+    )
+    gaps = {name: math.dist(at[name], at[f"{name}-gw"]) for name in topology.site_names}
+    assert all(10 < gap < 30 for gap in gaps.values())
 
 
 @pytest.mark.parametrize("name", ["intercloud", "skyplane"])
