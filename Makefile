@@ -13,6 +13,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 PIP_FLAGS ?=
+EXTRAS ?= [dev]
 TORCH_INDEX ?=
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
@@ -99,7 +100,7 @@ ifneq ($(TORCH_INDEX),)  # if it cannot be reached, pip warns and takes torch fr
 	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps \
 	    --retries 1 --extra-index-url $(TORCH_INDEX) $(TORCH)
 endif
-	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[dev]'
+	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.$(EXTRAS)'
 	@touch $@
 
 .venv/.docs: $(INSTALLED)

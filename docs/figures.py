@@ -53,7 +53,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.check:
-            pages = arguments.pages or sorted((ROOT / "docs").rglob("*.md"))
+            pages = arguments.pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
             return check([page.resolve() for page in pages])
         if not arguments.pages:
             parser.error("expected a PAGE such as docs/reproduce/r2sp.md, or --check")

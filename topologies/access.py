@@ -66,7 +66,7 @@ def add_access_links(topology: Topology, entries: Sequence[AccessLink]) -> Topol
     overlay = topology.overlay
     pairs = ((x.src, x.dst) for x in overlay.links if overlay.rank(x.src) < overlay.rank(x.dst))
     routers = tuple(dict.fromkeys((*topology.routers, *gateways.values())))
-    found = Topology(topology.name, topology.sites, tuple(links), routers, tuple(pairs))
+    found = replace(topology, links=tuple(links), routers=routers, pairs=tuple(pairs))
     sized = (_size_queue(found, x) if (x.src, x.dst) in own else x for x in found.links)
     return replace(found, links=tuple(sized))
 
@@ -97,7 +97,8 @@ def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
         links += AccessLink(up_mbps, down_mbps).links(name, gateways[name])
     by_name = {site.name: site for site in topology.sites}
     routers = tuple(gateways.get(name, name) for name in topology.site_names)
-    return Topology(topology.name, tuple(by_name[name] for name in names), tuple(links), routers)
+    sites = tuple(by_name[name] for name in names)
+    return replace(topology, sites=sites, links=tuple(links), routers=routers)
 
 
 def _move_links(links: Iterable[Link], gateways: Mapping[str, str]) -> list[Link]:

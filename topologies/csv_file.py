@@ -31,6 +31,7 @@ from trunkline.topologies.network_file import (
     Unit,
     check_characters,
     check_node_count,
+    keeps_letters,
     list_some,
     name_site,
     read_quantity,
@@ -204,4 +205,8 @@ def _read_cell(number: int, where: str, cell: str, unit: Unit) -> float:
 def _name(number: int, cell: str) -> str:
     if not cell.strip():
         raise TopologyError(f"line {number}: a site has no name")
-    return name_site(cell.strip())
+    name, label = name_site(cell.strip()), cell.strip()
+    if not any(keeps_letters(each, label) for each in (name, name.removeprefix("node-"))):
+        allowed = "expected a name of up to 32 Latin letters, digits and -"
+        raise TopologyError(f"line {number}: {label[:40]!r}: {allowed}")
+    return name

@@ -112,7 +112,7 @@ def build(
             if node.latitude is not None and node.longitude is not None
         )
         name = PurePath(file).stem if file else "file"
-        topology = Topology(name, nodes, links, places=places)
+        topology = Topology(name, nodes, links, places=places, notes=kept.notes)
     return topology if sites is None else attach_sites(topology, sites)
 
 

@@ -78,20 +78,20 @@ def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
         first = str(reason).strip().partition("\n")[0] or type(reason).__name__
         raise TopologyError(f"not {form} that networkx reads: {first[:200]}") from None
     check_node_count(graph.number_of_nodes())
-    labels, nodes = {}, {}
-    for key, attributes in graph.nodes(data=True):
-        nodes[key] = _lower(attributes)
-        label = str(nodes[key].get("label", key))
-        labels[key] = label if re.search("[a-z0-9]", spell(label)) else str(key)
-    names = dict(zip(labels, name_sites([*labels.values()]), strict=True))
+    nodes = {key: _lower(attributes) for key, attributes in graph.nodes(data=True)}
+    labels = {key: str(attributes.get("label", key)) for key, attributes in nodes.items()}
+    wanted = [
+        label if re.search("[a-z0-9]", spell(label)) else str(key) for key, label in labels.items()
+    ]
+    names = dict(zip(labels, name_sites(wanted), strict=True))
     edges = [
         _read_edge(names[src], names[dst], _lower(attributes))
         for src, dst, attributes in graph.edges(data=True)
         if src != dst  # the Topology Zoo's Interoute has such an edge
     ]
     return Network(
-        tuple(_read_node(names[key], attributes) for key, attributes in nodes.items()),
-        with_reverses(edges),
+        tuple(_read_node(names[key], labels[key], nodes[key]) for key in nodes),
+        with_reverses(edges, graph.is_directed()),
     )
 
 
@@ -99,13 +99,14 @@ def _lower(attributes: _Attributes) -> _Attributes:
     return {str(name).lower(): value for name, value in attributes.items() if value != ""}
 
 
-def _read_node(name: str, attributes: _Attributes) -> Node:
+def _read_node(name: str, label: str, attributes: _Attributes) -> Node:
     where = f"node {name}"
     return Node(
         name,
         _read_degrees(where, "latitude", attributes),
         _read_degrees(where, "longitude", attributes),
         str(attributes.get("internal", 1)).lower() not in ("0", "0.0", "false"),
+        label,
     )
 
 

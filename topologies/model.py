@@ -160,6 +160,7 @@ class Topology:
         routers: the nodes without agents, which forward packets. Their ranks follow the sites'.
         pairs: with routers, the pairs of sites that the overlay connects; empty for all pairs.
         places: (node, latitude, longitude) in degrees of nodes whose coordinates are known.
+        notes: what its user should know about how a file was read, a sentence each.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Topology:
     routers: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     places: tuple[tuple[str, float, float], ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _links: dict[tuple[str, str], Link] = field(init=False, repr=False, compare=False)
     _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)

@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -36,7 +36,12 @@ _LETTERS = str.maketrans(
 them."""
 
 _MAX_NAME = 32
-_NAMED = 3
+
+NOTED = 10
+"""A note lists at most this many sites."""
+
+LABEL_CHARACTERS = 40
+"""What a note shows of a label, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,14 @@ class Node:
         latitude: in degrees, None if it is unknown.
         longitude: in degrees, None if it is unknown.
         internal: whether it belongs to the network, as opposed to a neighbouring network.
+        label: what the file calls it; empty if that is its name.
     """
 
     name: str
     latitude: float | None = None
     longitude: float | None = None
     internal: bool = True
+    label: str = ""
 
     def __post_init__(self) -> None:
         for what, value, most in (
@@ -67,12 +74,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A directed connection of two nodes; a rate in Mbit/s or delay in ms may be unknown."""
+    """A directed connection of two nodes; a rate in Mbit/s or delay in ms may be unknown.
+
+    It is `assumed` if the file has only its reverse, although it could have both.
+    """
 
     src: str
     dst: str
     rate_mbps: float | None = None
     delay_ms: float | None = None
+    assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,13 @@ class Network:
         kept = {node.name for node in nodes}
         edges = tuple(edge for edge in self.edges if edge.src in kept and edge.dst in kept)
         return Network(nodes, edges)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the file's author should know about how it was read, a sentence each."""
+        renamed = [node for node in self.nodes if not keeps_letters(node.name, node.label)]
+        assumed = [edge for edge in self.edges if edge.assumed]
+        return (*_note_names(renamed), *_note_reverses(assumed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +184,11 @@ def great_circle_km(one: Node, other: Node) -> float:
     return 2 * EARTH_RADIUS_KM * math.asin(min(1.0, math.sqrt(half)))
 
 
-def with_reverses(edges: Sequence[Edge]) -> tuple[Edge, ...]:
-    """Let each edge whose reverse is not there stand for both directions."""
+def with_reverses(edges: Sequence[Edge], directed: bool = True) -> tuple[Edge, ...]:
+    """Let each edge whose reverse is not there stand for both directions.
+
+    In a `directed` network the reverse is then assumed.
+    """
     pairs = {(edge.src, edge.dst) for edge in edges}
     return tuple(
         each
@@ -175,9 +196,24 @@ def with_reverses(edges: Sequence[Edge]) -> tuple[Edge, ...]:
         for each in (
             (edge,)
             if (edge.dst, edge.src) in pairs
-            else (edge, replace(edge, src=edge.dst, dst=edge.src))
+            else (edge, replace(edge, src=edge.dst, dst=edge.src, assumed=directed))
         )
     )
+
+
+def _note_names(nodes: Sequence[Node]) -> Iterator[str]:
+    if nodes:
+        sites = "1 site has" if len(nodes) == 1 else f"{len(nodes)} sites have"
+        changes = [f"{node.name} is {node.label[:LABEL_CHARACTERS]!r}" for node in nodes]
+        yield f"{sites} another name than in the file: {list_some(changes, NOTED)}"
+
+
+def _note_reverses(edges: Sequence[Edge]) -> Iterator[str]:
+    if edges:
+        links = "1 link has" if len(edges) == 1 else f"{len(edges)} links have"
+        each = "it stands" if len(edges) == 1 else "each stands"
+        pairs = [f"{edge.dst} -> {edge.src}" for edge in edges]
+        yield f"{links} no reverse in the file, so {each} for both directions: {list_some(pairs)}"
 
 
 def check_characters(text: str) -> None:
@@ -192,10 +228,10 @@ def check_node_count(count: int, where: str = "") -> None:
         raise TopologyError(f"{where}{count} nodes: expected 2 to {MAX_SITES}")
 
 
-def list_some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def list_some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, at most `most`, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # -- names of sites -------------------------------------------------------------------------------
@@ -209,7 +245,7 @@ def name_site(label: str) -> str:
     """
     if _is_name(label):
         return label
-    name = re.sub(r"[^a-z0-9]+", "-", spell(label)).strip("-")[:_MAX_NAME].rstrip("-")
+    name = _join_words(label)[:_MAX_NAME].rstrip("-")
     return name if _is_name(name) else f"node-{name}"[:_MAX_NAME].rstrip("-")
 
 
@@ -217,6 +253,17 @@ def spell(label: str) -> str:
     """A label in lower case and ASCII; letters that Latin script does not have are left out."""
     latin = label.casefold().translate(_LETTERS)
     return unicodedata.normalize("NFKD", latin).encode("ascii", "ignore").decode()
+
+
+def _join_words(label: str) -> str:
+    """The words of a label, as far as they are Latin, with `-` between them."""
+    return re.sub(r"[^a-z0-9]+", "-", spell(label)).strip("-")
+
+
+def keeps_letters(name: str, label: str) -> bool:
+    """Whether a name has all letters of its label, apart from case, accents and `-` for others."""
+    is_latin = all(spell(char) for char in label if char.isalnum())
+    return not label or (is_latin and name in (label, _join_words(label)))
 
 
 def name_sites(labels: Sequence[str]) -> list[str]:

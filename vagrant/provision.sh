@@ -4,7 +4,7 @@
 #
 # Environment variables: MIRROR is a Debian mirror, such as a snapshot, which replaces the machine's
 # own. TRUNKLINE_KERNEL=no leaves out the embedded kernel, which only amd64 has; a path names one that
-# was built elsewhere from this checkout. Those of pip are used, too.
+# was built elsewhere from this checkout. TORCH_INDEX is that of the Makefile. Those of pip are used, too.
 set -euo pipefail
 
 FOLDER=${TRUNKLINE_FOLDER:-$HOME/trunkline}
@@ -32,13 +32,9 @@ else
     make system PACKAGES="$(sed '/^# The embedded kernel/,/^$/d; s/#.*//' debian-packages.txt | xargs)"
 fi
 
-# Every machine gets the same versions. With PyTorch's own index as PIP_EXTRA_INDEX_URL, torch is much
-# smaller.
-if [ pyproject.toml -nt .venv/.provisioned ] || [ vagrant/constraints.txt -nt .venv/.provisioned ]; then
-    python3 -m venv .venv
-    .venv/bin/pip install --quiet --constraint vagrant/constraints.txt --editable .
-    touch .venv/.provisioned
-fi
+# Every machine gets the same versions. The Makefile says where torch comes from.
+[ ! vagrant/constraints.txt -nt .venv/.installed ] || rm -f .venv/.installed
+make venv PYTHON=python3 EXTRAS= PIP_FLAGS="--quiet --constraint vagrant/constraints.txt"
 # `trunkline` must be in PATH of root, too: the host backend runs as root.
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
 trunkline --version

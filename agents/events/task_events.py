@@ -123,7 +123,7 @@ class HaltHeard(Event):
 
 @dataclass(frozen=True, slots=True)
 class BlocksHeard(Event):
-    """Worker: it was told that the task it knows has new blocks; the last is number `blocks` - 1."""
+    """Worker: it was told of new blocks of a task; the last of them is number `blocks` - 1."""
 
     task: Count
     blocks: Count

@@ -26,7 +26,6 @@ from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
-
 HEARD_TIMEOUTS = 2
 """An agent hears a message within so many timeouts: a packet may be sent again several times before
 the connection counts as silent."""

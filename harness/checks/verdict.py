@@ -34,6 +34,9 @@ Result = Literal["none", "pass", "unknown", "fail"]
 """`fail`: a promise was broken. `unknown`: the run proves nothing either way. `none`: the run had
 no object for this check, so the check did not pass, and says nothing against the run."""
 
+SEVERITY: tuple[Result, ...] = ("none", "pass", "unknown", "fail")
+"""From the best to the worst for a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -201,7 +204,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The worst outcome of all checks, and the checks."""
+    """The worst outcome of all checks, and the checks: failed ones first, then unknown ones."""
 
     outcome: Result
     checks: tuple[Check, ...]
@@ -209,7 +212,7 @@ class Verdict:
     @classmethod
     def of(cls, checks: Iterable[Check]) -> Verdict:
         """The verdict on these checks; `unknown` if none of them judged anything."""
-        every = tuple(checks)
+        every = tuple(sorted(checks, key=lambda check: SEVERITY.index(check.outcome), reverse=True))
         worst = _worst(check.outcome for check in every)
         return cls("unknown" if worst == "none" else worst, every)
 
@@ -218,9 +221,8 @@ class Verdict:
         """A line for every check that failed or is unknown, failures first."""
         return tuple(
             f"{check.name}: {check.detail or check.counts}"
-            for outcome in ("fail", "unknown")
             for check in self.checks
-            if check.outcome == outcome
+            if check.outcome in ("fail", "unknown")
         )
 
     @property
@@ -297,5 +299,4 @@ def _group_excuses(findings: Iterable[Finding]) -> Iterable[Excuse]:
 
 
 def _worst(outcomes: Iterable[Result]) -> Result:
-    severity: tuple[Result, ...] = ("none", "pass", "unknown", "fail")
-    return max(outcomes, key=severity.index, default="none")
+    return max(outcomes, key=SEVERITY.index, default="none")

@@ -44,6 +44,7 @@ def describe_scenario(scenario: Scenario) -> Table:
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
+        **({"notes": "\n".join(scenario.topology.notes)} if scenario.topology.notes else {}),
         "workload": _format_component(scenario.workload),
         **({} if scenario.runs_programs else _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),
@@ -84,11 +85,15 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
         **({"servers": ", ".join(scheme.servers)} if scheme.servers else {}),
         "plan": "\n".join(filter(None, (_format_component(scheme.plan), choice))),
         "links": f"{scheme.discipline}, {scheme.scatter} scatter, "
-        f"{scheme.rates} rates, configured to {scheme.rate_error_percent:g} %",
+        f"{scheme.rates} rates{_format_error(scheme.rate_error_percent)}",
         "awareness": _format_pairs(render(scheme.awareness, None)) if scheme.awareness else "off",
         "auxiliary": _format_pairs(render(scheme.auxiliary, None)) if scheme.auxiliary else "off",
         "controller": f"at {scenario.controller_site}",
     }
+
+
+def _format_error(percent: float) -> str:
+    return f", configured to {percent:g} %" if percent else ""
 
 
 def _fill_in(scenario: Scenario) -> Component:
@@ -114,8 +119,12 @@ def _list_flows(scenario: Scenario) -> str:
 
 def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
     """A table of sites, with the total rates of their links, and which of them are servers."""
-    columns = ["rank", "site", *(["role"] if servers else ()), "region", "links", "out", "in"]
-    table = Table(*columns, title=f"{topology.name}: sites")
+    has_regions = any(site.region for site in topology.sites)
+    table = _make_table(f"{len(topology.sites)} sites of {topology.name}")
+    for name in ("rank", "site", *(["role"] * bool(servers)), *(["region"] * has_regions)):
+        table.add_column(name)
+    for name in ("links", "sum of rates out", "sum of rates in"):
+        table.add_column(name, justify="right")
     for rank, site in enumerate(topology.sites):
         near = topology.neighbours(site.name)
         out = sum(topology.link(site.name, other).rate_mbps for other in near)
@@ -124,7 +133,7 @@ def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
             str(rank),
             site.name,
             *(["server" if site.name in servers else "worker"] if servers else ()),
-            site.region,
+            *([site.region] if has_regions else ()),
             str(len(near)),
             short(out, RATE_MBPS),
             short(into, RATE_MBPS),
@@ -134,15 +143,26 @@ def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
 
 def list_links(topology: Topology) -> Table:
     """A table of pairs of neighbours, with the values of both directions."""
-    columns = ["a", "b", "rate a->b", "rate b->a", "delay", "jitter", "loss", "queue"]
     bursts = any(link.burst != 1.0 for link in topology.links)
-    table = Table(*columns, *(["burst"] if bursts else ()), title=f"{topology.name}: links")
+    table = _make_table(f"{len(topology.links)} directed links of {topology.name}")
+    table.caption = "x / y: x from a to b, y from b to a"
+    for name in ("a", "b"):
+        table.add_column(name)
+    for name in ("rate a -> b", "rate b -> a", "delay", "jitter", "loss", "queue"):
+        table.add_column(name, justify="right")
+    if bursts:
+        table.add_column("burst", justify="right")
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
             back = topology.link(link.dst, link.src)
             lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
             table.add_row(*_format_link(link, back), *([" / ".join(lengths)] if bursts else ()))
     return table
+
+
+def _make_table(title: str) -> Table:
+    return Table(title=f"\n{title}", title_justify="left", title_style="bold",
+                 caption_justify="left")  # fmt: skip
 
 
 def _format_entry(entry: Entry) -> str:

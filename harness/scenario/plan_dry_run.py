@@ -6,7 +6,9 @@ option cannot express that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from trunkline.agents.control.decision_rules import DecisionError
 from trunkline.agents.control.driver import Action, NewTask
@@ -19,11 +21,21 @@ from trunkline.harness.scenario.user_code import UserCodeError
 TICKS = 100
 """How many ticks a policy gets to form its first group."""
 
+WITHOUT_SOLVER: Mapping[str, Mapping[str, Any]] = {
+    "crew": {"split": "even"},
+    "opr": {"split": "even"},
+}
+"""Options with which a plan refuses the same groups, but solves no linear program: shares of these
+plans always have a solution, and importing the solver takes as long as everything else."""
+
 
 def find_refusal(scenario: Scenario) -> Exception | None:
     """The error of the plan for the first group that the policy forms; None if it succeeds."""
+    plan = scenario.scheme.plan
+    options = {**plan.options, **WITHOUT_SOLVER.get(plan.kind, {})}
+    scheme = replace(scenario.scheme, plan=replace(plan, options=options))
     try:
-        first_group(scenario)
+        first_group(replace(scenario, scheme=scheme))
     except (PlanError, DecisionError, UserCodeError) as error:
         return error
     return None

@@ -258,7 +258,8 @@ class Reader:
             topology = add_access_links(topology, access)
         except TopologyError as error:
             self._source.refuse(("topology", "access"), str(error).removeprefix("access: "))
-        return explicit.build(random.Random(seed), **explicit.options(topology))
+        made = explicit.build(random.Random(seed), **explicit.options(topology))
+        return replace(made, notes=topology.notes)
 
     def _find_sites(self) -> tuple[str, ...]:
         """The sites of a topology with wrong rates or delays, so that other sections are checked.

@@ -35,6 +35,7 @@ from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.report.manual_actions import INTERRUPTED
+from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
@@ -58,6 +59,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
     end_by(signal.SIGTERM)
     try:
         scenario = load(run_dir / "resolved.yaml")
+        _import_planner(scenario)
         private_files.enter(scenario, run_dir)
         reason, failed = run(scenario, run_dir, hold)
     except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
@@ -68,6 +70,12 @@ def main(run_dir: Path, hold: bool = False) -> int:
         return FAILED
     print_message({"error" if failed else "ended": reason})
     return FAILED if failed else 0
+
+
+def _import_planner(scenario: Scenario) -> None:
+    """Plan once. Agents are forked from here, so none of them has to import a plan's solver."""
+    if not scenario.runs_programs:
+        plan_dry_run.first_group(scenario)
 
 
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:

@@ -336,3 +336,16 @@ def test_a_command_that_fails_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(MarkerError, match="exit code 64; the page stays as it is"):
         figures.make(page, None)
     assert page.read_text() == before
+
+
+def test_the_check_also_reads_the_readme(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Path] = []
+    monkeypatch.setattr(figures, "check", lambda pages: seen.extend(pages) or 0)
+    monkeypatch.setattr("sys.argv", ["figures.py", "--check"])
+    assert figures.main() == 0
+    names = [path.name for path in seen]
+    assert names[0] == "README.md" and "accuracy.md" in names
+    monkeypatch.undo()
+    assert figures.check(seen[:1]) == 0

@@ -119,6 +119,35 @@ def test_a_directed_edge_without_its_reverse_stands_for_both_directions():
     }
 
 
+def test_a_link_that_the_file_has_in_one_direction_is_a_note():
+    rows = "src,dst,rate,delay\na,b,1,1\nb,a,2,1\nb,c,3,1\n"
+    one = "1 link has no reverse in the file, so it stands for both directions: b -> c"
+    assert build({"x.csv": rows}, file="x.csv").notes == (one,)
+    more = "2 links have no reverse in the file, so each stands for both directions: b -> c, c -> a"
+    assert build({"x.csv": f"{rows}c,a,1,1"}, file="x.csv").notes == (more,)
+    nodes = 'node [ id 0 label "b" ] node [ id 1 label "c" ]'
+    for directed, notes in ((1, (one,)), (0, ())):
+        edge = "edge [ source 0 target 1 rate 30 delay 3 ]"
+        text = f"graph [ directed {directed} {nodes} {edge} ]"
+        assert build({"x.gml": text}, file="x.gml").notes == notes
+
+
+def test_a_name_that_lacks_letters_of_its_label_or_has_a_number_is_a_note():
+    labels = ["São Paulo (1)", "Łódź", "Oslo", "oslo", "Köln 東", "x" * 33, "7", "東京"]
+    nodes = [f'node [ id {n} label "{label}" ] ' for n, label in enumerate(labels)]
+    away = 'node [ id 8 label "北京" Internal 0 ] '
+    edges = [f"edge [ source {n} target {n + 1} rate 1 delay 1 ] " for n in range(8)]
+    text = f"graph [ {''.join(nodes)} {away} {''.join(edges)} ]"
+    shortened = "x" * 32
+    built = build({"x.gml": text}, file="x.gml")
+    assert built.notes == (
+        f"5 sites have another name than in the file: oslo-2 is 'oslo', koln is 'Köln 東', "
+        f"{shortened} is '{'x' * 33}', node-7 is '7', node-7-2 is '東京'",
+    )
+    some = build({"x.gml": text}, file="x.gml", sites=["oslo", "oslo-2"])
+    assert some.notes == built.notes
+
+
 def test_equal_labels_are_numbered_and_words_that_are_no_names_get_one():
     labels = ["Oslo", "oslo", "oslo-2", "7", "None", "?", "", "backup", "São Paulo (GRU)", "?"]
     assert name_sites(labels) == [
@@ -428,6 +457,10 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
             "each; a matrix is read with rates:, delays: or rtts:",
         ),
         ("src,dst\n", "0 nodes: expected 2 to 1000"),
+        (
+            "src,dst\na,東京\na,大阪\n",
+            "line 2: '東京': expected a name of up to 32 Latin letters, digits and -",
+        ),
         ("src,dst\na,a\n", "line 2: a -> a: expected links between two sites"),
         ("src,dst\na,b\n\na,b\n", "line 4: a -> b: expected each link once"),
         (

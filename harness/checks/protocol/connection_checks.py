@@ -6,7 +6,6 @@ of the controller that it follows.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
 
@@ -17,8 +16,6 @@ from trunkline.agents.events.connection_events import (
     WorkerFound,
     WorkerLost,
 )
-from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.losses import Losses

@@ -88,9 +88,7 @@ def _check_blocks_heard(task: Task) -> Iterator[Finding]:
         heard.add((event.site, event.blocks))
 
 
-def _check_reached(
-    history: History, task: Task, losses: Losses, stop_ns: int
-) -> Iterator[Finding]:
+def _check_reached(history: History, task: Task, losses: Losses, stop_ns: int) -> Iterator[Finding]:
     """A halt reaches all sites that are present, and new blocks all that take part in them."""
     for said in (*task.halted, *_repairs(task)):
         term = losses.term_of(said)

@@ -24,6 +24,7 @@ from trunkline.harness.record.history import History
 
 Change = LinkLost | LinkFound
 
+
 def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Finding]:
     """A controller hears of every neighbour that a worker loses or finds, and of no others."""
     said = _Said.of(history)

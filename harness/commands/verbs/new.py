@@ -57,14 +57,14 @@ stop:                      # the run ends with the first of these conditions
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the file to write."""
-    parser.add_argument("file", metavar="FILE", help="the new scenario, such as mine.yaml")
+    parser.add_argument("new_file", metavar="FILE", help="the new scenario, such as mine.yaml")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the scenario and the schema; an existing scenario is refused."""
     from trunkline.harness.scenario.json_schema import json_schema
 
-    path = Path(arguments.file)
+    path = Path(arguments.new_file)
     if path.suffix not in (".yaml", ".yml"):
         raise terminal.UsageError(f"{path}: expected a name that ends in .yaml")
     try:

@@ -13,7 +13,7 @@ examples:
   trunkline validate quickstart --set scheme.p=4
 
 Every problem is one line, FILE:LINE: KEY: VALUE: expected values. The exit code is 64 if there are
-problems.
+problems. A note says how a file of the network was read; it is no problem.
 """
 
 
@@ -42,10 +42,12 @@ def _validate(arguments: argparse.Namespace) -> int:
     code = 0
     for file in arguments.file:
         try:
-            load(file, arguments.set, arguments.seed)
+            scenario = load(file, arguments.set, arguments.seed)
         except ScenarioErrors as errors:
             print(errors)
             code = terminal.BAD_USAGE
         else:
             print(f"{file}: ok")
+            for note in scenario.topology.notes:
+                print(f"{file}: note: {note}")
     return code

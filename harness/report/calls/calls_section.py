@@ -21,6 +21,9 @@ OTHERS = "fill-ink"
 MAX_BARS = 12_000
 """The most bars of the timeline; with more, neighbouring bars of a colour are merged."""
 
+APART = 1.0
+"""The space after a bar that has room for it, so that calls in a row can be told apart."""
+
 MAX_REASONS = 20
 """The most processes whose timing stopped that the page lists."""
 
@@ -121,9 +124,13 @@ def _place_bars(
         yield (
             colour,
             [
-                (start, 4 + (rank + 0.2) * row, end - start, 0.6 * row)
+                (start, 4 + (rank + 0.2) * row, _leave_space(end - start), 0.6 * row)
                 for (each, rank), of_row in spans.items()
                 if each == colour
                 for start, end in charts.merge(of_row, gap, 0.5)
             ],
         )
+
+
+def _leave_space(width: float) -> float:
+    return width - APART if width > 3 * APART else width

@@ -12,7 +12,7 @@ from trunkline.harness.report.explanations.explanation_text import (
     summarize,
 )
 from trunkline.harness.report.pages.frame import fold
-from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
 SHOWN = 5
 """The most tasks that the page explains."""
@@ -25,15 +25,18 @@ def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child
         return [None]
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
-        "decided when it ended. trunkline explain RUN --task N explains any task."
+        "decided when it ended. ",
+        tag("code", "trunkline explain RUN --task N"),
+        " explains any task.",
     )
-    return [tag("p", words), *(part for each in slow for part in _explain(each, history))]
+    explained = (tag("div", *_explain(each, history), class_="slow") for each in slow)
+    return [tag("p", *words), *explained]
 
 
 def _explain(found: Explanation, history: History) -> Iterator[Html]:
-    yield tag("p", summarize(found, history))
+    yield tag("p", keep_together(summarize(found, history)))
     if found.wait is not None:
-        yield tag("p", describe_wait(found.wait), class_="facts")
+        yield tag("p", keep_together(describe_wait(found.wait)), class_="facts")
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         yield fold(

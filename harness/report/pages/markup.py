@@ -17,6 +17,13 @@ VOID = frozenset({"br", "input", "link", "meta"})
 """Elements without content and without an end tag."""
 
 
+_WHOLE = re.compile(
+    r"\S+(?: -> [^\s,;:()]+)+|[\d.,]*\d (?:%|s|ms|us|[kMG]?B|[kMG]?bit/s)(?![\w/])"
+    r"|\([\d.e+-]+ to [\d.e+-]+\)|[\d.e+-]+ \u00b1 [\d.e+-]+"
+)
+"""A link, a number with its unit, or one with its interval."""
+
+
 class Html(str):
     """Text that is markup already."""
 
@@ -61,6 +68,15 @@ def escape(value: Child) -> Html:
     return Html("" if value is None else _escape_text(value))
 
 
+def keep_together(text: str) -> Html:
+    """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval."""
+    parts, end = [], 0
+    for found in _WHOLE.finditer(text):
+        parts += [text[end : found.start()], tag("span", found[0], class_="whole")]
+        end = found.end()
+    return join([*parts, text[end:]])
+
+
 def number(value: float) -> str:
     """Write a number with up to two digits after the point: `1.50` is `1.5`, `2.00` is `2`."""
     short = f"{value:.2f}".rstrip("0").rstrip(".")
@@ -73,10 +89,15 @@ def make_table(
     caption: str,
     numeric: Iterable[int] = (),
 ) -> Html:
-    """A table whose first column names its rows; the columns `numeric` are right-aligned."""
+    """A table whose first column names its rows; the columns `numeric` are right-aligned.
+
+    Texts keep links, and numbers with their units, on one line.
+    """
     right = frozenset(numeric)
 
     def cell(kind: str, column: int, value: Child, scope: str | None) -> Html:
+        is_text = isinstance(value, str) and not isinstance(value, Html)
+        value = keep_together(str(value)) if is_text else value
         return tag(kind, value, scope=scope, class_="number" if column in right else None)
 
     head = [cell("th", column, value, "col") for column, value in enumerate(heads)]

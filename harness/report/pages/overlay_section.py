@@ -20,7 +20,12 @@ from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, number, tag
-from trunkline.harness.report.pages.site_layout import Place, has_regions, place_sites
+from trunkline.harness.report.pages.site_layout import (
+    Place,
+    find_gateways,
+    has_regions,
+    place_sites,
+)
 from trunkline.topologies.model import Link, Site, Topology
 
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
@@ -30,6 +35,9 @@ MAX_LETTERS = 300_000
 
 MAX_STEPS, MIN_STEPS = 120, 20
 """The number of steps in time; the more links, the fewer steps."""
+
+NEAR = 40.0
+"""A gateway that is closer to its site has no name of its own on the map."""
 
 MAP_LINKS, SPARSE_MAP_LINKS = 30, 150
 """The most directed links of a map; a sparse overlay, without half of the pairs, may have more."""
@@ -204,7 +212,11 @@ def _draw_map(
         for name in topology.site_names
     )
     words = f"Each link bends to the right of its direction, like right-hand traffic. {meaning}"
-    routers = [_draw_router(name, at[name]) for name in topology.routers]
+    named = {site: at[site] for site in topology.site_names}
+    gateways = find_gateways(topology)
+    routers = [
+        _draw_router(name, at[name], named.get(gateways.get(name, ""))) for name in topology.routers
+    ]
     words += " Small dots are routers." if routers else ""
     what = f"{len(dots)} sites, {len(routers)} routers" if routers else f"{len(dots)} sites"
     label = f"Map of the network: {what} and {len(arcs)} links, coloured by load"
@@ -237,11 +249,13 @@ def _draw_site(site: Site, rank: int, place: Place, low: bool) -> Html:
     )
 
 
-def _draw_router(name: str, place: Place) -> Html:
+def _draw_router(name: str, place: Place, site: Place | None) -> Html:
+    """Draw a router with its name, unless it is a gateway beside the place of its site."""
     x, y = place
     dot = tag("circle", cx=x, cy=y, r=5)
     label = tag("text", name, x=x, y=y - 8, class_="tick middle")
-    return tag("g", tag("title", f"router {name}"), dot, label, class_="router")
+    shown = None if site is not None and math.dist(site, place) < NEAR else label
+    return tag("g", tag("title", f"router {name}"), dot, shown, class_="router")
 
 
 def _write_title(link: Link, share: float) -> Html:

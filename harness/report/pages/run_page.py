@@ -35,7 +35,7 @@ from trunkline.harness.report.pages import (
 )
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt_section import draw_gantt
-from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 from trunkline.harness.report.tables import use_interface_counters
 from trunkline.harness.report.updates import servers_section, updates_section
 from trunkline.harness.scenario.settings import Scenario
@@ -136,7 +136,7 @@ def _list_facts(data: RunData) -> Iterator[str]:
 
 
 def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
-    problems = [tag("li", problem) for problem in verdict.problems]
+    problems = [tag("li", keep_together(problem)) for problem in verdict.problems]
     means = "the run proves nothing; " if verdict.outcome == "unknown" else ""
     words = f": {means}{verdict.counts}."
     if programs:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.model import Topology
 from trunkline.topologies.regions import find_region
 
@@ -34,9 +35,13 @@ def has_regions(topology: Topology) -> bool:
 
 
 def _find_places(topology: Topology) -> list[Place] | None:
-    """Latitude and longitude of every node in the order of ranks; None if one is unknown."""
+    """Latitude and longitude of every node in the order of ranks; None if one is unknown.
+
+    A gateway is where its site is.
+    """
     known = {node: (latitude, longitude) for node, latitude, longitude in topology.places}
     known |= {site.name: at for site in topology.sites if (at := find_region(site.region))}
+    known = {f"{name}{GATEWAY}": at for name, at in known.items()} | known
     if not set(topology.node_names) <= known.keys():
         return None
     return [known[name] for name in topology.node_names]
@@ -51,7 +56,7 @@ def place_sites(
     world, three quarters of that.
     """
     if has_regions(topology) and len(topology.sites) > 1:
-        found = _separate(_fit(_project(topology), width, height), 0.75 * least)
+        found = _separate_places(topology, _fit(_project(topology), width, height), 0.75 * least)
         return _round(_fit(found, width, height)), (
             "Sites stand at their coordinates."
             if topology.places
@@ -66,6 +71,28 @@ def place_sites(
             return _round(found), "Distances approximate delays."
     circle = _place_on_circle(len(delays_ms), width, height)
     return _round(circle), "Positions have no meaning: all delays are about equal."
+
+
+def find_gateways(topology: Topology) -> dict[str, str]:
+    """The gateway of each site that has one -> the site."""
+    gateways = ((f"{name}{GATEWAY}", name) for name in topology.site_names)
+    return {gateway: name for gateway, name in gateways if gateway in topology.routers}
+
+
+def _separate_places(
+    topology: Topology, points: NDArray[np.float64], least: float
+) -> NDArray[np.float64]:
+    """Push nodes apart; a gateway stays beside its site, on the side of the map's middle."""
+    gateways = find_gateways(topology)
+    others = [n for n, name in enumerate(topology.node_names) if name not in gateways]
+    points = points.copy()
+    points[others] = _separate(points[others], least)
+    middle = points[others].mean(axis=0)
+    for gateway, site in gateways.items():
+        at = points[topology.rank(site)]
+        away = float(np.hypot(*(middle - at))) or 1.0
+        points[topology.rank(gateway)] = at + (middle - at) / away * 0.5 * least
+    return points
 
 
 def _project(topology: Topology) -> NDArray[np.float64]:

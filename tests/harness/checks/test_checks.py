@@ -16,7 +16,7 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
     TaskStarted,
 )
-from trunkline.harness.checks.judging import CHECKS, judge
+from trunkline.harness.checks.judging import CHECKS, PROGRAM_CHECKS, judge
 from trunkline.harness.checks.network.network_checks import TOO_SLOW
 from trunkline.harness.checks.protocol.plan_checks import cut_at_wrong_plan
 from trunkline.harness.checks.result_checks import results_are_sums
@@ -171,8 +171,9 @@ def test_so_does_a_plan_that_takes_over(
     event: str, values: dict[str, Any], said: str | None
 ) -> None:
     found = history(added(300, "controller", event, task=0, reason="", **values))
-    check = judge(found, RULES).checks[0]
-    assert check.name == "every plan is valid" and check.judged == 4
+    checks = {check.name: check for check in judge(found, RULES).checks}
+    check = checks["every plan is valid"]
+    assert check.judged == 4
     assert check.outcome == ("pass" if said is None else "fail")
     assert (said or "") in check.detail
 
@@ -1081,10 +1082,35 @@ def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:
         assert Check.of("one", objects, [judged()]).counts == f"1 {one} judged"
     verdict = Verdict.of([odd, bad, good, empty])
     assert verdict.problems == ("bad: a; c", "odd: slow")
+    names = [check["name"] for check in verdict.to_json()["checks"]]
+    assert names == ["bad", "odd", "good", "empty"]
     assert verdict.counts == (
         "1 of 3 checks passed (1 not applicable); 5 objects judged, 0 excused"
     )
     assert Verdict.of_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+
+
+@pytest.mark.parametrize(
+    ("cause", "consequence"),
+    [
+        ("the log is complete", "the host kept up"),
+        ("the host kept up", "links kept their rates"),
+        ("faults match the timeline", "every lost connection has a cause"),
+        ("every agent exited cleanly", "every lost connection has a cause"),
+        ("every lost connection has a cause", "every byte arrived"),
+        ("links kept their rates", "every byte arrived"),
+        ("every byte arrived", "every task ended once"),
+        ("every contribution is exact", "every result is the weighted sum"),
+        ("every result is the weighted sum", "models follow from results"),
+        ("no site was left blocked", "the run ended as specified"),
+        ("every program exited cleanly", "calls ended after all had begun"),
+        ("every program exited cleanly", "the run ended as specified"),
+    ],
+)
+def test_causes_are_listed_before_their_consequences(cause: str, consequence: str) -> None:
+    for order in ([*CHECKS], [*PROGRAM_CHECKS]):
+        if {cause, consequence} <= {*order}:
+            assert order.index(cause) < order.index(consequence)
 
 
 def test_a_check_counts_what_it_excuses_and_is_unknown_if_that_is_all() -> None:

@@ -250,6 +250,10 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     row = next(line for line in out.splitlines() if "tokyo" in line and "iowa" in line)
     cells = [cell.strip() for cell in row.split("│")[1:5]]
     assert cells == ["iowa", "tokyo", "52.64 Mbit/s", "171.9 Mbit/s"]
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert {"9 sites of full_mesh", "72 directed links of full_mesh"} <= {*lines}
+    assert "sum of rates out" in out and "configured rates\n" in "\n".join(lines)
+    assert lines[-1] == "x / y: x from a to b, y from b to a"
     assert "policy      preduce  p: 3" in out
 
 
@@ -420,6 +424,21 @@ def test_a_scenario_is_found_by_its_name(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == ["scenarios/mine.yaml: ok"] * 2
 
 
+def test_validate_and_show_have_notes_about_the_file_of_a_network(tmp_path, capsys):
+    note = "1 link has no reverse in the file, so it stands for both directions: a -> b"
+    (tmp_path / "links.csv").write_text("src,dst,rate,delay\na,b,1,1\n")
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text(
+        "topology: {builder: file, file: links.csv}\n"
+        "workload: synthetic\nscheme: allreduce\nstop: {rounds: 1}\n"
+    )
+    assert main.main(["validate", str(scenario)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{scenario}: ok", f"{scenario}: note: {note}"]
+    assert main.main(["show", str(scenario)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"notes {note} workload" in shown
+
+
 def test_validate_changes_scenarios_before_it_reads_them(capsys):
     assert main.main(["validate", RING, QUICKSTART, "--set", "scheme.p=3"]) == 64
     first, second = capsys.readouterr().out.splitlines()
@@ -523,6 +542,7 @@ def tab(tmp_path):
         ("trunkline run --s", ["--set", "--seed", "--ssh-config"]),
         ("trunkline run quick", ["quickstart "]),
         ("trunkline kernel b", ["build "]),
+        ("trunkline new quick", [""]),
         ("trunkline show --format ''", ["tables", "yaml"]),
         ("trunkline run x.yaml --set scheme.pl", ["scheme.plan="]),
         ("trunkline compare x.yaml --vary scheme.scatter=", ["blocking", "non-blocking"]),
@@ -554,6 +574,7 @@ def test_the_script_of_completion_is_one_that_bash_understands(capsys):
             ["validate", RING],
             {"asyncio", "networkx", "rich", "scipy", "trunkline.agents.wire.link"},
         ),
+        (["validate", QUICKSTART], {"scipy"}),
         (["list", "plans"], {"asyncio", "networkx", "rich", "scipy"}),
         (["list", "runs"], {"asyncio", "networkx", "rich", "numpy", "pydantic"}),
         (["--help"], {"asyncio", "networkx", "rich", "numpy", "pydantic", "yaml"}),

@@ -33,7 +33,7 @@ from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
-from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.loading import load, parse
 from trunkline.topologies import explicit, file, full_mesh, internet2, matrix
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.topologies.regions import find_region
@@ -49,7 +49,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.texts: dict[str, list[str]] = {}
-        self.feed(text)
+        self.feed(re.sub(r'<span class="whole">([^<]*)</span>', r"\1", text))
         self.close()
         assert not self.open, f"not closed: {self.open}"
 
@@ -319,6 +319,30 @@ def test_nodes_of_a_network_with_coordinates_stand_there() -> None:
     assert reykjavik[1] < helsinki[1] < copenhagen[1]
 
 
+@pytest.mark.parametrize(
+    "network",
+    [
+        "builder: file, file: os3e, rate_factor: 0.001, sites: [seattle, new-york, miami]",
+        "builder: file, file: os3e, rate_factor: 0.001, access: [{up: 9 Mbit/s, down: 9 Mbit/s}]",
+        "builder: full_mesh, sites: [aws:us-east-1, aws:eu-west-1], access: "
+        "[{up: 9 Mbit/s, down: 9 Mbit/s}]",
+    ],
+)
+def test_gateways_stand_at_their_sites_on_the_map(network: str) -> None:
+    text = f"topology: {{{network}}}\nworkload: synthetic\nscheme: ps-bsp\nstop: {{rounds: 1}}\n"
+    topology = parse(text, "x.yaml").topology
+    assert site_layout.has_regions(topology)
+    at = dict(
+        zip(topology.node_names, site_layout.place_sites(topology, 800, 440, 0)[0], strict=True)
+    )
+    assert all(at[name] == at[f"{name}-gw"] for name in topology.site_names)
+    at = dict(
+        zip(topology.node_names, site_layout.place_sites(topology, 800, 440, 74)[0], strict=True)
+    )
+    gaps = {name: math.dist(at[name], at[f"{name}-gw"]) for name in topology.site_names}
+    assert all(10 < gap < 30 for gap in gaps.values())
+
+
 @pytest.mark.parametrize("name", ["intercloud", "skyplane"])
 def test_every_measured_region_has_coordinates(name: str) -> None:
     assert not [
@@ -467,6 +491,8 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "All trials", "First trials"]
     assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
+    legend = "mean of the trials that passed, with its 95 % interval"
+    assert made.texts["li"].count(legend) == 1
     words = ("CREW", "1.5 ± 0.1", "ring", "no trial passed")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
@@ -474,6 +500,27 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "The same in all: bound, s: 7." in made.text("p")
     assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("queues on n4 -> n1.", ["n4 -&gt; n1."]),
+        ("a-b -> c, d -> e -> f", ["a-b -&gt; c", "d -&gt; e -&gt; f"]),
+        ("n1 carried 2.774 MB in 1,000 s: 80 %", ["2.774 MB", "1,000 s", "80 %"]),
+        ("2 sites, 3 senders, 4 Bytes", []),
+        ("1.82 (1.62 to 2.04)", ["(1.62 to 2.04)"]),
+        ("0.75 ± 0.021", ["0.75 ± 0.021"]),
+        ("<b> -> <i>", ["&lt;b&gt; -&gt; &lt;i&gt;"]),
+    ],
+)
+def test_no_line_breaks_within_a_link_a_quantity_or_an_interval(
+    text: str, whole: list[str]
+) -> None:
+    made = markup.keep_together(text)
+    assert re.findall('<span class="whole">([^<]*)</span>', made) == whole
+    assert re.sub("</?span[^>]*>", "", made) == markup.escape(text)
+    assert made in markup.make_table(["what"], [[text]], "x")
 
 
 def test_means_of_one_scenario_have_its_name_and_are_compared_with_nothing(tmp_path: Path) -> None:

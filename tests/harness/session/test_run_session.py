@@ -57,6 +57,19 @@ def folder(home: Path, name: str, text: str) -> Path:
     return run_dir
 
 
+def test_the_solver_of_a_plan_is_there_before_agents_are_forked(tmp_path):
+    file = folder(tmp_path, "small", SMALL % (MESH, "preduce", "crew")) / "resolved.yaml"
+    program = (
+        "import sys\n"
+        "from trunkline.harness.session import run_session\n"
+        f"scenario = run_session.load({str(file)!r})\n"
+        "assert 'scipy.optimize' not in sys.modules\n"
+        "run_session._import_planner(scenario)\n"
+        "assert 'scipy.optimize' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded, tmp_path):
     for plan in registry.plans():
         folder(tmp_path, f"mesh-{plan}", SMALL % (MESH, "preduce", plan))

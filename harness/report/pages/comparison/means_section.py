@@ -43,25 +43,32 @@ class Metric:
 
 
 def write_section(metrics: Sequence[Metric]) -> list[Child]:
-    """A chart for each metric."""
-    return [draw_means(metric) for metric in metrics] or [None]
+    """A legend, and a chart for each metric."""
+    if not metrics:
+        return [None]
+    keys = [("stroke-blue", "mean of the trials that passed, with its 95 % interval"),
+            ("small stroke-grey", "a trial")]  # fmt: skip
+    return [charts.make_legend(keys, "dot"), *map(draw_means, metrics)]
 
 
 def draw_means(metric: Metric) -> Html:
-    """Draw a row for each cell: trials as small dots, the mean as a large one, and its interval."""
+    """Draw a row for each cell: trials as small dots, the mean as a large one, and its interval.
+
+    The mean is also a number beside the cell's name, where a narrow window shows it.
+    """
     shown = metric.means[:MAX_ROWS]
     values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
     names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
     texts = [_format(each) for each in shown]
-    left = 14 + LETTER * max(6, *map(len, names), 0)
-    right = WIDTH - 14 - LETTER * max(map(len, texts), default=0)
+    middle = 14 + LETTER * max(6, *map(len, names), 0)
+    left = middle + 14 + LETTER * max(map(len, texts), default=0)
     bottom = 6 + ROW * len(shown)
-    x = charts.fit_scale(values, left, right)
+    x = charts.fit_scale(values, left, WIDTH - 8)
     y = [6 + ROW * (row + 0.5) for row in range(len(shown))]
     marks = [
         (
-            tag("text", name, x=left - 8, y=at + 4, class_="tick end"),
-            tag("text", text, x=WIDTH - 4, y=at + 4, class_="tick end"),
+            tag("text", name, x=middle - 8, y=at + 4, class_="tick end"),
+            tag("text", text, x=left - 8, y=at + 4, class_="tick end"),
         )
         for name, text, at in zip(names, texts, y, strict=True)
     ]
@@ -78,11 +85,8 @@ def draw_means(metric: Metric) -> Html:
         *marks,
     )
     left_out = len(metric.means) - len(shown)
-    words = f" Not shown: {left_out} cells; the table has them." if left_out else ""
-    keys = [("stroke-blue", "mean, with its 95 % interval"), ("small stroke-grey", "a trial")]
-    return charts.make_figure(
-        picture, f"Trials that passed.{words}", charts.make_legend(keys, "dot")
-    )
+    words = f"Not shown: {left_out} cells; the table has them." if left_out else None
+    return charts.make_figure(picture, words)
 
 
 def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iterator[str]:

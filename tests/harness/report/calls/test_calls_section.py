@@ -77,6 +77,17 @@ def test_each_call_is_a_row_of_the_table(tmp_path: Path) -> None:
     assert pd.isna(last["duration_s"])
 
 
+def test_calls_in_a_row_can_be_told_apart(tmp_path: Path) -> None:
+    again = (replace(REDUCE, t_ns=300 * MS, call=1), CallFinished(450 * MS, "n1", 2, 1, False))
+    _, _, page = build(tmp_path, (REDUCE, CallFinished(300 * MS, "n1", 2, 0, False), *again))
+    section = page[page.index('id="calls"') :]
+    path = re.search(r'<path d="([^"]*)" class="fill-blue">', section)
+    assert path is not None
+    bars = re.findall(r"M([\d.]+) [\d.]+h([\d.]+)v", path[1])
+    (start, width), (following, _) = ((float(x), float(w)) for x, w in bars)
+    assert 0.9 < following - (start + width) < 1.1
+
+
 def test_the_page_shows_when_each_site_was_in_which_call(tmp_path: Path) -> None:
     page = build(tmp_path, CALLS)[2]
     section = page[page.index('id="calls"') :]
