@@ -89,14 +89,15 @@ class _Said:
         """What a report adds to those before it, or leaves out, although the worker did not say so.
 
         A worker that was started again, or follows another controller, reports its whole state: all
-        neighbours that it has lost since its last report, or has no connection to yet.
+        neighbours that it has lost since its last report, or has no connection to yet. Then it says
+        which of them it is connected to again, even if it loses them at that moment.
         """
-        ends, term = (report.site, report.worker), losses.term_of(report)
-        reports = self.reports[ends]
-        earlier = reports[: reports.index(report)]
-        first = not earlier or losses.term_of(earlier[-1]) != term
-        known = set() if first else set(earlier[-1].lost)
-        whole = id(report) in self.whole or (first and term != losses.terms[0])
+        term = losses.term_of(report)
+        reports = self.reports[report.site, report.worker]
+        before = reports[: reports.index(report)]
+        earlier = [each for each in before if losses.term_of(each) == term]
+        known = set(earlier[-1].lost) if earlier else set()
+        whole = self._is_whole(report, earlier, losses)
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
         since_ns = 0 if whole else report.t_ns - HEARD_TIMEOUTS * losses.timeout_ns
@@ -105,10 +106,23 @@ class _Said:
         recent = [each for each in mine if each.t_ns >= since_ns]
         lost = {each.peer for each in recent if isinstance(each, LinkLost)}
         found = {each.peer for each in (*recent, *latest.values()) if isinstance(each, LinkFound)}
+        if any(
+            each.t_ns >= since_ns and self._is_whole(each, earlier[:place], losses)
+            for place, each in enumerate(earlier)
+        ):
+            then = {each.peer: each for each in mine if each.t_ns < since_ns}
+            found |= {peer for peer in known if not isinstance(then.get(peer), LinkLost)}
         for peer in sorted(set(report.lost) - known - lost):
             yield f"{report.worker} had not lost {peer}"
         for peer in sorted(known - set(report.lost) - found):
             yield f"{report.worker} had not found {peer} again"
+
+    def _is_whole(
+        self, report: LossesReported, earlier: Sequence[LossesReported], losses: Losses
+    ) -> bool:
+        """Whether a report, after those earlier in its term, has the worker's whole state."""
+        anew = not earlier and losses.term_of(report) != losses.terms[0]
+        return id(report) in self.whole or anew
 
 
 def _must_hear(term: Term, change: Change, losses: Losses) -> bool:

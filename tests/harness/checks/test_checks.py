@@ -1153,3 +1153,26 @@ def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_kille
     for t_ms, outcome in ((2450, "pass"), (2550, "fail")):
         kill = added(t_ms, "runner", "agent_changed", who="oslo", do="kill", fault=0)
         assert one(name, got, kill)[0] == outcome, t_ms
+
+
+def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_moment() -> None:
+    """It reports a loss of before, takes it back, and reports the new one."""
+    reports = [("kyiv",), (), ("kyiv",)]
+    said = [
+        added(1000, "rome", "link_lost", peer="kyiv", reason=""),
+        added(1100, "rome", "link_found", peer="kyiv"),
+        added(3000, "rome", "controller_lost", reason=""),
+        added(3000, "backup", "backup_took_over"),
+        added(3010, "rome", "controller_found", controller="backup"),
+        added(3015, "rome", "link_lost", peer="kyiv", reason=""),
+        *(
+            added(3020 + n, "backup", "losses_reported", worker="rome", lost=list(lost))
+            for n, lost in enumerate(reports)
+        ),
+    ]
+    name = "connections join two live agents"
+    assert "backup at" not in one(name, *said)[1]
+    wrong = altered("losses_reported", {"lost": ["oslo"]}, t_ns=3022 * MS)
+    assert "backup at 3.022 s: rome had not lost oslo" in one(name, *said, wrong)[1]
+    back = altered("losses_reported", {"worker": "oslo"}, t_ns=3020 * MS)
+    assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
