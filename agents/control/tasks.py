@@ -482,11 +482,12 @@ class Tasks:
     def _on_expired(self, task: int) -> None:
         """Halt a task whose budget is spent.
 
-        If a member has finished, the others get as much time again to receive its result.
+        If a member has finished, the others get as much time again to receive its result. Before
+        the tasks are settled, an unknown member may have finished, so no task ends.
         """
         running = self.running[task]
         reason = f"exceeded its budget of {self.task_s:g} s"
-        if running.extended and running.awaited is None:
+        if self.settled and running.extended and running.awaited is None:
             running.reason = reason
             self._end(task, completed=bool(running.finished))
             return

@@ -571,8 +571,8 @@ class Worker:
             self._log(task_events.Discarded, task=task, src=source, bytes=size, chunks=chunks)
 
     def _give_up(self, task: int, reason: str) -> None:
-        """Without a controller: leave the task and tell all neighbours."""
-        if not self._executor.runs(task):
+        """Without a controller: leave the task and tell all neighbours, unless it is finished."""
+        if task in self._installed or not self._executor.runs(task):
             return
         self._end_task(task, None, reason)
         for link in list(self._neighbours.links.values()):

@@ -126,8 +126,9 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     ready = _list_ready(history)
+    offers = any(event.phase == "early" for event in history.all(Sent))
     for task in history.tasks:
-        yield from _judge_offers(task, ready)
+        yield from _judge_offers(task, ready if offers else None)
         yield from _judge_repeats(task)
         joined_ns = {event.site: event.t_ns for event in reversed(task.joined)}
         given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
@@ -159,13 +160,17 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
                 yield from _after(into.end_ns, outs[0].end_ns + least_ns, text, 0)
 
 
-def _judge_offers(task: Task, ready: _ReadyTimes) -> Iterator[Finding]:
-    """A contribution is sent early only once its site is ready, and nothing is before the task."""
+def _judge_offers(task: Task, ready: _ReadyTimes | None) -> Iterator[Finding]:
+    """A contribution is sent early only once its site is ready, and nothing is before the task.
+
+    Without `ready`, no site sends early. A member that was lost may not have logged that it
+    contributes: it was ready before the task.
+    """
     given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
     offered_ns = {
-        out.site: ready.before(out.site, given_ns[out.site])
-        for out in task.sent
-        if out.phase == "early" and out.site in given_ns
+        site: ready.before(site, given_ns.get(site, task.started.t_ns))
+        for site in task.started.weights
+        if ready is not None
     }
     first_ns = min((task.started.t_ns, *offered_ns.values()))
     for out in task.sent:

@@ -136,6 +136,15 @@ class Losses:
         stopped = (*self.stopped(site), *self.stopped(term.controller))
         return end_ns <= term.end_ns and not self.find((*away, *stopped), start_ns, end_ns)
 
+    def unread_since_ns(self, t_ns: int) -> int:
+        """Since when controllers may not have read what arrived, at a time: since they stopped.
+
+        A controller that is resumed acts on earlier messages before it reads of a loss.
+        """
+        spans = (*self.stopped(CONTROLLER), *self.stopped(BACKUP))
+        recent = (s for s in spans if s.start_ns <= t_ns <= s.end_ns + self.timeout_ns)
+        return min((span.start_ns for span in recent), default=t_ns)
+
     def leader_of(self, site: str, t_ns: int) -> str | None:
         """The controller that a worker follows at a time.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from trunkline.agents.events.connection_events import (
+    ControllerFound,
     LinkFound,
     LinkLost,
     LossesReported,
@@ -53,17 +54,20 @@ class _Said:
         changes: the neighbours that each worker lost and found, in order of time.
         reports: by controller and worker, in order of time.
         whole: the reports with which a worker was found, which have all that it lost before.
+        returns_ns: by worker, when it found a controller.
     """
 
     changes: Mapping[str, Sequence[Change]]
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
     whole: Collection[int]
+    returns_ns: Mapping[str, Sequence[int]]
 
     @classmethod
     def of(cls, history: History) -> _Said:
         changes = defaultdict[str, list[Change]](list)
         reports = defaultdict[tuple[str, str], list[LossesReported]](list)
         whole = set[int]()
+        returns_ns = defaultdict[str, list[int]](list)
         latest: dict[str, LossesReported] = {}
         for event in history.events:
             before = latest.pop(event.site, None)
@@ -73,9 +77,11 @@ class _Said:
                 case LossesReported():
                     reports[event.site, event.worker].append(event)
                     latest[event.site] = event
+                case ControllerFound():
+                    returns_ns[event.site].append(event.t_ns)
                 case WorkerFound(worker=worker) if before and before.worker == worker:
                     whole.add(id(before))
-        return cls(changes, reports, whole)
+        return cls(changes, reports, whole, returns_ns)
 
     def was_heard(self, change: Change, term: Term, until_ns: int) -> bool:
         """Whether the controller knew of a change at once or until a time."""
@@ -97,7 +103,8 @@ class _Said:
         before = reports[: reports.index(report)]
         earlier = [each for each in before if losses.term_of(each) == term]
         known = set(earlier[-1].lost) if earlier else set()
-        whole = self._is_whole(report, earlier, losses)
+        anew = not earlier and term != losses.terms[0]
+        whole = id(report) in self.whole or anew
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
         since_ns = 0 if whole else report.t_ns - HEARD_TIMEOUTS * losses.timeout_ns
@@ -106,23 +113,14 @@ class _Said:
         recent = [each for each in mine if each.t_ns >= since_ns]
         lost = {each.peer for each in recent if isinstance(each, LinkLost)}
         found = {each.peer for each in (*recent, *latest.values()) if isinstance(each, LinkFound)}
-        if any(
-            each.t_ns >= since_ns and self._is_whole(each, earlier[:place], losses)
-            for place, each in enumerate(earlier)
-        ):
-            then = {each.peer: each for each in mine if each.t_ns < since_ns}
-            found |= {peer for peer in known if not isinstance(then.get(peer), LinkLost)}
+        for back_ns in self.returns_ns.get(report.worker, ()):
+            if since_ns <= back_ns <= report.t_ns:
+                then = {each.peer: each for each in mine if each.t_ns < back_ns}
+                found |= {peer for peer in known if not isinstance(then.get(peer), LinkLost)}
         for peer in sorted(set(report.lost) - known - lost):
             yield f"{report.worker} had not lost {peer}"
         for peer in sorted(known - set(report.lost) - found):
             yield f"{report.worker} had not found {peer} again"
-
-    def _is_whole(
-        self, report: LossesReported, earlier: Sequence[LossesReported], losses: Losses
-    ) -> bool:
-        """Whether a report, after those earlier in its term, has the worker's whole state."""
-        anew = not earlier and losses.term_of(report) != losses.terms[0]
-        return id(report) in self.whole or anew
 
 
 def _must_hear(term: Term, change: Change, losses: Losses) -> bool:

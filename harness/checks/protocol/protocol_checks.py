@@ -119,7 +119,8 @@ def rounds_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findi
         yield judged(worker.steps)
     for site, releases_ns in released.items():
         for t_ns in releases_ns:
-            if not losses.find(losses.without_controller(site), t_ns, t_ns + losses.detection_ns):
+            since_ns, told_ns = losses.unread_since_ns(t_ns), t_ns + losses.detection_ns
+            if not losses.find(losses.without_controller(site), since_ns, told_ns):
                 yield fail(f"{site} was released at {format_time(t_ns)}, but did not continue")
     yield from _check_exclusions(history, losses)
     rounds = len(history.all(RoundFinished)) + len(history.all(RoundAlone))
