@@ -31,9 +31,24 @@ MUTANTS = (
             "        if running.awaited and len(running.awaited) > 1:\n            return\n",
         ),
         (
+            "a member that comes back during a halt is not awaited",
+            "            running.awaited.add(site)\n",
+            "",
+        ),
+        (
+            "only members hear of a halt",
+            "        for site in sorted(self.overlay.present):\n            self.tell(site, Halt(task))",
+            "        for site in members:\n            self.tell(site, Halt(task))",
+        ),
+        (
+            "a new controller ends tasks before all members have reported",
+            "        if self.settled and running.extended and",
+            "        if running.extended and",
+        ),
+        (
             "a budget is extended for ever",
-            "        if running.extended and running.awaited is None:\n",
-            "        if running.extended and running.reason == '':\n",
+            "running.extended and running.awaited is None:\n",
+            "running.extended and running.reason == '':\n",
         ),
         (
             "a member that has finished is not asked for its result",
@@ -556,6 +571,11 @@ MUTANTS = (
             "                helps=(),\n",
         ),
         (
+            "a finished task is given up when its budget ends without a controller",
+            'tell all neighbours, unless it is finished."""\n        if task in self._installed or not',
+            'tell all neighbours, unless it is finished."""\n        if not',
+        ),
+        (
             "a worker keeps the first default split",
             "                self._default = frame.parts\n",
             "                pass\n",
@@ -612,8 +632,8 @@ MUTANTS = (
         ),
         (
             "a worker that loses its controller and then a neighbour goes on",
-            '                self._give_up(task, f"lost {peer}, and the controller is lost")\n',
-            "                pass\n",
+            '            self._give_up(task, f"lost {peer}, and the controller is lost")\n',
+            "            pass\n",
         ),
     ),
     *_in(

@@ -647,8 +647,7 @@ class Worker:
             self._controller.tell(LinkLost(peer))
             return
         for task in self._executor.running():
-            if task not in self._installed:
-                self._give_up(task, f"lost {peer}, and the controller is lost")
+            self._give_up(task, f"lost {peer}, and the controller is lost")
 
     def _on_peer_found(self, peer: str) -> None:
         self._log(connection_events.LinkFound, peer=peer)

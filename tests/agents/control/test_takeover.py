@@ -238,6 +238,22 @@ def test_after_a_loss_contributions_are_sent_early_by_the_new_default_split(mend
     assert (("s0", "s1") in {(e["site"], e["dst"]) for e in early}) == mended
 
 
+def test_a_task_that_is_finished_is_not_given_up_when_its_budget_ends_without_a_controller():
+    """The sites of a task hear of no end; the controller that comes back completes it."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, time_s=20.0, task_s=3.0)
+
+    async def scenario(wan):
+        await until(wan, "contributed", 4)
+        wan.kill("controller")
+        await until(wan, "task_finished", 4)
+        await asyncio.sleep(6.0)
+        wan.restart("controller")
+
+    check(wan, scenario)
+    assert wan.of("task_dropped") == []
+    assert 0 in {e["task"] for e in wan.of("task_completed")}
+
+
 def test_members_that_are_halted_when_they_lose_the_controller_give_up_at_once():
     """They have promised not to finish, and no agent is left to plan their task anew."""
     wan = Wan(ladder(FOUR), "ring", bsp(FOUR), elements=LARGE, time_s=12.0)

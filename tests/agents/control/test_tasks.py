@@ -122,3 +122,83 @@ def test_controllers_that_take_over_one_after_the_other_use_other_block_numbers(
 
     first, second = (asyncio.run(adopt(now_ns)) for now_ns in (3 * 10**9, 4 * 10**9))
     assert first > 5 and first + 1000 < second
+
+
+ALIKE = Start(SITES, dict.fromkeys(SITES, 1.0), 1.0)
+
+
+def make_tasks_without_servers(
+    log: list[tuple[str, tuple, dict]], told: list[tuple[str, str]]
+) -> Tasks:
+    def build(start: Start, task: int) -> Plan:
+        sides = tuple((site, "a") for site in "bc"), tuple(("a", site) for site in "bc")
+        return Plan(SITES, SITES, 2, (Block(((0, 2),), "a", *sides),))
+
+    def tell(site: str, message: object) -> None:
+        told.append((site, type(message).__name__))
+
+    return replace(make_tasks(log), servers=(), build=build, tell=tell)
+
+
+def test_a_halt_is_told_to_all_sites_that_are_present() -> None:
+    """Also to one that takes no part: it may forward chunks of the task."""
+
+    async def halt() -> list[tuple[str, str]]:
+        told: list[tuple[str, str]] = []
+        tasks = make_tasks_without_servers([], told)
+        tasks.settle()
+        pair = Start(("a", "b"), dict.fromkeys("ab", 1.0), 1.0)
+        block = Block(((0, 2),), "a", (("b", "a"),), (("a", "b"),))
+        tasks.start(0, pair, Plan(("a", "b"), ("a", "b"), 2, (block,)), {}, ())
+        tasks.on_refused("b", 0)
+        tasks.close()
+        return told
+
+    assert {site for site, kind in asyncio.run(halt()) if kind == "Halt"} == {"a", "b", "c"}
+
+
+def test_a_member_that_comes_back_during_a_halt_is_awaited() -> None:
+    async def come_back() -> tuple[list[str], list[str]]:
+        log: list[tuple[str, tuple, dict]] = []
+        told: list[tuple[str, str]] = []
+        tasks = make_tasks_without_servers(log, told)
+        tasks.settle()
+        tasks.start(0, ALIKE, tasks.build(ALIKE, 0), {}, ())
+        tasks.overlay.present.discard("c")
+        tasks.on_site_lost("c")
+        tasks.overlay.present.add("c")
+        state = TaskState(0, SITES, dict(ALIKE.weights), 1.0, 1, False, 5.0)
+        assert tasks.on_rejoined("c", state)
+        for site in "ab":
+            tasks.on_halted(site, 0, False)
+        before = [kind for kind, _, _ in log]
+        tasks.on_halted("c", 0, True)
+        tasks.close()
+        return before, [kind for kind, _, _ in log]
+
+    before, after = asyncio.run(come_back())
+    assert before == ["TaskHalted"]
+    assert after == ["TaskHalted", "TaskReplanned"]
+
+
+def test_a_task_is_not_ended_before_all_members_can_have_reported_it() -> None:
+    """Its budget is spent twice before the new controller has heard of c, which has finished it."""
+
+    async def take_over() -> tuple[list[str], list[str]]:
+        log: list[tuple[str, tuple, dict]] = []
+        tasks = replace(make_tasks_without_servers(log, []), task_s=0.05)
+        state = TaskState(7, SITES, dict(ALIKE.weights), 1.0, 1, False, 0.01)
+        for site in "ab":
+            tasks.adopt(state, site, 0)
+        await asyncio.sleep(1.2)
+        before = [kind for kind, _, _ in log]
+        tasks.adopt(replace(state, finished=True), "c", 0)
+        tasks.settle()
+        for site in "ab":
+            tasks.on_halted(site, 7, False)
+        tasks.close()
+        return before, [kind for kind, _, _ in log]
+
+    before, after = asyncio.run(take_over())
+    assert before == []
+    assert after == ["TaskHalted", "TaskReplanned"]

@@ -238,13 +238,13 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every repair was heard",
         [added(250, "rome", "halt_heard", task=0, finished=True)],
         "fail",
-        "task 0: rome heard a halt at 0.250 s, which no controller logged",
+        "task 0: rome heard a halt at 0.250 s, which no controller logged before",
     ),
     (
         "every repair was heard",
         [added(250, "rome", "blocks_heard", task=0, blocks=2)],
         "fail",
-        "task 0: rome heard of 2 blocks at 0.250 s, which no controller logged",
+        "task 0: rome heard of 2 blocks at 0.250 s, which no controller logged before",
     ),
     (
         "every repair was heard",
@@ -254,7 +254,8 @@ BAD: list[tuple[str, list[Change], str, str]] = [
             altered("halt_heard", {"finished": True}, site="rome", task=0),
         ],
         "fail",
-        "task 0: rome heard a halt at 0.260 s, and answered that it had finished, which is wrong",
+        "task 0: rome heard a halt at 0.260 s, and answered that it had finished, which is wrong; "
+        "task 0: oslo finished at 1.480 s, halted and without new blocks",
     ),
     (
         "every repair was heard",
@@ -264,8 +265,21 @@ BAD: list[tuple[str, list[Change], str, str]] = [
             without("halt_heard", site="rome", task=0),
         ],
         "fail",
+        "task 0: oslo finished at 1.480 s, halted and without new blocks; "
         "task 0: task_halted at 0.250 s was not heard by rome; "
         "task 0: task_completed at 1.480 s, before rome answered a halt",
+    ),
+    (
+        "every repair was heard",
+        [altered("halt_heard", {"t_ns": 4389 * MS}, site="rome")],
+        "fail",
+        "task 2: rome heard a halt at 4.389 s, which no controller logged before",
+    ),
+    (
+        "every repair was heard",
+        [altered("halt_heard", {"t_ns": 4391 * MS}, site="rome")],
+        "fail",
+        "task 2: task_abandoned at 4.400 s, before rome answered a halt",
     ),
     (
         "every repair was heard",

@@ -425,3 +425,43 @@ def a_task_continues_before_a_member_has_answered(log: Log) -> Log:
 def a_site_hears_of_blocks_that_were_not_announced(log: Log) -> Log:
     first(log, "blocks_heard")["blocks"] += 1
     return log
+
+
+@falsification
+def no_task_that_finishes_was_planned_anew(log: Log) -> Log:
+    done = {line["task"] for line in every(log, "task_finished")}
+    answered = {(e["task"], e["site"]) for e in every(log, "halt_heard", finished=False)}
+    anew = [
+        line
+        for line in every(log, "task_replanned")
+        if line["task"] in done
+        and any(
+            (e["task"], e["site"]) in answered and e["t_ns"] > line["t_ns"]
+            for e in every(log, "task_finished", task=line["task"])
+        )
+    ]
+    if not anew:
+        raise NotHereError("task_replanned")
+    tasks = {line["task"] for line in anew}
+    heard = [e for e in log if e["event"] == "blocks_heard" and e["task"] in tasks]
+    return without(log, [*anew, *heard])
+
+
+@falsification
+def halts_are_heard_at_once(log: Log) -> Log:
+    for line in every(log, "halt_heard"):
+        said = every(log, "task_halted", task=line["task"])
+        line["t_ns"] = max(e["t_ns"] for e in said if e["t_ns"] <= line["t_ns"]) + 1
+    return log
+
+
+@falsification
+def new_blocks_are_heard_after_the_result(log: Log) -> Log:
+    for line in every(log, "blocks_heard"):
+        own = {"task": line["task"], "site": line["site"]}
+        halts = [e for e in log if e["event"] == "halt_heard" and own.items() <= e.items()]
+        done = [e for e in log if e["event"] == "task_finished" and own.items() <= e.items()]
+        if halts and done and halts[-1]["t_ns"] < line["t_ns"] < done[-1]["t_ns"]:
+            line["t_ns"] = done[-1]["t_ns"] + 1
+            return log
+    raise NotHereError("blocks_heard")
