@@ -18,12 +18,14 @@ from trunkline.topologies.access import attach_sites
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Link, Site, Topology, TopologyError
 from trunkline.topologies.network_file import (
+    NOTED,
     RATE,
     TIME,
     Network,
     ReadFile,
     check_node_count,
     find_links,
+    list_some,
 )
 
 READERS: dict[str, Callable[[str], Network]] = {
@@ -111,8 +113,13 @@ def build(
             for node in kept.nodes
             if node.latitude is not None and node.longitude is not None
         )
+        notes = kept.notes
+        if network.external and not external:
+            left_out = list_some(network.external, NOTED)
+            note = f"without external: true, nodes with Internal 0 are left out: {left_out}"
+            notes = (note, *notes)
         name = PurePath(file).stem if file else "file"
-        topology = Topology(name, nodes, links, places=places, notes=kept.notes)
+        topology = Topology(name, nodes, links, places=places, notes=notes)
     return topology if sites is None else attach_sites(topology, sites)
 
 

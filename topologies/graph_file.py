@@ -138,7 +138,7 @@ def _read_edge(src: str, dst: str, attributes: _Attributes) -> Edge:
             delay = read_quantity(attributes["delay"], TIME)
     except TopologyError as error:
         raise TopologyError(f"{where}: {name} {error}") from None
-    return Edge(src, dst, rate, delay)
+    return Edge(src, dst, rate, delay, label=str(attributes.get("linklabel", "")))
 
 
 def _read_speed_unit(value: object) -> str:

@@ -76,7 +76,8 @@ class Node:
 class Edge:
     """A directed connection of two nodes; a rate in Mbit/s or delay in ms may be unknown.
 
-    It is `assumed` if the file has only its reverse, although it could have both.
+    It is `assumed` if the file has only its reverse, although it could have both. Its `label` is
+    what the file has in place of a rate.
     """
 
     src: str
@@ -84,6 +85,7 @@ class Edge:
     rate_mbps: float | None = None
     delay_ms: float | None = None
     assumed: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,16 @@ class Network:
         return Network(nodes, edges)
 
     @property
+    def external(self) -> tuple[str, ...]:
+        """The nodes of neighbouring networks."""
+        return tuple(node.name for node in self.nodes if not node.internal)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the file's author should know about how it was read, a sentence each."""
         renamed = [node for node in self.nodes if not keeps_letters(node.name, node.label)]
         assumed = [edge for edge in self.edges if edge.assumed]
-        return (*_note_names(renamed), *_note_reverses(assumed))
+        return (*_note_names(renamed), *_note_reverses(assumed), *_note_labels(self.edges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +221,18 @@ def _note_reverses(edges: Sequence[Edge]) -> Iterator[str]:
         each = "it stands" if len(edges) == 1 else "each stands"
         pairs = [f"{edge.dst} -> {edge.src}" for edge in edges]
         yield f"{links} no reverse in the file, so {each} for both directions: {list_some(pairs)}"
+
+
+def _note_labels(edges: Sequence[Edge]) -> Iterator[str]:
+    labels = dict[frozenset[str], str]()
+    for edge in edges:
+        if edge.label and edge.rate_mbps is None:
+            text = f"{edge.src} - {edge.dst} {edge.label[:LABEL_CHARACTERS]!r}"
+            labels.setdefault(frozenset((edge.src, edge.dst)), text)
+    if labels:
+        links = "1 link has" if len(labels) == 1 else f"{len(labels)} links have"
+        which = list_some([*labels.values()])
+        yield f"{links} a label, which is not read, and no rate, so default_rate holds: {which}"
 
 
 def check_characters(text: str) -> None:

@@ -249,7 +249,9 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
         if got != everything:
             missing = sorted(everything - got)[:5]
             repeated = sorted(got - everything)[:5]
-            raise PlanError(f"{site} misses chunks {missing} and gets {repeated} more than once")
+            found = [f"misses chunks {missing}"] if missing else []
+            found += [f"gets chunks {repeated} more than once"] if repeated else []
+            raise PlanError(f"{site} {' and '.join(found)}")
 
 
 def split(

@@ -1,4 +1,6 @@
-"""PS: parameter servers. Members push to them, and they send the result back.
+"""PS: parameter servers; without them, the member with the best direct links (CREW, Section V).
+
+Members push to them, and they send the result back.
 
 Each server that is a member of the group aggregates the chunks that it holds. In a group without
 servers, one worker is the server (CREW's paper, Section V): the one with the largest average rate

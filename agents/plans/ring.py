@@ -1,8 +1,8 @@
-"""Ring: all-reduce around a greedy ring of the group (CREW's paper, Section V, baseline).
+"""Ring: all-reduce around a greedy ring from a random member (CREW's paper, Section V, baseline).
 
-The ring starts at a random member. Each next member is the one with the largest rate from the last
-member. Block q, one p-th of the chunks, is summed along the ring up to the q-th member. Then the
-result goes around the ring (Baidu, Horovod).
+So tasks of one group may have different rings and times. Each next member is the one with the
+largest rate from the last member. Block q, one p-th of the chunks, is summed along the ring up to
+the q-th member. Then the result goes around the ring (Baidu, Horovod).
 """
 
 from __future__ import annotations

@@ -20,7 +20,11 @@ import pandas as pd
 from rich.table import Table
 from scipy import stats
 
-from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
+from trunkline.harness.report.pages.comparison.means_section import (
+    Mean,
+    Metric,
+    format_interval,
+)
 from trunkline.harness.study.grid import NONE, SCENARIO
 
 CONFIDENCE = 0.95
@@ -340,7 +344,7 @@ def make_mean_formatter(column: str) -> Text:
     def text(row: Mapping[Any, Any]) -> str:
         half = row[f"{column}_high"] - row[column]
         exact = np.isnan(half) or half <= 1e-9 * row[column]
-        return _format(row[column]) + ("" if exact else f" ± {half:.2g}")
+        return _format(row[column]) if exact else format_interval(row[column], half)
 
     return text
 

@@ -140,7 +140,7 @@ def test_a_name_that_lacks_letters_of_its_label_or_has_a_number_is_a_note():
     text = f"graph [ {''.join(nodes)} {away} {''.join(edges)} ]"
     shortened = "x" * 32
     built = build({"x.gml": text}, file="x.gml")
-    assert built.notes == (
+    assert built.notes[1:] == (
         f"5 sites have another name than in the file: oslo-2 is 'oslo', koln is 'Köln 東', "
         f"{shortened} is '{'x' * 33}', node-7 is '7', node-7-2 is '東京'",
     )
@@ -552,3 +552,23 @@ def test_os3e_has_its_34_cities_and_42_links_across_the_united_states():
     lengths = {link.delay_ms * 199.86 for link in built.links}
     assert min(lengths) == pytest.approx(42, abs=1)  # Ashburn and Washington DC
     assert max(lengths) == pytest.approx(1611, abs=2)  # Missoula and Minneapolis
+
+
+def test_notes_tell_which_nodes_are_left_out_and_which_labels_are_not_read():
+    node = 'node [ id {} label "{}" Longitude {} Latitude 1 {} ]'
+    parts = [
+        node.format(0, "a", 0, ""),
+        node.format(1, "b", 1, ""),
+        node.format(2, "x", 2, "Internal 0"),
+        'edge [ source 0 target 1 LinkLabel "10 Gbps" ]',
+        'edge [ source 1 target 2 LinkLabel "E1" ]',
+    ]
+
+    def notes(**options):
+        files = {"z.gml": f"graph [ {' '.join(parts)} ]"}
+        return build(files, file="z.gml", default_rate_mbps=5.0, **options).notes
+
+    unread = "a label, which is not read, and no rate, so default_rate holds: a - b '10 Gbps'"
+    outside = "without external: true, nodes with Internal 0 are left out: x"
+    assert notes() == (outside, f"1 link has {unread}")
+    assert notes(external=True) == (f"2 links have {unread}, b - x 'E1'",)

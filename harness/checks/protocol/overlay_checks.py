@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 from trunkline.agents.events.connection_events import (
     ControllerFound,
@@ -116,7 +116,13 @@ class _Said:
         for back_ns in self.returns_ns.get(report.worker, ()):
             if since_ns <= back_ns <= report.t_ns:
                 then = {each.peer: each for each in mine if each.t_ns < back_ns}
-                found |= {peer for peer in known if not isinstance(then.get(peer), LinkLost)}
+                told = {
+                    peer
+                    for one, other in pairwise(earlier)
+                    for peer in set(one.lost) - set(other.lost)
+                    if other.t_ns >= back_ns
+                }
+                found |= {p for p in known - told if isinstance(then.get(p), LinkFound)}
         for peer in sorted(set(report.lost) - known - lost):
             yield f"{report.worker} had not lost {peer}"
         for peer in sorted(known - set(report.lost) - found):

@@ -214,7 +214,7 @@ def stars(*blocks, count=2, contributors=("a", "b"), receivers=("a", "b")):
                 Block(((0, 2),), "a", (("b", "a"),), (("a", "b"),)),
                 Block(((1, 2),), "b", (("a", "b"),), (("b", "a"),)),
             ),
-            r"gets \[1\] more than once",
+            r"a gets chunks \[1\] more than once",
         ),
         (stars(Block(((0, 2),), "a", (), (("a", "b"),))), r"sums \{'a': 1\} instead of"),
         (

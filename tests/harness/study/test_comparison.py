@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from trunkline.harness.report.pages.comparison.means_section import format_interval
 from trunkline.harness.report.plots import render
 from trunkline.harness.study import comparison, comparison_plots
 from trunkline.harness.study.comparison import (
@@ -262,3 +263,17 @@ def test_a_figure_names_values_as_a_reader_would(trials):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "fluid model", "crew, split: even", "ring"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (0.233917, 0.000709, "0.23392 ± 0.00071"),
+        (0.75, 0.021, "0.750 ± 0.021"),
+        (7.5, 32.0, "7.5 ± 32"),
+        (199.3, 47.2, "199 ± 47"),
+        (17.123, 3.64, "17.1 ± 3.6"),
+    ],
+)
+def test_a_mean_has_all_digits_that_its_interval_has(mean, half, text):
+    assert format_interval(mean, half) == text

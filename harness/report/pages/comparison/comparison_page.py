@@ -180,8 +180,8 @@ def _name_runs(
 def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> list[Child]:
     """A table with a row for each run."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
-             "mean task time", "relative to run 1", "measured / expected", "rounds", "payload",
-             "best accuracy")  # fmt: skip
+             "mean task time", "relative to run 1", "measured / expected, median", "rounds",
+             "payload",             "best accuracy")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = list(_list_means(runs.values()))
     base_s = means_s[0] if len(runs) > 1 else float("nan")

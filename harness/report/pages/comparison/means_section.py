@@ -101,4 +101,14 @@ def _format(each: Mean) -> str:
     if not isfinite(each.mean):
         return "no trial passed"
     half = each.high - each.mean
-    return f"{each.mean:.3g}" + (f" ± {half:.2g}" if half > 1e-9 * abs(each.mean) else "")
+    is_exact = half <= 1e-9 * abs(each.mean)
+    return f"{each.mean:.3g}" if is_exact else format_interval(each.mean, half)
+
+
+def format_interval(mean: float, half: float) -> str:
+    """A mean and half of its interval, of which the mean has all digits: `0.23392 ± 0.00071`."""
+    decimals = f"{half:.2g}".partition(".")[2] if half < 1 else ""
+    text = f"{mean:.3g}"
+    if len(decimals) > len(text.partition(".")[2]):
+        text = f"{mean:.{len(decimals)}f}"
+    return f"{text} ± {half:.2g}"
