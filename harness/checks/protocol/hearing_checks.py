@@ -6,6 +6,7 @@ them. It concludes a halt when all members that it asked have answered or are lo
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -181,8 +182,11 @@ class _Halt:
 def _check_answers(history: History, losses: Losses, paths: Paths) -> Iterator[Finding]:
     """A halted task continues or ends only after all members asked have answered or are lost.
 
-    A member that comes back during the halt is told of it, and awaited, if it reports the task.
+    A member that comes back during the halt is told of it, and awaited, if it has not finished.
     """
+    halts_ns = defaultdict[int, list[int]](list)
+    for said in history.all(TaskHalted):
+        halts_ns[said.task].append(said.t_ns)
     answers = defaultdict[int, list[HaltHeard]](list)
     for heard in history.all(HaltHeard):
         answers[heard.task].append(heard)
@@ -202,10 +206,11 @@ def _check_answers(history: History, losses: Losses, paths: Paths) -> Iterator[F
                 none = _Halt(event.t_ns, set())
                 halt = asked.pop((losses.term_of(event), task), none)
                 since_ns = dict.fromkeys(halt.awaited, halt.t_ns) | halt.back_ns
+                next_ns = min((t for t in halts_ns[task] if t > event.t_ns), default=math.inf)
                 least_ns = {
                     each.site: each.t_ns + paths.control_ns(each.site, event.site)
                     for each in reversed(answers[task])
-                    if each.t_ns >= since_ns.get(each.site, each.t_ns + 1) - CLOCK_NS
+                    if since_ns.get(each.site, math.inf) - CLOCK_NS <= each.t_ns < next_ns
                 }
                 yield judged(len(halt.awaited))
                 never_ns = event.t_ns + 2 * CLOCK_NS
