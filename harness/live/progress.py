@@ -33,7 +33,10 @@ PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 time so far, for a log that hours do not fill."""
 
 SHOWN_FAULTS = 3
-"""The faults that are listed of those that never began."""
+"""The faults that are listed."""
+
+SHOWN_SITES = 8
+"""The sites that are listed."""
 
 SHOWN_CALLS = 4
 """The kinds of calls of programs that are listed."""
@@ -187,8 +190,16 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     for run in _rows(run_dir / "tables" / "run.csv"):
         if run["by_hand"]:
             yield "by hand", _escaped(run["by_hand"])
-    if missed := [row for row in _rows(run_dir / "tables" / "faults.csv") if not row["start_s"]]:
-        yield "timeline", _escaped(_describe_missed(missed))
+    faults = _rows(run_dir / "tables" / "faults.csv")
+    if begun_faults := [row for row in faults if row["start_s"] and row["by_hand"] != "True"]:
+        yield "faults", _escaped(_describe_faults(begun_faults, "start_s"))
+    if missed := [row for row in faults if not row["start_s"]]:
+        yield "timeline", _escaped(f"the run ended before: {_describe_faults(missed, 'at_s')}")
+    workers = _rows(run_dir / "tables" / "workers.csv")
+    if alone := [row for row in workers if row.get("rounds_alone", "0") not in ("", "0")]:
+        sites = ", ".join(f"{row['site']} {row['rounds_alone']}" for row in alone[:SHOWN_SITES])
+        left = f" and {len(alone) - SHOWN_SITES} more sites" if len(alone) > SHOWN_SITES else ""
+        yield "alone", f"rounds without a controller: {sites}{left}"
     accuracy = _rows(run_dir / "tables" / "accuracy.csv")
     if accuracy:
         best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
@@ -196,14 +207,14 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
 
 
-def _describe_missed(missed: Sequence[Mapping[str, str]]) -> str:
-    """The faults that never began, from their rows of the table of faults."""
+def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
+    """Faults from their rows of the table of faults, with the time in the column `when`."""
     words = [
-        f"{shorten(row['text'])} at {short(float(row['at_s']), TIME_S)}"
-        for row in missed[:SHOWN_FAULTS]
+        f"{shorten(row['text'])} at {short(float(row[when]), TIME_S)}"
+        for row in faults[:SHOWN_FAULTS]
     ]
-    left = len(missed) - len(words)
-    return f"the run ended before: {'; '.join(words + [f'{left} more'] * bool(left))}"
+    left = len(faults) - len(words)
+    return "; ".join(words + [f"{left} more"] * bool(left))
 
 
 def _describe_exit(row: Mapping[str, str]) -> str:

@@ -107,6 +107,11 @@ WORKERS = Table(
             "the policy does not compare them",
         ),
         "excluded_s": (NUMBER, "when the policy excluded it; empty if it did not"),
+        "rounds_alone": (
+            INTEGER,
+            "rounds that it did without a controller: they synchronize nothing, but count for "
+            "`stop.rounds`",
+        ),
     },
 )
 LINKS = Table(

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
+from trunkline.agents.events.round_events import ComputeStarted, RoundAlone, RoundFinished
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import (
     Compared,
@@ -129,6 +129,7 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
         for into in task.received:
             received[into.site] += into.bytes
     rounds = Counter(event.site for event in history.all(RoundFinished))
+    alone = Counter(event.site for event in history.all(RoundAlone))
     similar: defaultdict[str, list[float]] = defaultdict(list)
     for compared in history.all(Compared):
         similar[compared.site].append(compared.similarity)
@@ -147,6 +148,7 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
                 "bytes_received": received[site],
                 "similarity": fmean(similar[site]) if similar[site] else None,
                 "excluded_s": excluded_ns[site] / 1e9 if site in excluded_ns else None,
+                "rounds_alone": alone[site],
             }
             for site in sites
         ),

@@ -371,6 +371,8 @@ def _write_sites(data: RunData) -> list[Child]:
     compares = "similarity" in found and found[["similarity", "excluded_s"]].notna().any(axis=None)
     if compares:
         heads += ["similarity", "excluded (s)"]
+    has_alone = "rounds_alone" in found and found["rounds_alone"].any()
+    heads += ["rounds alone"] if has_alone else []
     rows = [
         (
             str(row["site"]),
@@ -381,6 +383,7 @@ def _write_sites(data: RunData) -> list[Child]:
                 "" if pd.isna(row[column]) else f"{row[column]:.2f}"
                 for column in (("similarity", "excluded_s") if compares else ())
             ),
+            *([str(row["rounds_alone"])] if has_alone else ()),
             *([regions.get(str(row["site"]), "")] if has_regions else ()),
         )
         for row in found.to_dict("records")

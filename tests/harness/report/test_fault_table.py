@@ -14,6 +14,7 @@ from trunkline.harness.report.faults.fault_table import (
     tabulate_faults,
 )
 from trunkline.harness.report.pages.faults_section import write_faults
+from trunkline.harness.report.tables import tabulate_workers
 
 OUTAGE = "outage oslo rome both blackhole for 400 ms"
 FAULTY = history(
@@ -68,6 +69,17 @@ def test_the_page_shows_both_clocks_and_what_did_not_begin(programs, begin):
     row = text[text.index(f"{OUTAGE}|") :]
     assert re.findall(r"\d+\.\d{3}", row)[:4] == ["0.290", "0.690", "0.500", "0.900"]
     assert text.count("did not begin: the run ended before") == 2
+
+
+def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
+    (tmp_path / "tables").mkdir()
+    tabulate_faults(FAULTY, ()).to_csv(tmp_path / "tables" / "faults.csv")
+    cut_off = history(added(3000, "kyiv", "round_alone", iteration=1))
+    found = tabulate_workers(cut_off, ("oslo", "kyiv"))
+    found.to_csv(tmp_path / "tables" / "workers.csv")
+    said = dict(progress._summary(tmp_path))
+    assert said["faults"] == f"{OUTAGE} at 500 ms"
+    assert said["alone"] == "rounds without a controller: kyiv 1"
 
 
 def test_the_terminal_names_the_first_entries_that_did_not_begin(tmp_path):

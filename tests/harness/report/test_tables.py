@@ -63,10 +63,11 @@ def test_each_member_of_a_task_has_its_own_times() -> None:
 
 def test_workers_compute_wait_and_synchronize() -> None:
     assert csv(tables.tabulate_workers(history(), SITES)) == [
-        "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received,similarity,excluded_s",
-        "oslo,1,0.200,0.950,3.270,2250000,2000000,,",
-        "rome,2,0.580,0.080,3.770,2000000,2250000,,",
-        "kyiv,1,1.000,2.660,0.770,1000000,1000000,,",
+        "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received,similarity,excluded_s,"
+        "rounds_alone",
+        "oslo,1,0.200,0.950,3.270,2250000,2000000,,,0",
+        "rome,2,0.580,0.080,3.770,2000000,2250000,,,0",
+        "kyiv,1,1.000,2.660,0.770,1000000,1000000,,,0",
     ]
 
 
@@ -80,7 +81,7 @@ def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> Non
         ),
         SITES,
     )
-    assert [line.split(",")[-2:] for line in csv(found)[1:]] == [
+    assert [line.split(",")[-3:-1] for line in csv(found)[1:]] == [
         ["", ""],
         ["", ""],
         ["0.125", "0.700"],
@@ -95,7 +96,7 @@ def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
 
 
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
-    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,"
+    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,,0"
 
 
 def test_samples_per_second_are_those_of_finished_rounds() -> None:
