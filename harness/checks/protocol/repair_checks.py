@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from trunkline.agents.events.connection_events import (
     LinkFound,
     LinkLost,
+    LossesReported,
     WorkerFound,
     WorkerLost,
 )
@@ -43,6 +44,10 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
                 losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
             ):
                 yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
+            elif losses.term_of(task.started) == losses.term_of(event) and not _has_just_heard(
+                history, event
+            ):
+                yield fail(f"{name}: the {event.site} had heard of no loss at that moment")
         yield from _check_halts(history, rules, task, losses)
         yield from _check_blocks(task, losses)
         yield from _check_holders(task)
@@ -132,6 +137,21 @@ def _check_holders(task: Task) -> Iterator[Finding]:
         again = done if event.holder is None and not task.shards else done & set(plan.receivers)
         if again:
             yield fail(f"{name}, although {', '.join(sorted(again))} had finished")
+
+
+def _has_just_heard(history: History, event: TaskHalted | TaskRearranged) -> bool:
+    """Whether a controller heard at that moment of what a repair names, if that is a loss.
+
+    It repairs its own tasks at once. A task whose result cannot reach the others is halted again
+    when anything changes.
+    """
+    ends = SITE_LOST.match(event.reason) or LINK_BROKE.match(event.reason)
+    if ends is None:
+        return True
+    news = (*history.all(WorkerLost), *history.all(WorkerFound), *history.all(LossesReported))
+    return any(
+        each.site == event.site and abs(each.t_ns - event.t_ns) <= 2 * CLOCK_NS for each in news
+    )
 
 
 def _count(blocks: Iterable[Block]) -> Counter[int]:

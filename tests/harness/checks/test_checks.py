@@ -1190,3 +1190,24 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.022 s: rome had not lost oslo" in one(name, *said, wrong)[1]
     back = altered("losses_reported", {"worker": "oslo"}, t_ns=3020 * MS)
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
+
+
+@pytest.mark.parametrize(("heard_ms", "noticed"), [(2100, False), (1900, True)])
+def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_loss(
+    heard_ms: int, noticed: bool
+) -> None:
+    said = [
+        added(1850, "rome", "link_lost", peer="kyiv", reason=""),
+        added(heard_ms, "controller", "losses_reported", worker="rome", lost=["kyiv"]),
+        added(
+            2100,
+            "controller",
+            "task_halted",
+            task=1,
+            reason="rome and kyiv lost each other",
+            members=["kyiv", "rome"],
+        ),
+    ]
+    found = one("every repair has a cause", *said)[1]
+    wanted = "task 1: task_halted at 2.100 s: the controller had heard of no loss at that moment"
+    assert (wanted in found) == noticed

@@ -96,7 +96,9 @@ def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
 
 
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
-    assert csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,,0"
+    assert (
+        csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,,0"
+    )
 
 
 def test_samples_per_second_are_those_of_finished_rounds() -> None:
