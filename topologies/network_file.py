@@ -208,16 +208,20 @@ def with_reverses(edges: Sequence[Edge], directed: bool = True) -> tuple[Edge, .
     )
 
 
+def _count(number: int, what: str) -> str:
+    return f"1 {what} has" if number == 1 else f"{number} {what}s have"
+
+
 def _note_names(nodes: Sequence[Node]) -> Iterator[str]:
     if nodes:
-        sites = "1 site has" if len(nodes) == 1 else f"{len(nodes)} sites have"
+        sites = _count(len(nodes), "site")
         changes = [f"{node.name} is {node.label[:LABEL_CHARACTERS]!r}" for node in nodes]
         yield f"{sites} another name than in the file: {list_some(changes, NOTED)}"
 
 
 def _note_reverses(edges: Sequence[Edge]) -> Iterator[str]:
     if edges:
-        links = "1 link has" if len(edges) == 1 else f"{len(edges)} links have"
+        links = _count(len(edges), "link")
         each = "it stands" if len(edges) == 1 else "each stands"
         pairs = [f"{edge.dst} -> {edge.src}" for edge in edges]
         yield f"{links} no reverse in the file, so {each} for both directions: {list_some(pairs)}"
@@ -230,7 +234,7 @@ def _note_labels(edges: Sequence[Edge]) -> Iterator[str]:
             text = f"{edge.src} - {edge.dst} {edge.label[:LABEL_CHARACTERS]!r}"
             labels.setdefault(frozenset((edge.src, edge.dst)), text)
     if labels:
-        links = "1 link has" if len(labels) == 1 else f"{len(labels)} links have"
+        links = _count(len(labels), "link")
         which = list_some([*labels.values()])
         yield f"{links} a label, which is not read, and no rate, so default_rate holds: {which}"
 

@@ -73,8 +73,11 @@ def main(run_dir: Path, hold: bool = False) -> int:
 
 
 def _import_planner(scenario: Scenario) -> None:
-    """Plan once. Agents are forked from here, so none of them has to import a plan's solver."""
-    if not scenario.runs_programs:
+    """Plan once. Agents are forked from here, so none of them has to import a plan's solver.
+
+    The plans of other kinds were made, with all imports, when the scenario was loaded.
+    """
+    if not scenario.runs_programs and scenario.scheme.plan.kind in plan_dry_run.WITHOUT_SOLVER:
         plan_dry_run.first_group(scenario)
 
 

@@ -135,13 +135,13 @@ def _check_reached(
             for event in _heard_of(task, said)
             if said.t_ns - CLOCK_NS <= event.t_ns <= latest_ns
         }
-        for site in _addressees(history, said):
+        addressees = _addressees(history, said)
+        yield judged(len(heard.intersection(addressees)))
+        for site in sorted(set(addressees) - heard):
             lost_ns = latest_ns + losses.timeout_ns  # a broken connection counts as lost by then
             later_ns = losses.joins_next(site, said.t_ns)
             sure_ns = lost_ns if later_ns is None else min(lost_ns, later_ns)
-            if site in heard:
-                yield judged()
-            elif term is None or losses.leader_of(site, said.t_ns) not in (term.controller, None):
+            if term is None or losses.leader_of(site, said.t_ns) not in (term.controller, None):
                 yield excused("the site followed another controller", f"{name}, {site}")
             elif site in absent[id(said)] or not losses.are_connected(
                 term, site, said.t_ns, sure_ns
