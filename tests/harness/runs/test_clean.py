@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -77,6 +78,14 @@ for _ in range(200):
         kept += 1
 print(kept)
 """
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path_factory):
+    """One test at a time: `clean` would remove what another test in another process leaves."""
+    with (tmp_path_factory.getbasetemp().parent / "clean.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
