@@ -68,9 +68,9 @@ def build(
     Options:
         sites: a count from 5 to 15, or 5 to 15 names or regions in the order of the paper's
             numbers; by default 9, as in the paper.
-        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, a CSV file with a
+        rates_mbps: one rate, [low, high] (uniform), n1, n2, intercloud, skyplane, a CSV file with a
             matrix, or src -> dst -> rate.
-        delays_ms: one-way delays in the same forms, except n2.
+        delays_ms: one-way delays in the same forms, except n1 and n2.
         jitter_ms, loss_percent, queue_bytes: of every link.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times
             stay the same.

@@ -42,10 +42,10 @@ def build(
         sites: a count (the hub included), a list of names or measured regions, or name ->
             region.
         hub: the name of the site in the middle; the first by default.
-        rates_mbps: one rate, [low, high] (uniform), n2, intercloud, skyplane, a CSV file with a
+        rates_mbps: one rate, [low, high] (uniform), n1, n2, intercloud, skyplane, a CSV file with a
             matrix, or src -> dst -> rate.
-        delays_ms: one-way delays in the same forms, except n2; by default the measured delays if
-            the rates are measured, else 30 ms.
+        delays_ms: one-way delays in the same forms, except n1 and n2; by default the measured
+            delays if the rates are a measured matrix, else 30 ms.
         jitter_ms, loss_percent, queue_bytes: of every link.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times
             stay the same.

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from importlib import resources
+from statistics import median
 from typing import get_type_hints
 
 import pytest
@@ -21,7 +22,7 @@ from trunkline.topologies import (
     internet2,
     star,
 )
-from trunkline.topologies.link_options import draw_n2
+from trunkline.topologies.link_options import draw_n1, draw_n2
 from trunkline.topologies.matrix import load_matrix
 
 
@@ -227,6 +228,21 @@ def test_n2_draws_whole_multiples_of_25_from_a_normal_distribution_around_125():
         assert draws[k] / 20_000 == pytest.approx(share, abs=0.012)  # over three deviations
 
 
+def test_n1_draws_rates_that_were_measured_between_regions_of_ec2():
+    source = rng(5)
+    draws = [draw_n1(source) for _ in range(20_000)]
+    rates = load_matrix("intercloud").rates_mbps
+    measured = [
+        rate
+        for (src, dst), rate in rates.items()
+        if src.startswith("aws:") and dst.startswith("aws:")
+    ]
+    assert len(measured) == 228
+    assert set(draws) == set(measured)
+    assert median(draws) == pytest.approx(median(measured), rel=0.05)
+    assert set(full_mesh.build(rng(5), rates_mbps="n1").rates_mbps().values()) <= set(measured)
+
+
 def test_n2_redraws_what_falls_outside():
     class Scripted(random.Random):
         samples = iter([0.4, 10.6, -3.0, 5.4])
@@ -350,7 +366,7 @@ KINDS = "a number, [low, high], a CSV file or a value for each link"
         ),
         (
             full_mesh.build, {"rates_mbps": "n3"}, "rates_mbps",
-            f"rates_mbps: 'n3': expected one of n2, intercloud, skyplane, {KINDS}",
+            f"rates_mbps: 'n3': expected one of n1, n2, intercloud, skyplane, {KINDS}",
         ),
         (
             full_mesh.build, {"delays_ms": "n2"}, "delays_ms",

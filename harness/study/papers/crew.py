@@ -27,6 +27,7 @@ FIGURES: Mapping[str, Figure] = {
         (
             "scheme={plan: crew},{plan: crew, split: even, discipline: fair},{plan: opr},"
             "{plan: a2a}",
+            "topology.rates=n1,n2",
         ),
         "rounds",
     ),
@@ -52,15 +53,15 @@ FIGURES: Mapping[str, Figure] = {
         "rounds",
     ),
     "9": Figure(
-        "computing x2 to x6: nearly linear loss of rounds",
+        "computing x2 to x6: nearly linear loss of rounds, less with N2 than with N1",
         "paper/crew/fig9.yaml",
-        ("workload.compute_factor=1.0,2.0,4.0,6.0",),
+        ("workload.compute_factor=1.0,2.0,4.0,6.0", "topology.rates=n1,n2"),
         "rounds",
     ),
     "10": Figure(
         "model x2 to x8: less than linear loss of rounds",
         "paper/crew/fig10.yaml",
-        ("workload.model=1.8 MB,3.6 MB,7.2 MB,14.4 MB",),
+        ("workload.model=270 kB,540 kB,1.08 MB,2.16 MB", "topology.rates=n1,n2"),
         "rounds",
     ),
     "11": Figure(
