@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  trunkline explain quickstart              the tasks that took longest, compared with their plans
+  trunkline explain quickstart              the tasks that lost most time
   trunkline explain quickstart --task 7     one task, with its critical path
   trunkline explain runs/quickstart/latest --json
 
@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--task",
         type=int,
         metavar="N",
-        help="the number of a task (default: the three that took longest, compared with their "
+        help="the number of a task (default: the three that lost most time, compared with their "
         "plans)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per task")
@@ -68,22 +68,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _choose(data: RunData, number: int | None) -> list[Explanation]:
-    """The named task, or those that took longest, compared with what was expected."""
+    """The named task, or those that lost most time."""
     from trunkline.harness.config.document import list_choices
-    from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
+    from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
     if data.scenario.runs_programs:
         raise terminal.UsageError("explain: expected a run of agents; programs log no transfers")
     tasks = data.tables["tasks"]
     ended = [task.number for task in data.history.tasks if task.duration_s is not None]
-    if number is not None and number not in ended:
+    if not ended:
+        raise terminal.UsageError("explain: no task of this run has ended")
+    if number is None:
+        return explain_latest(data.scenario, data.history, tasks, SHOWN)
+    if number not in ended:
         named = list_choices(map(str, ended), str(number))
         raise terminal.UsageError(f"--task {number}: {named}, the tasks that have ended")
-    chosen = find_slowest(tasks, SHOWN) if number is None else [number]
-    if not chosen:
-        raise terminal.UsageError("explain: no task of this run has ended")
-    found = explain_tasks(data.scenario, data.history, tasks, chosen)
-    return sorted(found, key=lambda each: chosen.index(each.task.number))
+    return explain_tasks(data.scenario, data.history, tasks, [number])
 
 
 def _to_json(found: Explanation) -> dict[str, Any]:
@@ -96,4 +96,5 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "parts": [asdict(part) for part in found.parts],
         "path": [asdict(step) for step in found.steps],
         "wait": None if found.wait is None else asdict(found.wait),
+        "failures": [asdict(each) for each in found.failures],
     }

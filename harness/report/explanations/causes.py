@@ -16,6 +16,7 @@ from typing import Literal
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.record.history import Disturbance, History, Interval, Task
@@ -26,7 +27,7 @@ from trunkline.topologies.model import Link, Topology
 
 Cause = Literal[
     "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
-    "loss", "cold start", "queueing", "repair", "contribution", "installation",
+    "loss", "cold start", "queueing", "repair", "longer plan", "contribution", "installation",
 ]  # fmt: skip
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
@@ -92,15 +93,22 @@ class Run:
             case "transfer":
                 yield from self._divide_transfer(task, step)
             case "repair":
-                first, times = task.halted[0], len(task.halted)
-                names = set(first.reason.split())
-                fault = self._find_fault(names, HARMS, task.started.t_ns, first.t_ns)
-                text = f"{first.reason}; {times} halts" if times > 1 else first.reason
-                yield Part("repair", step.duration_s, step.site, fault, text=text)
+                yield self._explain_repair(task, step)
             case "contribution":
                 yield from self._divide_contribution(step)
             case "installation":
                 yield Part("installation", step.duration_s, step.site)
+
+    def _explain_repair(self, task: Task, step: Step) -> Part:
+        """The first loss that the task was repaired for by then, with the fault behind it."""
+        halts = [event for event in task.halted if event.t_ns <= step.end_ns]
+        repairs: list[TaskHalted | TaskRearranged] = [*halts]
+        repairs += [event for event in task.rearranged if event.t_ns <= step.end_ns]
+        first = min(repairs, key=lambda event: event.t_ns)
+        fault = self.find_fault(first.reason, (task.started.t_ns, first.t_ns))
+        times = f" ({len(halts)} times)" if len(halts) > 1 else ""
+        how = f"halted{times} and planned anew" if halts else "rearranged"
+        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.reason}")
 
     def _divide_contribution(self, step: Step) -> Iterator[Part]:
         left_s = step.duration_s
@@ -146,10 +154,11 @@ class Run:
                 yield replace(part, seconds=seconds, bytes=part.bytes * seconds / part.seconds)
                 left_s -= seconds
         if left_s > 0:
-            yield self._name_rest(step, hops, found, left_s)
+            yield self._name_rest(task, step, hops, found, left_s)
 
     def _name_rest(
         self,
+        task: Task,
         step: Step,
         hops: Iterable[Directed],
         found: list[Part],
@@ -168,9 +177,18 @@ class Run:
                 name = " -> ".join(hop)
                 fault = self._find_fault({name}, CHANGES, step.start_ns, step.end_ns)
                 return Part("loss", left_s, name, fault, text=f"{lossy:g} %")
-        where = f"{step.src} -> {step.site}"
-        cold = self._is_cold((step.src, step.site), step.end_ns)
-        return Part("cold start" if cold else "queueing", left_s, where)
+        ends = step.src, step.site
+        since_ns, carried = self._find_connection(ends, step.end_ns)
+        where = " -> ".join(ends)
+        if carried >= self._count_warm(ends):
+            return Part("queueing", left_s, where)
+        repaired = [event.t_ns for event in (*task.rearranged, *task.halted)]
+        if repaired and not self._find_connection(ends, min(repaired))[1]:
+            first = self._explain_repair(task, step)
+            return Part("cold start", left_s, where, first.fault, text=", which the repair needed,")
+        fault = self._find_fault({where, *ends}, HARMS, since_ns, since_ns) if since_ns else None
+        text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
+        return Part("cold start", left_s, where, fault, text=text)
 
     # -- links --------------------------------------------------------------------------------
 
@@ -200,20 +218,28 @@ class Run:
             rates = f"{slow.rate_mbps:.4g} of {usual_mbps:.4g} Mbit/s"
             yield Part("slowdown", slow.seconds, name, fault, text=rates)
 
-    def _is_cold(self, ends: Directed, t_ns: int) -> bool:
-        """Whether the connection was new, or had carried little so far."""
+    def _find_connection(self, ends: Directed, t_ns: int) -> tuple[int, int]:
+        """When the connection that a link had then was found again, and its payload in bytes.
+
+        The time is 0 if it was never lost.
+        """
         found = self.history.all(LinkFound)
-        since_ns = max((e.t_ns for e in found if {e.site, e.peer} == set(ends)), default=0)
+        since_ns = max(
+            (e.t_ns for e in found if {e.site, e.peer} == set(ends) and e.t_ns <= t_ns), default=0
+        )
         carried = sum(
             event.bytes
             for task in self.history.tasks
             for event in task.sent
             if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
         )
+        return since_ns, carried
+
+    def _count_warm(self, ends: Directed) -> float:
+        """The bytes that a connection must carry before TCP knows the rate of its link."""
         link: Link = self.topology.overlay.link(*ends)
         trip_ms = link.delay_ms + self.topology.overlay.link(*reversed(ends)).delay_ms
-        product = max(INITIAL_WINDOW_BYTES, link.rate_mbps * trip_ms * 1e3 / 8)
-        return carried < COLD_WINDOWS * product
+        return COLD_WINDOWS * max(INITIAL_WINDOW_BYTES, link.rate_mbps * trip_ms * 1e3 / 8)
 
     # -- faults -------------------------------------------------------------------------------
 
@@ -248,6 +274,10 @@ class Run:
                 spans.append((since.t_ns, self.history.end_ns))
             if seconds := _overlap_s(spans, step):
                 yield Part("stop", seconds, who, fault)
+
+    def find_fault(self, reason: str, span: Interval) -> int | None:
+        """The latest harm in a span of time to an agent or link that a reason in words names."""
+        return self._find_fault(set(reason.replace(",", " ").split()), HARMS, *span)
 
     def _find_fault(
         self, names: set[str], verbs: Collection[str], start_ns: int, end_ns: int

@@ -3,7 +3,8 @@
 The log has the first and the last byte of each task, link and phase. The path is found backwards:
 from the member that finished last to the transfer that ended last there, from it to the transfer
 that its sender waited for, and so on to a contribution. A step begins when the one before it has
-ended, so the steps fill the task's time without gaps.
+ended, so the steps fill the task's time without gaps. Blocks that took over from lost ones are not
+sent before they are known: the way back from them ends when the controller planned them.
 
 In a pipeline, a transfer begins before the one that feeds it has ended, and perhaps goes on after
 the path has left it, with other blocks. If its link was busy since the task's first bytes on it, it
@@ -13,11 +14,12 @@ waited for nobody since then. Otherwise it waited for the bytes that feed it as 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.task_events import Received, TaskRearranged, TaskReplanned
 from trunkline.agents.planning.plan import Block, Directed, Plan
 from trunkline.harness.record.history import Task
@@ -54,9 +56,9 @@ class Stage:
 class Step:
     """What a task waited for from `start_ns` to `end_ns`.
 
-    A `repair` lasts until the task was planned for the last time, a `contribution` until `site`
-    contributed, a `transfer` until the last byte from `src` was at `site`, and an `installation`
-    until `site` had installed the result.
+    A `repair` lasts until the blocks on the path were planned, a `contribution` until `site`
+    contributed, or heard of these blocks, a `transfer` until the last byte from `src` was at
+    `site`, and an `installation` until `site` had installed the result.
     """
 
     kind: Kind
@@ -82,7 +84,9 @@ def find_critical_path(
     if task.outcome != "completed" or not task.finished:
         return ()
     last = max(task.finished, key=lambda event: event.t_ns)
-    begin_ns = max((event.t_ns for event in task.replanned), default=task.started.t_ns)
+    repair: TaskRearranged | TaskReplanned | None
+    repair = max(task.replanned, key=_get_time, default=None)
+    begin_ns = repair.t_ns if repair else task.started.t_ns
     ends = [(last.t_ns, Step("installation", 0, 0, last.site))]
     arrivals, feeds = [r for r in task.received if r.end_ns > begin_ns], _find_feeds(task)
     there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
@@ -97,16 +101,37 @@ def find_critical_path(
                 size, until_ns = bytes_since, since_ns  # since then, it waited for nobody
                 stage = Stage(arrival, stage.nodes and frozenset(feeds[link]))
                 break
+        else:
+            repair = _find_rearrangement(task, stage.nodes, begin_ns, until_ns) or repair
+            begin_ns = repair.t_ns if repair else begin_ns
         ends.append((end_ns, Step("transfer", 0, 0, arrival.site, arrival.src, size)))
         stage = _find_last(_list_feeding(arrivals, feeds, stage), begin_ns, until_ns)
     end_ns, first = ends[-1]
     giver = first.src or first.site
-    given_ns = [e.t_ns for e in (*task.contributed, *task.finished) if e.site == giver]
-    given_ns = [t_ns for t_ns in given_ns if begin_ns <= t_ns <= end_ns]
+    moved = isinstance(repair, TaskRearranged)
+    given = task.blocks_heard if moved else (*task.contributed, *task.finished)
+    given_ns = [e.t_ns for e in given if e.site == giver and begin_ns <= e.t_ns <= end_ns]
     ends.append((min(given_ns, default=begin_ns), Step("contribution", 0, 0, giver)))
-    if task.replanned:
-        ends.append((begin_ns, Step("repair", 0, 0, task.replanned[-1].site)))
+    if repair:
+        ends.append((begin_ns, Step("repair", 0, 0, repair.site)))
     return tuple(_fill(task.started.t_ns, ends))
+
+
+def _get_time(event: Event) -> int:
+    return event.t_ns
+
+
+def _find_rearrangement(
+    task: Task, nodes: Collection[Node], begin_ns: int, until_ns: int
+) -> TaskRearranged | None:
+    """The last event between these times by which the controller planned such a block."""
+    latest = max((number for number, _ in nodes), default=-1)
+    found = [
+        event
+        for event in task.rearranged
+        if begin_ns < event.t_ns <= until_ns and event.first <= latest
+    ]
+    return max(found, key=_get_time, default=None)
 
 
 def _fill(start_ns: int, ends: list[tuple[int, Step]]) -> Iterator[Step]:
@@ -181,7 +206,8 @@ def _list_ways(arrival: Received) -> tuple[Way, ...]:
 
 def _find_feeds(task: Task) -> Feeds:
     """What each link of the task's plans waits for: the links before it in a tree of a block."""
-    repairs: tuple[TaskRearranged | TaskReplanned, ...] = (*task.rearranged, *task.replanned)
+    repairs: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
+    repairs.sort(key=_get_time)  # blocks are numbered in this order
     forests = [task.started.forest, *(event.forest for event in repairs)]
     blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
     found: defaultdict[Directed, dict[Node, set[tuple[Directed, Way]]]] = defaultdict(dict)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import Contributed
+from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
 from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
+from trunkline.harness.report.explanations.waits import Wait, find_waits
 from trunkline.harness.scenario.settings import Scenario
 
 SLOW = 0.5
@@ -21,20 +22,15 @@ SLOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """How the group of a task came together.
+class Failure:
+    """Why members of a task got no result, and the number of the fault behind it, if any.
 
-    Attributes:
-        last: the member that was ready last.
-        wait_s: how long the first one had waited for it.
-        compute_s: how long the last one had computed; None if it came otherwise.
-        decide_s: from then until the controller started the task.
+    Without `members`, the task was abandoned.
     """
 
-    last: str
-    wait_s: float
-    compute_s: float | None
-    decide_s: float
+    members: tuple[str, ...]
+    reason: str
+    fault: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +42,7 @@ class Explanation:
         parts: where the time went, the longest first.
         main: the part that explains best why it did not end earlier; None without parts.
         wait: how its group came together; None for tasks without members that are ready.
+        failures: why it was abandoned, or why some members got no result.
     """
 
     task: Task
@@ -55,22 +52,86 @@ class Explanation:
     parts: tuple[Part, ...]
     main: Part | None
     wait: Wait | None
+    failures: tuple[Failure, ...] = ()
 
     @property
     def is_slow(self) -> bool:
         """Whether it took much longer than expected."""
         return self.duration_s > (1 + SLOW) * self.expected_s
 
+    @property
+    def is_notable(self) -> bool:
+        """Whether it was slow, failed for a member, or began late because of a fault."""
+        began_late = self.wait is not None and self.wait.fault is not None
+        return self.is_slow or bool(self.failures) or began_late
 
-def explain(run: Run, task: Task, expected_s: float) -> Explanation:
+
+def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Explanation:
     """Explain one task, which must have ended."""
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
     parts = _merge(part for step in steps for part in run.divide(task, step))
+    if wait is not None and wait.reason:
+        wait = replace(wait, fault=run.find_fault(wait.reason, wait.span))
     made = Explanation(
-        task, task.duration_s, expected_s, steps, parts, None, _find_wait(run.history, task)
+        task,
+        task.duration_s,
+        expected_s,
+        steps,
+        _charge_longer_plan(parts, expected_s),
+        None,
+        wait,
+        tuple(_list_failures(run, task)),
     )
     return replace(made, main=_choose_main(made))
+
+
+def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
+    """Why the task was abandoned, or why members gave it up that others completed; by reason."""
+    if task.abandoned:
+        last = task.abandoned[-1]
+        yield Failure((), last.reason, _find_fault(run, task, last))
+    by_reason: defaultdict[str, list[TaskDropped]] = defaultdict(list)
+    for event in _list_given_up(task):
+        by_reason[event.reason].append(event)
+    for reason, events in by_reason.items():
+        sites = tuple(event.site for event in events)
+        yield Failure(sites, reason, _find_fault(run, task, events[0]))
+
+
+def _list_given_up(task: Task) -> list[TaskDropped]:
+    """The members that gave up what others completed."""
+    without = {site for event in task.completed for site in event.without}
+    return [event for event in task.dropped if event.site in without]
+
+
+def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
+    """The fault behind the end of a task for a member or for all."""
+    return run.find_fault(f"{event.reason} {event.site}", (task.started.t_ns, event.t_ns))
+
+
+def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:
+    """Charge what a repaired task's own bytes took beyond what was expected to the repair."""
+    repair = next((part for part in parts if part.cause == "repair"), None)
+    longest = next((part for part in parts if part.cause == "rate"), None)
+    excess_s = sum(part.seconds for part in parts if part.cause in PLANNED) - expected_s
+    if repair is None or longest is None or excess_s <= 0:
+        return parts
+    excess_s = min(excess_s, longest.seconds)
+    share = excess_s / longest.seconds
+    changed = {
+        longest: replace(
+            longest, seconds=longest.seconds - excess_s, bytes=longest.bytes * (1 - share)
+        )
+    }
+    more = replace(
+        longest,
+        cause="longer plan",
+        seconds=excess_s,
+        bytes=longest.bytes * share,
+        fault=repair.fault,
+    )
+    return _sort([*(changed.get(part, part) for part in parts), more])
 
 
 def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
@@ -83,46 +144,31 @@ def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
             longer = max(before, part, key=lambda each: each.seconds)
             part = replace(longer, seconds=seconds, bytes=size)
         found[key] = part
-    return tuple(sorted(found.values(), key=lambda part: -part.seconds))
+    return _sort(found.values())
+
+
+def _sort(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: -part.seconds))
 
 
 def _choose_main(found: Explanation) -> Part | None:
-    """Of a slow task the cause that took longest and was not expected, else the longest one."""
-    by_cause: defaultdict[str, float] = defaultdict(float)
+    """Of a slow task the cause that took longest and was not expected, else the longest part.
+
+    All that the same fault caused counts as one cause.
+    """
+    by_cause: defaultdict[str | int, float] = defaultdict(float)
     for part in found.parts:
-        by_cause[part.cause] += part.seconds
-    unexpected = {cause: s for cause, s in by_cause.items() if cause not in PLANNED}
+        if part.cause not in PLANNED:
+            by_cause[_name_cause(part)] += part.seconds
     late_s = found.duration_s - found.expected_s
-    if found.is_slow and sum(unexpected.values()) >= late_s / 2:
-        cause = max(unexpected, key=lambda each: unexpected[each])
-        return next(part for part in found.parts if part.cause == cause)
+    if found.is_slow and sum(by_cause.values()) >= late_s / 2:
+        cause = max(by_cause, key=lambda each: by_cause[each])
+        return next(part for part in found.parts if _name_cause(part) == cause)
     return next(iter(found.parts), None)
 
 
-def _find_wait(history: History, task: Task) -> Wait | None:
-    started = task.started
-    active = set(started.group) - set(started.passive)
-    ready: dict[str, int] = {}
-    began: dict[str, int] = {}
-    computed: dict[str, int] = {}
-    for event in history.events:
-        if event.t_ns > started.t_ns:
-            break
-        if isinstance(event, ComputeStarted):
-            began[event.site] = event.t_ns
-        elif isinstance(event, Ready):
-            ready[event.site] = event.t_ns
-            if event.site in began:
-                computed[event.site] = event.t_ns - began.pop(event.site)
-        elif isinstance(event, Contributed):  # it waits no more, such as before a pull
-            ready.pop(event.site, None)
-    known = {site: t_ns for site, t_ns in ready.items() if site in active}
-    if not known:
-        return None
-    last = max(known, key=lambda site: known[site])
-    wait_ns = known[last] - min(known.values())
-    compute_s = computed[last] / 1e9 if last in computed else None
-    return Wait(last, wait_ns / 1e9, compute_s, (started.t_ns - known[last]) / 1e9)
+def _name_cause(part: Part) -> str | int:
+    return part.cause if part.fault is None else part.fault
 
 
 def explain_tasks(
@@ -132,6 +178,37 @@ def explain_tasks(
 
     `tasks` is the table of tasks, which has what was expected of them.
     """
+    return _explain(scenario, history, _list_expected(tasks), find_waits(history), numbers)
+
+
+def explain_latest(
+    scenario: Scenario, history: History, tasks: pd.DataFrame, count: int
+) -> list[Explanation]:
+    """Explain the `count` tasks that lost most time, the worst first.
+
+    That is by how much they took longer than expected, or until a member gave up, and how long they
+    waited after their group was complete; of an abandoned task it is all of its time.
+    """
+    expected_s, waits = _list_expected(tasks), find_waits(history)
+    lost_s: dict[int, float] = {}
+    for task, usual_s in zip(history.tasks, expected_s, strict=True):
+        if task.end_ns is not None:
+            waited_s = waits[task.number].decide_s if task.number in waits else 0.0
+            ends_ns = [task.end_ns, *(event.t_ns for event in _list_given_up(task))]
+            needed_s = 0.0 if task.abandoned or math.isnan(usual_s) else usual_s
+            lost_s[task.number] = waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s
+    worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
+    found = _explain(scenario, history, expected_s, waits, worst)
+    return sorted(found, key=lambda each: worst.index(each.task.number))
+
+
+def _explain(
+    scenario: Scenario,
+    history: History,
+    expected_s: Sequence[float],
+    waits: Mapping[int, Wait],
+    numbers: Collection[int],
+) -> list[Explanation]:
     run = Run(
         history,
         scenario.topology,
@@ -139,16 +216,14 @@ def explain_tasks(
         scenario.controller_site,
         list_flows(scenario.background),
     )
-    expected_s = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
     return [
-        explain(run, task, expected_s[row])
-        for row, task in enumerate(history.tasks)
+        explain(run, task, usual_s, waits.get(task.number))
+        for task, usual_s in zip(history.tasks, expected_s, strict=True)
         if task.number in numbers and task.duration_s is not None
     ]
 
 
-def find_slowest(tasks: pd.DataFrame, count: int) -> list[int]:
-    """The numbers of the tasks that took longest, compared with what was expected of them."""
-    ratio = tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"])
-    rows = ratio.dropna().nlargest(count).index
-    return [int(number) for number in tasks["task"][rows]]
+def _list_expected(tasks: pd.DataFrame) -> list[float]:
+    """The time that each task's plan needs, in seconds; NaN where it is not known."""
+    found: list[float] = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
+    return found

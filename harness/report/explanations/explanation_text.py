@@ -10,7 +10,8 @@ from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.causes import Part
 from trunkline.harness.report.explanations.critical_path import Step
-from trunkline.harness.report.explanations.explanation import Explanation, Wait
+from trunkline.harness.report.explanations.explanation import Explanation, Failure
+from trunkline.harness.report.explanations.waits import Wait
 from trunkline.harness.report.faults.fault_layout import shorten
 
 SHOWN_SHARE = 0.005
@@ -25,9 +26,10 @@ TEXTS = {
     "other tasks": "{where} carried {size} of other tasks: {text}",
     "background traffic": "{where} carried {size} of background traffic",
     "loss": "packets were lost on {where}, which loses {text}",
-    "cold start": "the connection {where} was cold: TCP had not found the link's rate yet",
+    "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
-    "repair": "the task was halted and planned anew: {text}",
+    "repair": "the task {text}",
+    "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
 }
@@ -38,29 +40,42 @@ def describe_part(part: Part, history: History) -> str:
     """One part of a task's time in words, with the fault behind it."""
     size = short(round(part.bytes), SIZE_BYTES)
     text = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
-    found = (each.started for each in history.faults if each.started.fault == part.fault)
+    return text + _name_fault(part.fault, history)
+
+
+def _name_fault(number: int | None, history: History) -> str:
+    """A fault in brackets; an empty text without one."""
+    found = (each.started for each in history.faults if each.started.fault == number)
     fault = next(found, None)
-    return text if fault is None else f"{text} (fault {fault.fault}: {shorten(fault.text)})"
+    return "" if fault is None else f" (fault {fault.fault}: {shorten(fault.text)})"
 
 
 def summarize(found: Explanation, history: History) -> str:
     """What a task took, what was expected, and the main cause, in one or two sentences."""
     task = found.task
     took = f"Task {task.number} took {found.duration_s:.3f} s"
+    failed = " ".join(_describe_failure(failure, history) for failure in found.failures)
     if found.main is None:
-        reason = task.abandoned[-1].reason if task.abandoned else "it did not end"
-        return f"{took} and was {task.outcome}: {reason}."
+        return f"{took}. {failed or 'It did not end.'}"
     expected = f"{found.expected_s:.3f} s were expected"
     why = describe_part(found.main, history)
     head = "Main cause" if found.is_slow else "Most of it"
-    return f"{took}; {expected}. {head}, {found.main.seconds:.3f} s: {why}."
+    summary = f"{took}; {expected}. {head}, {found.main.seconds:.3f} s: {why}."
+    return f"{summary} {failed}".rstrip()
+
+
+def _describe_failure(failure: Failure, history: History) -> str:
+    fault = _name_fault(failure.fault, history)
+    if not failure.members:
+        return f"It was abandoned: {failure.reason}{fault}."
+    return f"{', '.join(failure.members)} gave it up: {failure.reason}{fault}."
 
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
     """The summary, the parts of the time, what came before, and the critical path if wanted."""
     yield summarize(found, history)
     if found.wait is not None:
-        yield describe_wait(found.wait)
+        yield describe_wait(found.wait, history)
     if found.parts:
         table = Table("took (s)", "share", "cause", box=None, padding=(0, 2, 0, 0))
         for row in list_parts(found, history):
@@ -70,12 +85,13 @@ def describe(found: Explanation, history: History, path: bool) -> Iterator[str |
         yield _list_steps(found)
 
 
-def describe_wait(wait: Wait) -> str:
+def describe_wait(wait: Wait, history: History) -> str:
     """How the group of a task came together."""
     computed = "" if wait.compute_s is None else f", which had computed for {wait.compute_s:.3f} s"
+    reason = f", {wait.reason}{_name_fault(wait.fault, history)}" if wait.reason else ""
     return (
         f"Before it, its group waited up to {wait.wait_s:.3f} s for {wait.last}{computed}; "
-        f"the controller started it {wait.decide_s:.3f} s later."
+        f"the controller started it {wait.decide_s:.3f} s later{reason}."
     )
 
 

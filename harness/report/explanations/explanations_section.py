@@ -19,8 +19,8 @@ SHOWN = 5
 
 
 def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child]:
-    """Explain each slow task: its main cause, and where its time went. None without slow tasks."""
-    slow = [each for each in found if each.is_slow]
+    """Explain each notable task: its main cause, and where its time went. None without any."""
+    slow = [each for each in found if each.is_notable]
     if not slow:
         return [None]
     words = (
@@ -36,7 +36,7 @@ def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child
 def _explain(found: Explanation, history: History) -> Iterator[Html]:
     yield tag("p", keep_together(summarize(found, history)))
     if found.wait is not None:
-        yield tag("p", keep_together(describe_wait(found.wait)), class_="facts")
+        yield tag("p", keep_together(describe_wait(found.wait, history)), class_="facts")
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         yield fold(

@@ -21,7 +21,7 @@ from trunkline.harness.report.background_tables import compute_flow_loads
 from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.explanations import explanations_section
-from trunkline.harness.report.explanations.explanation import explain_tasks, find_slowest
+from trunkline.harness.report.explanations.explanation import explain_latest
 from trunkline.harness.report.link_load import compute_counted_loads, compute_loads
 from trunkline.harness.report.pages import (
     accuracy_section,
@@ -202,8 +202,7 @@ def _explain_slow_tasks(data: RunData) -> list[Child]:
     if data.scenario.runs_programs or "tasks" not in data.tables:
         return [None]
     tasks = data.tables["tasks"]
-    chosen = find_slowest(tasks, explanations_section.SHOWN)
-    found = explain_tasks(data.scenario, data.history, tasks, chosen)
+    found = explain_latest(data.scenario, data.history, tasks, explanations_section.SHOWN)
     return explanations_section.explain_slow_tasks(found, data.history)
 
 

@@ -12,8 +12,9 @@ from inside import run_all
 
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.explanation import explain_tasks
-from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.explanations.causes import PLANNED
+from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
+from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
 
@@ -67,6 +68,19 @@ def write_slowed(values: str, scheme: str, topology: str = "") -> str:
     fault = f"timeline: [{{at: 400 ms, do: setlink n2 n3 {values}}}]"
     return write(fault, topology=topology, model="4 MB", scheme=scheme, tasks=2)
 
+
+RING_OF_FIVE = """
+topology: {{builder: full_mesh, sites: 5, rates: 40 Mbit/s, delays: 20 ms}}
+workload: {{kind: synthetic, model: 4 MB, compute: 0.2 s}}
+scheme: {{policy: bsp, plan: ring}}
+stop: {{rounds: 4}}
+timeline: [{{at: {at}, do: outage {link} for {time}}}]
+"""
+LOST_MEMBER = RING_OF_FIVE.format(at="3 s", link="n1 n2", time="4 s")
+"""A site loses the controller and a neighbour in the ring just as a task ends elsewhere."""
+
+ROUNDABOUT = RING_OF_FIVE.format(at="2.5 s", link="n3 n4", time="30 s")
+"""A task is planned anew without a link, and the new plan is slower."""
 
 CAUSES = {
     "rate": (
@@ -136,6 +150,16 @@ CAUSES = {
         0,
         ("repair", None, 0),
     ),
+    "a lost aggregator": (
+        write(
+            "timeline: [{at: 100 ms, do: pause n4 for 3 s}]\n"
+            "failover: {heartbeat: 100 ms, timeout: 500 ms}",
+            scheme="{policy: preduce, p: 3, plan: crew, chunk: 16 KiB}",
+            compute="50 ms, slowdown: {n4: 3.0}",
+        ),
+        0,
+        ("repair", None, 0),
+    ),
     "other tasks": (
         write(
             topology=", access: [{sites: [n1], up: 20 Mbit/s, down: 20 Mbit/s, delay: 1 ms}]",
@@ -181,6 +205,7 @@ def runs(embedded, tmp_path_factory):
     """The run of each cause, and of a group that waits for one slow site."""
     home = tmp_path_factory.mktemp("causes")
     texts = {cause.replace(" ", "_"): text for cause, (text, _, _) in CAUSES.items()}
+    texts["lost_member"], texts["roundabout"] = LOST_MEMBER, ROUNDABOUT
     texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
     for name, text in texts.items():
         (home / name / "log").mkdir(parents=True)
@@ -240,6 +265,48 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert said.count("\n") > len(found.steps)
     assert main.main(["explain", str(folder), "--task", "77"]) == 64
     assert "expected one of 0, 1, 2, 3, 4, 5" in capsys.readouterr().err
+
+
+def explain_all(data):
+    """The explanations of all tasks that have ended, by number."""
+    numbers = [task.number for task in data.history.tasks]
+    found = explain_tasks(data.scenario, data.history, data.tables["tasks"], numbers)
+    return {each.task.number: each for each in found}
+
+
+def test_a_task_that_failed_for_a_member_names_the_fault_and_comes_first(runs):
+    data = runs["lost_member"]
+    failed = {number: each for number, each in explain_all(data).items() if each.failures}
+    assert failed
+    for each in failed.values():
+        assert {failure.fault for failure in each.failures} == {0}
+        assert "(fault 0: outage n1 n2" in summarize(each, data.history)
+        assert each.is_notable
+    worst = explain_latest(data.scenario, data.history, data.tables["tasks"], len(failed))
+    assert failed.keys() & {each.task.number for each in worst}
+
+
+def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):
+    data = runs["lost_member"]
+    late = [each.wait for each in explain_all(data).values() if each.wait.fault is not None]
+    assert late
+    for wait in late:
+        assert wait.fault == 0
+        assert wait.decide_s > 0.2
+        assert "n2" in wait.reason
+        assert "(fault 0: outage n1 n2" in describe_wait(wait, data.history)
+    usual = [each.wait for each in explain_all(runs["rate"]).values()]
+    assert all(wait.reason == "" and wait.decide_s < 0.02 for wait in usual)
+
+
+def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
+    found = explain_all(runs["roundabout"])[1]
+    longer = [part for part in found.parts if part.cause == "longer plan"]
+    planned = sum(part.seconds for part in found.parts if part.cause in PLANNED)
+    assert [part.fault for part in longer] == [0]
+    assert found.main.cause == "repair"
+    assert planned == pytest.approx(found.expected_s)
+    assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
 
 
 def test_the_page_explains_tasks_that_were_slow_and_no_others(runs):
