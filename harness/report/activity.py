@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
+from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
 from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Interval, Task, phases, union
@@ -23,6 +25,8 @@ KINDS = (
     "help with other tasks",
     "compute a branch",
     "wait for a branch",
+    "without a controller",
+    "its rounds are done",
 )
 """The kinds of bars in drawing order: later ones lie on top."""
 
@@ -35,7 +39,6 @@ def list_bars(
     `rows` maps a site to its row. The upper half of a synchronization shows when contributions
     moved and were added, the lower half when results moved; both at once means that chunks were
     pipelined. The line above a row shows branches that were computed while they arrived, and waits
-    for them. The line under a row shows work for tasks of which the site is not a member.
     """
     found: dict[str, list[Bar]] = {kind: [] for kind in KINDS}
 
@@ -63,8 +66,30 @@ def list_bars(
     for name, spans_of in _find_branch_spans(history).items():
         for site, intervals in spans_of.items():
             add(name, site, union(intervals), -0.43, 0.09)
+    for site, intervals in _find_spans_alone(history).items():
+        add("without a controller", site, intervals, 0.31, 0.09)
+    stopped_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    for left in history.all(WorkerFinished):
+        add("its rounds are done", left.site, [(left.t_ns, stopped_ns)], 0.31, 0.09)
     for site, intervals in helped.items():
         add("help with other tasks", site, union(intervals), 0.31, 0.09)
+    return found
+
+
+def _find_spans_alone(history: History) -> dict[str, list[Interval]]:
+    """When each worker had lost its controller and had found none."""
+    found: defaultdict[str, list[Interval]] = defaultdict(list)
+    since_ns: dict[str, int] = {}
+    for event in history.events:
+        match event:
+            case ControllerLost():
+                since_ns.setdefault(event.site, event.t_ns)
+            case ControllerFound() | WorkerFinished() | AgentExited():
+                who = event.who if isinstance(event, AgentExited) else event.site
+                if who in since_ns:
+                    found[who].append((since_ns.pop(who), event.t_ns))
+    for site, start_ns in since_ns.items():
+        found[site].append((start_ns, history.end_ns))
     return found
 
 

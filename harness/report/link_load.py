@@ -37,6 +37,14 @@ class Loads:
         """The number of steps."""
         return len(self.share)
 
+    def find_mean_when_used(self, least: float) -> list[float]:
+        """The mean load of each link in the steps in which it is at least `least`; else 0."""
+        used = self.share >= least
+        found: list[float] = (
+            (self.share * used).sum(axis=0) / np.maximum(used.sum(axis=0), 1)
+        ).tolist()
+        return found
+
 
 def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
     """The loads of links in the topology's order, in `steps` until all sites had finished."""

@@ -47,7 +47,7 @@ STYLE: Any = {
 }
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
 RED, BLACK = fault_bands.COLOUR, "#222222"
-PALE, GREY, VIOLET = "#e6e6e6", "#8c8c8c", "#ece2f6"
+PALE, GREY, VIOLET, PINK = "#e6e6e6", "#8c8c8c", "#ece2f6", "#cc79a7"
 
 VECTORS = 4000
 """Bars above this number are pixels, even in an SVG: the file would be too large."""
@@ -241,7 +241,7 @@ def write(folder: RunFolder, name: str, figure: Figure) -> None:
 _GANTT: Mapping[str, str] = dict(
     zip(
         activity.KINDS,
-        ("#d9dcea", "#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK, BLUE, RED),
+        ("#d9dcea", "#a9d3ee", PALE, "#f7e6c4", ORANGE, GREEN, BLACK, BLUE, RED, PINK, GREY),
         strict=True,
     )
 )

@@ -32,23 +32,41 @@ def tabulate_calls(history: History) -> pd.DataFrame:
     )
 
 
-def summarize(calls: pd.DataFrame) -> pd.DataFrame:
-    """The calls by their kind, those that took most time first.
+MAX_SIZES = 8
+"""The most sizes of one kind of call that have a row each."""
 
-    The columns are `calls`, `completed`, `bytes_median`, `mean_s`, `median_s`, `max_s` and `sum_s`.
+
+def list_kinds(calls: pd.DataFrame) -> list[str]:
+    """The kinds of calls, those that took most time first."""
+    spent_s = calls.groupby("call", sort=True)["duration_s"].sum()
+    return list(map(str, spent_s.sort_values(ascending=False, kind="stable").index))
+
+
+def summarize(calls: pd.DataFrame) -> pd.DataFrame:
+    """The calls by kind and size, in the order of `list_kinds`; small ones come first.
+
+    The columns are `call`, `low_bytes` and `high_bytes`, `calls`, `completed`, `mean_s`,
+    `median_s`, `max_s` and `sum_s`. Calls of a kind that has many sizes share one row.
     """
-    rows = {
-        kind: {
+    rows = [
+        {
+            "call": kind,
+            "low_bytes": int(found["bytes"].min()),
+            "high_bytes": int(found["bytes"].max()),
             "calls": len(found),
             "completed": int((found["outcome"] == "completed").sum()),
-            "bytes_median": float(found["bytes"].median()),
             "mean_s": found["duration_s"].mean(),
             "median_s": found["duration_s"].median(),
             "max_s": found["duration_s"].max(),
             "sum_s": found["duration_s"].sum(),
         }
-        for kind, found in calls.groupby("call", sort=True)
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").sort_values(
-        "sum_s", ascending=False, kind="stable"
-    )
+        for kind in list_kinds(calls)
+        for found in _split_by_size(calls[calls["call"] == kind])
+    ]
+    return pd.DataFrame(rows)
+
+
+def _split_by_size(calls: pd.DataFrame) -> list[pd.DataFrame]:
+    if calls["bytes"].nunique() > MAX_SIZES:
+        return [calls]
+    return [found for _, found in calls.groupby("bytes", sort=True)]

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from trunkline.agents.events.call_events import TimingStopped
-from trunkline.harness.report.calls.call_tables import summarize
+from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.report.calls.call_tables import list_kinds, summarize
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, make_table, tag
@@ -46,29 +47,34 @@ def write_section(
     if not len(calls):
         words = "No program made a call of torch.distributed that could be timed."
         return [tag("p", words), *reasons]
-    kinds = summarize(calls)
     rows = [
         [
-            str(kind),
+            row["call"],
+            _format_size(row["low_bytes"], row["high_bytes"]),
             f"{row['calls']:.0f}",
-            f"{row['bytes_median'] / 1e6:.3f}",
             *("" if pd.isna(row[key]) else f"{row[key]:.4f}" for key in _TIMES),
             f"{row['calls'] - row['completed']:.0f}",
         ]
-        for kind, row in kinds.iterrows()
+        for row in summarize(calls).to_dict("records")
     ]
-    heads = ("call", "calls", "median size (MB)", "mean (s)", "median (s)", "longest (s)",
-             "sum (s)", "not completed")  # fmt: skip
+    heads = ("call", "size", "calls", "mean (s)", "median (s)", "longest (s)", "sum (s)",
+             "not completed")  # fmt: skip
     words = (
         "The calls of all sites together. A call lasts until it is done, also if its program goes "
         "on meanwhile; tables/calls.csv has each call."
     )
     return [
         *reasons,
-        _draw_timeline(calls, list(map(str, kinds.index)), sites, end_s, clock),
+        _draw_timeline(calls, list_kinds(calls), sites, end_s, clock),
         tag("p", words),
         make_table(heads, rows, "calls", range(1, len(heads))),
     ]
+
+
+def _format_size(low: int, high: int) -> str:
+    """The size of calls, or the least and the largest one."""
+    sizes = [short(size, SIZE_BYTES) for size in dict.fromkeys((low, high))]
+    return " to ".join(sizes)
 
 
 _TIMES = ("mean_s", "median_s", "max_s", "sum_s")

@@ -27,6 +27,8 @@ CLASSES: Mapping[str, str] = dict(
             "fill-ink",
             "fill-blue",
             "fill-fault",
+            "fill-alone",
+            "fill-done",
         ),
         strict=True,
     )

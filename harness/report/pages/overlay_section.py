@@ -243,7 +243,7 @@ def _draw_site(site: Site, rank: int, place: Place, low: bool) -> Html:
         tag("title", f"{site.name} {site.region}".strip()),
         tag("circle", cx=x, cy=y, r=9),
         tag("text", site.name, x=x, y=y + (24 if low else -15), class_="place middle"),
-        class_="site doing--",
+        class_="site doing-all",
         data_site=rank,
         tabindex="0",
     )

@@ -91,7 +91,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
             [frame.write_tiles(_list_tiles(data))] if data.tables else [None],
         ),
         Section("tasks", "Task times", _write_tasks(data)),
-        Section("slow", "Slow tasks", _explain_slow_tasks(data)),
+        Section("slow", "Slow and failed tasks", _explain_slow_tasks(data)),
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
@@ -260,9 +260,13 @@ def _draw_network(data: RunData) -> list[Child]:
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
     steps = overlay_section.choose_steps(len(topology.links))
     if data.scenario.runs_programs:
-        when = "while any site synchronized" if history.syncs else "during the whole run"
-        kind = f"bytes on the interface as a share of the rate, {when}"
         found = compute_counted_loads(history, topology, steps)
+        when = "while any site synchronized"
+        if not history.syncs:
+            least = overlay_section.LEVELS[0]
+            when = f"while it was {100 * least:g} % or more"
+            shares = found.find_mean_when_used(least)
+        kind = f"bytes on the interface as a share of the rate, {when}"
     else:
         kind = "payload as a share of the link's rate while the link is busy"
         found = compute_loads(history, topology, steps)

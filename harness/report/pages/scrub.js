@@ -53,7 +53,7 @@
         each.setAttribute("class", given[index][0]);
         if (titles[index]) titles[index].textContent = given[index][1];
       });
-      sites.forEach((site) => site.setAttribute("class", "site doing--"));
+      sites.forEach((site) => site.setAttribute("class", "site doing-all"));
       now.textContent = whole;
     } else {
       const shares = [...data.loads[step]].map((letter, index) => link(index, letter));

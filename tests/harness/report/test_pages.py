@@ -104,9 +104,15 @@ def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
     assert plain.text("h1") == "three"
     assert "✓ pass" in plain.text("span")
     assert plain.texts["h2"] == [
-        "Summary", "Task times", "Timeline", "Network", "Rates", "Accuracy", "Sites", "Checks",
-        "Scenario", "Files",
+        "Summary", "Task times", "Slow and failed tasks", "Timeline", "Network", "Rates",
+        "Accuracy", "Sites", "Checks", "Scenario", "Files",
     ]  # fmt: skip
+
+
+def test_a_page_explains_an_abandoned_task(plain: Page) -> None:
+    assert "Task 2 took 2.000 s. It was abandoned: exceeded its budget of 1.98 s." in plain.text(
+        "p"
+    )
 
 
 def test_a_page_says_that_expected_times_leave_out_losses(plain: Page, tmp_path: Path) -> None:

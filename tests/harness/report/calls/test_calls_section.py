@@ -22,6 +22,7 @@ from trunkline.agents.events.run_events import (
 from trunkline.harness.live import progress
 from trunkline.harness.report import outputs
 from trunkline.harness.report.calls import calls_section
+from trunkline.harness.report.calls.call_tables import summarize
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 
@@ -92,9 +93,10 @@ def test_the_page_shows_when_each_site_was_in_which_call(tmp_path: Path) -> None
     page = build(tmp_path, CALLS)[2]
     section = page[page.index('id="calls"') :]
     section = section[: section.index("</section>")]
-    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", section)
-    assert cells[8:16] == ["all_reduce", "2", "4.000", "0.2000", "0.2000", "0.2000", "0.4000", "0"]
-    assert cells[16:] == ["send", "1", "4.000", "", "", "", "0.0000", "1"]
+    found = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", section)
+    cells = [re.sub("<[^>]*>", "", cell).replace("\u00a0", " ") for cell in found]
+    assert cells[8:16] == ["all_reduce", "4 MB", "2", "0.2000", "0.2000", "0.2000", "0.4000", "0"]
+    assert cells[16:] == ["send", "4 MB", "1", "", "", "", "0.0000", "1"]
     assert 'class="fill-blue"' in section
     assert "A call that never ended is drawn until the end." in section
 
@@ -112,6 +114,18 @@ def test_a_page_without_calls_says_so_and_why(tmp_path: Path) -> None:
     assert "No program made a call of torch.distributed that could be timed." in page
     assert "n1, process 2: this PyTorch is too old." in page
     assert outcome == "unknown" or problems
+
+
+def test_calls_of_a_few_sizes_have_a_row_each_and_those_of_many_sizes_share_one() -> None:
+    row = {"site": "n1", "start_s": 0.0, "outcome": "completed"}
+    few = [{"call": "send", "bytes": size, "duration_s": 9.0} for size in (70, 1, 1)]
+    many = [{"call": "recv", "bytes": size, "duration_s": 1.0} for size in range(9)]
+    table = summarize(pd.DataFrame([row | each for each in (*few, *many)]))
+    assert table[["call", "low_bytes", "high_bytes", "calls", "sum_s"]].to_numpy().tolist() == [
+        ["send", 1, 1, 2, 18.0],
+        ["send", 70, 70, 1, 9.0],
+        ["recv", 0, 8, 9, 9.0],
+    ]
 
 
 def test_many_calls_are_merged_and_the_page_says_so() -> None:

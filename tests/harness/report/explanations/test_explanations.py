@@ -311,7 +311,7 @@ def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
 
 def test_the_page_explains_tasks_that_were_slow_and_no_others(runs):
     assert "n3 was stopped (fault 0: pause n3" in write_page(runs["stop"])
-    assert "Slow tasks" not in write_page(runs["rate"])
+    assert "Slow and failed tasks" not in write_page(runs["rate"])
 
 
 def test_the_page_says_that_estimates_do_not_know_changed_rates(runs):
