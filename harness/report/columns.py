@@ -508,6 +508,7 @@ tasks = pd.read_csv("runs/quickstart/latest/tables/tasks.csv")
 
 Times are seconds since the run's start on the run's own clock. Unknown values are empty; pandas
 reads them as NaN. Numbers have six digits after the point: microseconds, bits per second.
+The tables of a comparison are in [compare.md](compare.md#what-comes-out).
 
 `trunkline schema --tables` writes this page.
 """

@@ -31,6 +31,7 @@ from trunkline.harness.checks import judging, model_replay
 from trunkline.harness.checks.model_replay import Replay, Source, replay
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.verdict import Check, Rules, Verdict
+from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.network.interface import (
     ETHERNET_HEADER_BYTES,
     NetworkOptions,
@@ -498,8 +499,8 @@ def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame
 
 
 def _list_files(run_dir: Path) -> list[str]:
-    """The paths of a run folder's tables and figures."""
-    folders = (run_dir / "tables", run_dir / "plots")
+    """The paths of a run folder's tables, figures and captures."""
+    folders = (run_dir / "tables", run_dir / "plots", run_dir / CAPTURES)
     return sorted(
         str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")
     )

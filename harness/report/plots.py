@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from trunkline.harness.record.history import Disturbance, History, phases
@@ -40,8 +41,6 @@ STYLE: Any = {
     "legend.frameon": False,
     "grid.color": "#d9d9d9",
     "grid.linewidth": 0.5,
-    "savefig.bbox": "tight",
-    "savefig.pad_inches": 0.06,
     "pdf.fonttype": 42,  # as many publishers demand
     "svg.hashsalt": "trunkline",  # else ids in the SVG are random
 }
@@ -66,6 +65,9 @@ BARS = 48
 
 LINEAR_RATIO = 3
 """Ratios above this one get a logarithmic axis: the band around 1 stays visible."""
+
+PAD_IN = 0.02
+"""The least space around a figure, in inches."""
 
 NARROW_IN = 5.0
 """Figures up to this width in inches are laid out for one column of a paper's page."""
@@ -115,7 +117,7 @@ def draw_gantt(
         figure.legend(
             handles=handles,
             loc="outside upper left",
-            ncols=min(len(handles), _count_columns(width_in, 1.15)),
+            ncols=min(len(handles), _count_columns(width_in, 1.4)),
             handlelength=1.2,
         )
     return figure
@@ -228,8 +230,17 @@ def render(figure: Figure, kind: Literal["png", "svg", "pdf"]) -> bytes:
     # By default matplotlib writes its version and the date.
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata[kind])
+        box = _find_box(figure)
+        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata[kind], bbox_inches=box)
     return buffer.getvalue()
+
+
+def _find_box(figure: Figure) -> Bbox:
+    """What the file shows, in inches: as wide as the figure, if all that is drawn fits into it."""
+    figure.draw_without_rendering()
+    drawn: Bbox = figure.get_tightbbox().padded(PAD_IN)
+    spare_in = max(0.0, figure.get_figwidth() - drawn.width)
+    return Bbox([[drawn.x0 - spare_in / 2, drawn.y0], [drawn.x1 + spare_in / 2, drawn.y1]])
 
 
 def write(folder: RunFolder, name: str, figure: Figure) -> None:
@@ -363,7 +374,8 @@ def _draw_link_matrices(
         axes.imshow(idle, cmap="Greys", vmin=0, vmax=1)
         image = axes.imshow(cells, cmap="viridis", vmin=0, vmax=top)
         figure.colorbar(image, ax=axes, shrink=0.8)
-        unused = "" if links["bytes"].all() else "; grey: not used"
+        apart = ";\n" if width_in <= NARROW_IN else "; "
+        unused = "" if links["bytes"].all() else f"{apart}grey: not used"
         _label_matrix(axes, sites, title + unused)
         if len(sites) <= CELLS_WITH_NUMBERS:
             _draw_matrix_numbers(axes, cells, image.get_clim()[1])

@@ -255,17 +255,17 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
 
 def test_the_results_of_a_comparison_are_its_tables(tmp_path: Path) -> None:
     study = table_commands.read_study(
-        "trunkline reproduce crew/9 --vary scheme.weights=null,uniform"
+        "trunkline reproduce crew/7 --vary scheme.weights=null,uniform"
     )
     study = replace(study, folder=tmp_path, cells=study.cells[:2])
     (tmp_path / "tables").mkdir()
-    head = "workload.compute_factor,scheme.weights"
-    (tmp_path / "tables" / "cells.csv").write_text(f"{head},rounds\n1.0,null,3\n1.0,uniform,4\n")
-    trials = ("1.0,null,0,1,2,pass", "1.0,null,1,2,4,pass", "1.0,uniform,0,1,9,pass")
+    head = "scheme.discipline,scheme.weights"
+    (tmp_path / "tables" / "cells.csv").write_text(f"{head},rounds\nfcfs,null,3\nfcfs,uniform,4\n")
+    trials = ("fcfs,null,0,1,2,pass", "fcfs,null,1,2,4,pass", "fcfs,uniform,0,1,9,pass")
     table = "\n".join((f"{head},trial,seed,rounds,verdict", *trials))
     (tmp_path / "tables" / "fluid.csv").write_text(table)
     null, uniform = table_commands.read_results(study)
-    assert (null.values, null.numbers["rounds"]) == (("1.0", "null"), 3)
+    assert (null.values, null.numbers["rounds"]) == (("fcfs", "null"), 3)
     assert (null.numbers["fluid rounds"], uniform.numbers["fluid rounds"]) == (3, 9)
     assert uniform.numbers["rounds"] == 4
 
