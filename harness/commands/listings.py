@@ -62,6 +62,8 @@ class ListedRun:
         overrides: the values of `--set` with which it was run.
         tasks: how many were completed.
         task_s: their mean duration, in seconds.
+        faults: how many faults the run had.
+        by_hand: whether a user changed the run while it was live.
     """
 
     folder: str
@@ -72,6 +74,8 @@ class ListedRun:
     seed: int | None
     tasks: int | None
     task_s: float | None
+    faults: int | None
+    by_hand: bool
     overrides: tuple[str, ...]
 
 
@@ -81,7 +85,8 @@ def list_runs(folder: Path) -> Iterator[ListedRun]:
     for path in sorted(found, key=lambda path: (path.name, path.parent.name)):
         header = _read_header(path)
         policy, plan, seed = (header.get(key) for key in ("policy", "plan", "seed"))
-        tasks, task_s = _read_tasks(path)
+        row = _read_summary(path)
+        faults = _count_faults(path)
         yield ListedRun(
             folder=str(path),
             began=_read_began(path),
@@ -89,8 +94,10 @@ def list_runs(folder: Path) -> Iterator[ListedRun]:
             policy=policy,
             plan=plan,
             seed=seed,
-            tasks=tasks,
-            task_s=task_s,
+            tasks=int(row["tasks"]) if row.get("tasks") else None,
+            task_s=float(row["task_s"]) if row.get("task_s") else None,
+            faults=faults,
+            by_hand=bool(row.get("by_hand")),
             overrides=_read_overrides(path),
         )
 
@@ -100,8 +107,10 @@ def describe_run(run: ListedRun) -> str:
     parts = [
         *([f"{run.policy}, {run.plan}"] if run.policy else ()),
         *([f"seed {run.seed}"] if run.seed is not None else ()),
-        *([f"{run.tasks} tasks"] if run.tasks is not None else ()),
+        *([_count(run.tasks, "task")] if run.tasks is not None else ()),
         *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
+        *([_count(run.faults, "fault")] if run.faults else ()),
+        *(["by hand"] if run.by_hand else ()),
     ]
     changes = "".join(f"  --set {shlex.quote(each)}" for each in run.overrides)
     began = (run.began or "").replace("T", " ")[:16]
@@ -149,11 +158,24 @@ def _read_header(run_dir: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
-def _read_tasks(run_dir: Path) -> tuple[int | None, float | None]:
-    """How many tasks were completed, and their mean duration in seconds."""
+def _read_summary(run_dir: Path) -> dict[str, str]:
+    """The row of the run's table of a run; empty if there is none."""
+    return next(iter(_read_rows(run_dir / "tables" / "run.csv")), {})
+
+
+def _count_faults(run_dir: Path) -> int | None:
+    """How many faults began; None if there is no table of them."""
+    table = run_dir / "tables" / "faults.csv"
+    return sum(bool(row["start_s"]) for row in _read_rows(table)) if table.exists() else None
+
+
+def _read_rows(table: Path) -> list[dict[str, str]]:
     try:
-        with (run_dir / "tables" / "run.csv").open(encoding="utf-8", newline="") as table:
-            row = next(csv.DictReader(table))
-        return int(row["tasks"]), float(row["task_s"]) if row["task_s"] else None
-    except (OSError, ValueError, KeyError, StopIteration):
-        return None, None
+        with table.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, ValueError):
+        return []
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

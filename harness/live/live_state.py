@@ -251,7 +251,11 @@ def describe(
 ) -> list[Line]:
     """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
     abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
-    lines = [("done", f"{state.completed} tasks{abandoned}, {state.rounds} rounds")]
+    tasks, rounds = (
+        f"{count} {what}{'s' * (count != 1)}"
+        for count, what in ((state.completed, "task"), (state.rounds, "round"))
+    )
+    lines = [("done", f"{tasks}{abandoned}, {rounds}")]
     lines += _describe_tasks(state, now_ns)
     lines += _describe_sites(state, now_ns)
     for number, fault in going:

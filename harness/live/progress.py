@@ -69,7 +69,7 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
     if progress.message:
         return progress.message
     time_of = f" of {short(stop.time_s, TIME_S)}" if stop.time_s is not None else ""
-    rounds_of = f" of {stop.rounds * workers}" if stop.rounds is not None else ""
+    rounds_of = f" of {stop.rounds * workers} ({workers} sites)" if stop.rounds is not None else ""
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
     if progress.ended is not None:  # programs may report rounds, tasks, or nothing
