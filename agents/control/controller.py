@@ -414,6 +414,9 @@ class Controller:
         self._log(connection_events.WorkerLost, worker=site, reason=str(error))
         if self._unsettled is not None:
             self._absent.add(site)
+            self._unsettled = [event for event in self._unsettled if event.site != site]
+            self._helps.pop(site, None)
+            self._tasks.forget_report(site)
             self._settle_if_complete()
             return
         self._serve_time()
@@ -469,8 +472,11 @@ class Controller:
             self._perform(self._driver.step(event, self._now_ns() / 1e9))
 
     def _perform(self, actions: Iterable[Action]) -> None:
+        """Carry out what the policy decided; after the end of the run no task begins any more."""
         for action in actions:
             match action:
+                case NewTask() | Postponed() if self._termination.stopping:
+                    pass
                 case Told(event):
                     self._log(policy_events.PolicyTold, *replay.to_values(event))
                 case NewTask():

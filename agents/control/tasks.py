@@ -134,6 +134,13 @@ class Tasks:
             running.finished.add(site)
             running.holders.add(site)
 
+    def forget_report(self, site: str) -> None:
+        """Note that a member was lost after its report: it may come back without the task."""
+        for running in self.running.values():
+            running.holders.discard(site)
+            if site in running.start.group and site not in running.finished:
+                running.gone.add(site)
+
     def settle(self) -> None:
         """Begin to decide about tasks: all members of adopted tasks have reported."""
         self.settled = True
@@ -468,7 +475,10 @@ class Tasks:
             self.log(task_events.TaskCompleted, task=task, without=without)
         else:
             self.log(task_events.TaskAbandoned, task=task, reason=running.reason)
-        message = TaskOver(task, completed, running.reason)
+        # A receiver that does not report an adopted task may have finished and forgotten it.
+        forgotten = running.plan is None and not running.gone.isdisjoint(running.start.takers)
+        known = completed or not forgotten
+        message = TaskOver(task, completed if known else None, running.reason)
         told = running.informed | running.former | set(running.start.group)
         for site in sorted(told & self.overlay.present):
             self.tell(site, message)

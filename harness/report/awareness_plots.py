@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.plots import BLACK, BLUE, ORANGE, STYLE
+from trunkline.topologies.model import Topology
 
 PANELS, COLUMNS = 32, 4
 """The number of panels, for the links that were measured most often; panels in a row."""
@@ -20,15 +24,20 @@ WIDE_IN = 8.5
 
 
 def draw_estimates(
-    probes: pd.DataFrame, conditions: Conditions, end_s: float, width_in: float = WIDE_IN
+    probes: pd.DataFrame,
+    conditions: Conditions,
+    topology: Topology,
+    end_s: float,
+    width_in: float = WIDE_IN,
 ) -> Figure:
-    """Draw every measurement and the set rate over time, one panel per link.
+    """Draw every measurement and the set rate over time, one panel per link of the overlay.
 
-    `probes` is the table of that name, `end_s` the end of the run in seconds.
+    `probes` is the table of that name, `end_s` the end of the run in seconds. The set rate is that
+    of the slowest hop of the link's way.
     """
     counts = Counter(zip(probes["src"], probes["dst"], strict=True))
     chosen = {link for link, _ in counts.most_common(PANELS)}
-    links = [link for link in conditions.spells if link in chosen]
+    links = [link for link in topology.overlay.rates_mbps() if link in chosen]
     with mpl.rc_context(STYLE):
         columns = max(1, round(COLUMNS * width_in / WIDE_IN))
         rows = -(-len(links) // columns)
@@ -36,7 +45,9 @@ def draw_estimates(
         grid = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
         for axes, link in zip(grid, links, strict=False):
             found = probes[(probes["src"] == link[0]) & (probes["dst"] == link[1])]
-            _draw_panel(axes, found, conditions, link, end_s)
+            hops = tuple(pairwise(topology.path(*link)))
+            _draw_panel(axes, found, _list_rates(conditions, hops), end_s)
+            axes.set_title(" → ".join(link), fontsize=7)
         for axes in grid[len(links) :]:
             axes.set_visible(False)
         first = figure.axes[0]
@@ -48,17 +59,23 @@ def draw_estimates(
     return figure
 
 
+def _list_rates(conditions: Conditions, hops: Sequence[Directed]) -> list[tuple[float, float]]:
+    """The rate of the slowest of these hops over time, as (since in s, Mbit/s)."""
+    starts_ns = sorted({spell.start_ns for hop in hops for spell in conditions.spells[hop]})
+    return [
+        (start_ns / 1e9, min(conditions.at(hop, start_ns).rate_mbps for hop in hops))
+        for start_ns in starts_ns
+    ]
+
+
 def _draw_panel(
-    axes: Axes, found: pd.DataFrame, conditions: Conditions, link: tuple[str, str], end_s: float
+    axes: Axes, found: pd.DataFrame, set_mbps: Sequence[tuple[float, float]], end_s: float
 ) -> None:
-    spells = conditions.spells[link]
-    starts = [spell.start_ns / 1e9 for spell in spells]
-    rates = [spell.link.rate_mbps for spell in spells]
+    starts, rates = zip(*set_mbps, strict=True)
     axes.step([*starts, end_s], [*rates, rates[-1]], where="post", color=BLACK, lw=1, label="rate")
     times, estimated = found["t_s"], found["estimate_mbps"]
     axes.plot(times, found["formula_mbps"], "_", color=ORANGE, ms=5, label="formula")
     axes.plot(times, estimated, "o", color=BLUE, ms=2.4, mew=0, label="estimate")
-    axes.set_title(f"{link[0]} → {link[1]}", fontsize=7)
     axes.set(xlim=(0, end_s), ylim=(0, 1.15 * max(*rates, estimated.max())))
     axes.tick_params(labelsize=6)
     axes.grid()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pandas as pd
 
 from trunkline.agents.events.awareness_events import ClockSynchronized, RateMeasured
@@ -25,9 +27,10 @@ def tabulate_awareness(history: History, scenario: Scenario) -> dict[str, pd.Dat
 def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
     """One row per measurement of a link, in order of time.
 
-    `rate_mbps` is the rate that was set then. `formula_mbps` is the ideal value of the estimator:
-    chunks of that size, no queue, a link that TCP fills, correct clocks. It is below the rate,
-    because the estimator counts some propagation as transmission.
+    `rate_mbps` is the rate that was set then, of the slowest hop of the link's way. `formula_mbps`
+    is the ideal value of the estimator: chunks of that size, no queue, a link that TCP fills,
+    correct clocks. It is below the rate, because the estimator counts some propagation as
+    transmission.
     """
     conditions = Conditions.of(history, scenario.topology)
     share = payload_share(scenario.network.mtu)
@@ -36,20 +39,24 @@ def tabulate_probes(history: History, scenario: Scenario) -> pd.DataFrame:
     rows = []
     for event in history.all(RateMeasured):
         ends: Directed = (event.src, event.dst)
-        link, back = (conditions.at(each, event.t_ns) for each in (ends, ends[::-1]))
-        both_ms = link.delay_ms + back.delay_ms
+        there, back = (
+            [conditions.at(hop, event.t_ns) for hop in pairwise(scenario.topology.path(*each))]
+            for each in (ends, ends[::-1])
+        )
+        rate_mbps = min(hop.rate_mbps for hop in there)
+        delay_ms, back_ms = (sum(hop.delay_ms for hop in way) for way in (there, back))
         # The propagation that each estimator counts as transmission.
-        extra_ms = {"one_way": link.delay_ms, "round_trip": 0.75 * both_ms}
+        extra_ms = {"one_way": delay_ms, "round_trip": 0.75 * (delay_ms + back_ms)}
         size_mbit = event.bytes / event.chunks * 8e-6 / share
-        took_s = size_mbit / link.rate_mbps + extra_ms.get(estimator, 0.0) / 1e3
+        took_s = size_mbit / rate_mbps + extra_ms.get(estimator, 0.0) / 1e3
         rows.append(
             {
                 "t_s": event.t_ns / 1e9,
                 "src": event.src,
                 "dst": event.dst,
-                "rate_mbps": link.rate_mbps,
+                "rate_mbps": rate_mbps,
                 "estimate_mbps": event.rate_mbps,
-                "error_percent": 100 * (event.rate_mbps / link.rate_mbps - 1),
+                "error_percent": 100 * (event.rate_mbps / rate_mbps - 1),
                 "formula_mbps": size_mbit / took_s,
                 "chunks": event.chunks,
                 "bytes": event.bytes,

@@ -549,6 +549,6 @@ def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
     if probes is not None and len(probes):
         conditions = Conditions.of(history, scenario.topology)
         figure = awareness_plots.draw_estimates(
-            probes, conditions, history.active_end_ns / 1e9, **width
+            probes, conditions, scenario.topology, history.active_end_ns / 1e9, **width
         )
         plots.write(folder, "probes", figure)

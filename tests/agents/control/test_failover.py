@@ -44,6 +44,36 @@ def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_o
     assert max(times(wan.of("task_completed"))) > 50.0
 
 
+def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_waited_for():
+    """It comes back without the task before the controller settles, which waits for s3."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, task_s=30.0, time_s=40.0)
+
+    async def scenario(wan):
+        await until(wan, "contributed", len(FOUR))
+        wan.cut("s3", "controller")
+        wan.kill("controller")
+        await asyncio.sleep(0.05)
+        wan.restart("controller")
+        await asyncio.sleep(0.3)
+        wan.kill("s1")
+        await asyncio.sleep(0.05)
+        wan.restart("s1")
+        await asyncio.sleep(0.3)
+        wan.mend("s3", "controller")
+
+    check(wan, scenario)
+    lost, found = (times(wan.of(f"worker_{what}"))[0] for what in ("lost", "found"))
+    assert lost < found < times(wan.of("policy_began"))[1]
+    assert len([t_s for t_s in times(wan.of("task_completed")) if t_s < 10.0]) > 5
+
+
+def test_a_new_controller_does_not_wait_for_a_site_that_does_not_report():
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR, barrier=False), time_s=20.0)
+    at_once = ((2.0, kill("s3")), (2.05, kill("controller")), (2.5, restart("controller")))
+    run(wan, *at_once, (12.0, restart("s3")))
+    assert len([t_s for t_s in times(wan.of("task_completed")) if 4.0 < t_s < 12.0]) > 5
+
+
 def test_a_worker_that_has_done_its_rounds_and_is_cut_off_is_told_of_the_end():
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), rounds=5)
     wan.compute_s = {"s1": 3.0}

@@ -138,6 +138,39 @@ def test_an_update_that_the_server_may_have_is_not_given_again_by_a_worker_that_
     assert [event["task"] for event in given] == [0]
 
 
+@pytest.mark.parametrize("cut_s", [0.16, 0.18, 0.2, 0.3])
+@pytest.mark.parametrize("away_s", [2.5, 6.0])
+def test_an_update_counts_once_if_neither_its_worker_nor_a_new_controller_knows_its_end(
+    cut_s, away_s
+):
+    """The server forgot the task when it ended. n1 reports it before or after others settled."""
+
+    async def faults(wan):
+        await asyncio.sleep(cut_s)
+        wan.cut("n1", "controller")
+        await asyncio.sleep(0.15)
+        wan.kill("controller")
+        await asyncio.sleep(0.2)
+        wan.restart("controller")
+        await asyncio.sleep(away_s)
+        wan.mend("n1", "controller")
+
+    wan = play(ps.create, scenario=faults, mode="asp")
+    assert "n1" in {event["site"] for event in wan.of("task_dropped")}
+    assert ("n1", 0) in check(wan)
+    assert wan.verdict().outcome == "pass"
+
+
+@pytest.mark.parametrize("tasks", [7, 12])
+def test_no_more_tasks_begin_than_asked_for_if_a_policy_starts_several_at_once(tasks):
+    policy = create_policy(ad_psgd.create, WORKERS, {}, "seed")
+    wan = Wan(mesh((*WORKERS, "n4")), "crew", policy, tasks=tasks)
+    wan.run()
+    assert len(wan.of("task_started")) == tasks
+    once = "every contribution counts once"  # is not promised
+    assert [each for each in wan.verdict().problems if not each.startswith(once)] == []
+
+
 def test_averages_with_neighbours_lose_no_step(monkeypatch):
     """A pair's average keeps the sum of both models, which is that of all steps so far."""
     workloads = []

@@ -61,6 +61,21 @@ def test_estimates_stand_beside_the_rates_that_links_were_set_to_then():
     assert list(found["formula_mbps"]) == pytest.approx([80.0, 40.0])
 
 
+def test_over_routers_the_slowest_hop_sets_the_rate_and_all_hops_the_delay():
+    access = ", access: [{up: 60 Mbit/s, down: 90 Mbit/s, delay: 5 ms}]}\nnetwork"
+    text = SCENARIO.replace("}\nnetwork", access).replace("ESTIMATOR", "one_way")
+    scenario = parse(text, "three.yaml")
+    history = History.of(event_reading.read([measured(2, "n1", "n2", 60.0)]))
+    found = awareness_tables.tabulate_probes(history, scenario)
+    size_mbit = 2 * 8 * 1514 / 1448
+    assert list(found["rate_mbps"]) == [60.0]
+    assert found["formula_mbps"][0] == pytest.approx(size_mbit / (size_mbit / 60.0 + 0.040))
+    conditions = Conditions.of(history, scenario.topology)
+    figure = awareness_plots.draw_estimates(found, conditions, scenario.topology, 12.0)
+    truth = figure.axes[0].get_lines()[0]
+    assert list(truth.get_ydata()) == [60.0, 60.0]
+
+
 @pytest.mark.parametrize(("estimator", "extra_s"), [("one_way", 0.030), ("round_trip", 0.045)])
 def test_the_formula_says_by_how_much_propagation_makes_an_estimate_low(estimator, extra_s):
     found = awareness_tables.tabulate_probes(*given(estimator))
@@ -80,7 +95,7 @@ def test_the_figure_has_a_panel_for_every_link_that_was_measured():
     history, scenario = given()
     conditions = Conditions.of(history, scenario.topology)
     figure = awareness_plots.draw_estimates(
-        awareness_tables.tabulate_probes(history, scenario), conditions, 12.0
+        awareness_tables.tabulate_probes(history, scenario), conditions, scenario.topology, 12.0
     )
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title("left") for axes in shown] == ["n1 → n2"]
