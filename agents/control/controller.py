@@ -21,7 +21,7 @@ from trunkline.agents.control.alarm import Alarm
 from trunkline.agents.control.driver import Action, Driver, NewTask, Postponed, Told
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.control.tasks import Tasks
-from trunkline.agents.control.termination import ASKED, Termination
+from trunkline.agents.control.termination import ASKED, Termination, describe_enough
 from trunkline.agents.events import (
     awareness_events,
     connection_events,
@@ -283,6 +283,7 @@ class Controller:
         self._share_changes()
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
+            self._driver.started = max(self._driver.started, report.begun)
             self._note_offer(site, report)
         else:
             self._forget_offers()
@@ -547,7 +548,7 @@ class Controller:
         witnesses = self._overlay.present if hears else ()
         self._stranded -= frozenset(start.group) - start.passive
         offers = offers if self._planner.default else {}
-        self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready)
+        self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready, new.count)
         self._stop_if_enough()
 
     def _stop_if_enough(self) -> None:
@@ -557,7 +558,7 @@ class Controller:
             and self._driver.started >= enough
             and self._tasks.groups_are_complete
         ):
-            self._termination.stop(f"{enough} tasks are started")
+            self._termination.stop(describe_enough(enough))
 
     def _postpone(self, postponed: Postponed) -> None:
         """Try this group again after a pause: the usable links do not connect it now."""

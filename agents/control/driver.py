@@ -39,9 +39,13 @@ from trunkline.agents.wire.agent_settings import (
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """A task that begins. Members in `unready` join it as soon as they are ready."""
+    """A task that begins, the `count`th of the run as far as this driver knows.
+
+    Members in `unready` join it as soon as they are ready.
+    """
 
     number: int
+    count: int
     start: Start
     plan: Plan
     unready: frozenset[str]
@@ -111,16 +115,14 @@ class Driver:
         return driver
 
     def skip(self, last_tasks: Iterable[int]) -> None:
-        """Continue to count tasks after these latest numbers, one per earlier controller.
+        """Continue to number tasks after these latest numbers, one per earlier controller.
 
         An earlier term of this controller may have started tasks that no report mentions: at most
         one per site. Their numbers are left out.
         """
         for last in last_tasks:
             remember(self.last_tasks, last)
-            rank, number = divmod(last, TASKS_PER_CONTROLLER)
-            self.started = max(self.started, number + 1)
-            if rank == self.rank:
+            if last // TASKS_PER_CONTROLLER == self.rank:
                 self._next = max(self._next, last + 1 + len(self.planner.settings.sites))
 
     @property
@@ -190,4 +192,4 @@ class Driver:
         self.ready -= active
         if start.then == "wait":
             self._waiting[number] = set(active)
-        return NewTask(number, start, plan, unready)
+        return NewTask(number, self.started, start, plan, unready)

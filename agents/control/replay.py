@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from trunkline.agents.control.decision_rules import make_plain
+from trunkline.agents.control.termination import describe_enough
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     GroupPostponed,
     SiteExcluded,
@@ -39,6 +41,9 @@ class ReplayError(ValueError):
 class Answer:
     """What a policy decided about an event: in the run, as `logged`, and in the replay.
 
+    `stopped_after` is how many of these decisions were logged when one of them began the last task
+    of the run: no other one begins after that. None if none did.
+
     The log does not have the wakes: the ticks that answer them are events. It does not have the
     batches either: sites log them when they begin to compute.
     """
@@ -47,6 +52,7 @@ class Answer:
     event: policies.Event
     decisions: tuple[Decision, ...]
     logged: list[Logged] = field(default_factory=list)
+    stopped_after: int | None = None
 
     @property
     def controller(self) -> str:
@@ -66,7 +72,11 @@ class Answer:
 
     @property
     def _decided(self) -> list[Decision]:
-        return [each for each in self.decisions if not isinstance(each, Wake)]
+        decided: list[Decision] = [each for each in self.decisions if not isinstance(each, Wake)]
+        if self.stopped_after is None:
+            return decided
+        first, later = decided[: self.stopped_after], decided[self.stopped_after :]
+        return [*first, *(each for each in later if not isinstance(each, Start))]
 
 
 def replay(
@@ -88,6 +98,7 @@ def replay(
     """
     running: dict[str, tuple[Policy, Any]] = {}
     latest: dict[str, Answer] = {}
+    started: set[int] = set()
     answers = []
     for entry in log:
         match entry:
@@ -109,6 +120,11 @@ def replay(
                 if entry.site not in latest:
                     raise ReplayError(f"{_place(entry)}: its policy was told nothing")
                 latest[entry.site].logged.append(entry)
+                started |= {entry.task} if isinstance(entry, TaskStarted) else set()
+            case Stopping(reason=reason) if entry.site in latest:
+                answer = latest[entry.site]
+                if answer.logged and reason == describe_enough(len(started)):
+                    answer.stopped_after = len(answer.logged)
     return answers
 
 

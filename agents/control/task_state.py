@@ -20,6 +20,7 @@ class Running:
     begun_s: when the task began, in seconds of the event loop's clock.
     deadline_s: the end of the budget, by the same clock.
     replans: how often the task may still be planned anew.
+    count: how many tasks of the run had begun with it, as far as its controller knew.
     offers: the contributors' offers that the task takes in, by site.
     unasked: members that are not ready yet and have not been told of the task.
     informed: sites that know the task; `former` sites knew it before they were lost or the task
@@ -40,6 +41,7 @@ class Running:
     begun_s: float
     deadline_s: float
     replans: int
+    count: int = 0
     budget: asyncio.TimerHandle | None = None
     offers: Mapping[str, int] = field(default_factory=dict)
     unasked: set[str] = field(default_factory=set)

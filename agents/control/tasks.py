@@ -73,8 +73,9 @@ class Tasks:
         offers: Mapping[str, int],
         witnesses: Iterable[str],
         unasked: Iterable[str] = (),
+        count: int = 0,
     ) -> None:
-        """Tell all participants of a new task their parts.
+        """Tell all participants of a new task, the `count`th of the run, their parts.
 
         `offers` are the contributors' offers that the task takes in; `witnesses` are sites that may
         have received chunks of them. Members in `unasked` are told by `invite_ready`.
@@ -83,7 +84,7 @@ class Tasks:
         deadline_s = begun_s + self.task_s
         blocks = dict(enumerate(plan.blocks))
         running = Running(start, plan, blocks, len(blocks), begun_s, deadline_s, self.replans)
-        running.offers, running.unasked = offers, set(unasked)
+        running.offers, running.unasked, running.count = offers, set(unasked), count
         self.running[task] = running
         self._watch_budget(task)
         for site in sorted({*plan.participants(), *witnesses} - running.unasked):
@@ -455,6 +456,7 @@ class Tasks:
             unchanged=unchanged,
             roles=running.start.roles,
             batch=running.start.batches.get(site),
+            count=running.count,
         )
         self.tell(site, message)
 

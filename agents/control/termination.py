@@ -11,6 +11,11 @@ ASKED = "a stop was requested"
 """The reason of a run's end that a user asked for."""
 
 
+def describe_enough(tasks: int) -> str:
+    """The reason of the end of a run that was to have so many tasks."""
+    return f"{tasks} tasks are started"
+
+
 class Termination:
     """Decides when a controller's run ends: when no task is running and no site is working.
 

@@ -117,6 +117,7 @@ class Worker:
         self._installed: dict[int, StartTask] = {}
         self._deadlines_s: dict[int, float] = {}
         self._last_tasks: dict[int, int] = {}
+        self._task_count = 0
         for task in settings.last_tasks:
             remember(self._last_tasks, task)
         self._lost_peers: dict[str, None] = {}
@@ -335,6 +336,7 @@ class Worker:
                 offer=self._executor.open_offer() if self._is_waiting else None,
                 spent=self._executor.find_spent_offers(),
                 last_tasks=tuple(self._last_tasks.values()),
+                begun=self._task_count,
             )
         )
         self._awareness.report_all()
@@ -433,6 +435,7 @@ class Worker:
         message = replace(message, parts=parts)
         self._log(task_events.TaskJoined, task=message.task, unchanged=message.unchanged)
         remember(self._last_tasks, message.task)
+        self._task_count = max(self._task_count, message.count)
         contribution = None
         if message.contributes or message.receives:
             contribution = self._join(message)

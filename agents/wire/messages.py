@@ -70,6 +70,7 @@ class Report:
     offer: the number of its contribution that is on its way by the default split, if any.
     spent: of each site the latest offer that this worker has taken into a task or discarded.
     last_tasks: the latest task number that it knows from each controller.
+    begun: how many tasks of the run have begun, as far as it knows.
     """
 
     ready: int | None
@@ -80,6 +81,7 @@ class Report:
     offer: int | None
     spent: dict[str, int]
     last_tasks: tuple[int, ...]
+    begun: int = 0
     type: Literal["report"] = "report"
 
 
@@ -150,6 +152,7 @@ class StartTask:
     parts: this site's parts, made with rates of this `version`; empty if `unchanged`.
     roles: how members take part; None if the task is plain.
     batch: the samples in each step of this site's next iteration; None for no change.
+    count: how many tasks of the run have begun with this one, as far as the controller knows.
     """
 
     task: int
@@ -168,6 +171,7 @@ class StartTask:
     unchanged: bool = False
     roles: Annotated[Roles | None, Plain] = None
     batch: Annotated[int | None, Plain] = None
+    count: int = 0
     type: Literal["start"] = "start"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trunkline.agents.control.termination import ASKED
+from trunkline.agents.control.termination import ASKED, describe_enough
 from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event
 from trunkline.agents.events.event_writing import event_name
@@ -207,7 +207,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             yield fail(f"{reason!r} was said at {format_time(stop.t_ns)}")
     elif reason.endswith("tasks are started"):
         started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
-        if wanted.tasks is None or reason != f"{wanted.tasks} tasks are started":
+        if wanted.tasks is None or reason != describe_enough(wanted.tasks):
             yield fail(f"{reason!r} is not the scenario's stop condition")
         elif started < wanted.tasks:
             yield fail(f"{reason!r} was said after {started} tasks")

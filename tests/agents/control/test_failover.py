@@ -67,6 +67,14 @@ def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_wai
     assert len([t_s for t_s in times(wan.of("task_completed")) if t_s < 10.0]) > 5
 
 
+@pytest.mark.parametrize("backup", [False, True])
+def test_the_tasks_of_all_controllers_count_towards_the_end(backup):
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), tasks=80, backup=backup)
+    run(wan, (2.0, kill("controller")), (3.0, restart("controller")))
+    assert len(wan.of("policy_began")) > 1
+    assert len(wan.of("task_started")) == 80
+
+
 def test_a_new_controller_does_not_wait_for_a_site_that_does_not_report():
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR, barrier=False), time_s=20.0)
     at_once = ((2.0, kill("s3")), (2.05, kill("controller")), (2.5, restart("controller")))
