@@ -26,6 +26,11 @@ MUTANTS = (
     *_in(
         "control/tasks.py",
         (
+            "an update that a server has and forgot is given again by its worker",
+            "completed if known else None, running.reason",
+            "completed, running.reason",
+        ),
+        (
             "a halt is concluded while one answer is missing",
             "        if running.awaited:\n            return\n",
             "        if running.awaited and len(running.awaited) > 1:\n            return\n",
@@ -205,6 +210,36 @@ MUTANTS = (
             "a new controller decides without waiting for reports",
             "        if self._overlay.present | self._absent >= set(self.settings.sites):\n",
             "        if self._overlay.present:\n",
+        ),
+        (
+            "a policy does not hear of sites that do not report to a new controller",
+            "        for site in missing:\n            self._decide(decisions.Lost(site))\n",
+            "",
+        ),
+        (
+            "an update whose end a new controller does not know is given again",
+            "if known else None",
+            "if known else False",
+        ),
+        (
+            "a member that is lost after its report is waited for without the task",
+            "            self._tasks.forget_report(site)\n",
+            "",
+        ),
+        (
+            "a site that is lost before a new controller decides still counts as ready",
+            "            self._unsettled = [event for event in self._unsettled if event.site != site]\n",
+            "",
+        ),
+        (
+            "all tasks of a decision begin, also after the last one",
+            "                case NewTask() | Postponed() if self._termination.stopping:\n                    pass\n",
+            "",
+        ),
+        (
+            "the tasks of earlier controllers do not count towards the end",
+            "            self._driver.started = max(self._driver.started, report.begun)\n",
+            "",
         ),
         (
             "a new controller uses task numbers again that workers have heard of",

@@ -67,6 +67,30 @@ def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_wai
     assert len([t_s for t_s in times(wan.of("task_completed")) if t_s < 10.0]) > 5
 
 
+def test_a_policy_hears_once_of_a_site_that_was_ready_before_and_after_it_was_killed():
+    """Both before the new controller settles, which waits for s3."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), time_s=20.0)
+    wan.compute_s = {"s0": 6.0}
+
+    async def scenario(wan):
+        await asyncio.sleep(2.0)
+        wan.cut("s3", "controller")
+        wan.kill("controller")
+        await asyncio.sleep(0.05)
+        wan.restart("controller")
+        await asyncio.sleep(0.4)
+        wan.kill("s1")
+        await asyncio.sleep(0.05)
+        wan.restart("s1")
+        await asyncio.sleep(0.5)
+        wan.mend("s3", "controller")
+
+    check(wan, scenario)
+    settled_s = times(wan.of("policy_began"))[1]
+    told = [event for event in wan.of("policy_told") if event["t_ns"] / 1e9 == settled_s]
+    assert sorted(event["values"]["site"] for event in told) == ["s1", "s2"]
+
+
 @pytest.mark.parametrize("backup", [False, True])
 def test_the_tasks_of_all_controllers_count_towards_the_end(backup):
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), tasks=80, backup=backup)
