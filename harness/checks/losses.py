@@ -136,12 +136,12 @@ class Losses:
         stopped = (*self.stopped(site), *self.stopped(term.controller))
         return end_ns <= term.end_ns and not self.find((*away, *stopped), start_ns, end_ns)
 
-    def unread_since_ns(self, t_ns: int) -> int:
+    def unread_since_ns(self, t_ns: int, controllers: Sequence[str] = (CONTROLLER, BACKUP)) -> int:
         """Since when controllers may not have read what arrived, at a time: since they stopped.
 
         A controller that is resumed acts on earlier messages before it reads of a loss.
         """
-        spans = (*self.stopped(CONTROLLER), *self.stopped(BACKUP))
+        spans = [span for name in controllers for span in self.stopped(name)]
         recent = (s for s in spans if s.start_ns <= t_ns <= s.end_ns + self.timeout_ns)
         return min((span.start_ns for span in recent), default=t_ns)
 

@@ -1192,6 +1192,31 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
 
 
+@pytest.mark.parametrize(
+    ("paused_ms", "heard_ms", "noticed"),
+    [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
+)
+def test_a_controller_that_was_paused_hears_late_of_what_its_workers_lost_meanwhile(
+    paused_ms: tuple[int, int], heard_ms: int, noticed: bool
+) -> None:
+    """Its workers report at once; it reads their reports when it is resumed, and no others."""
+    told = {"worker": "rome"}
+    changes = [
+        added(t_ms, "runner", "agent_changed", who="controller", do=do, fault=0)
+        for t_ms, do in zip(paused_ms, ("pause", "resume"), strict=True)
+    ]
+    said = [
+        added(1000, "rome", "link_lost", peer="kyiv", reason=""),
+        added(1100, "rome", "link_found", peer="kyiv"),
+        *changes,
+        added(heard_ms, "controller", "losses_reported", **told, lost=["kyiv"]),
+        added(heard_ms + 1, "controller", "losses_reported", **told, lost=[]),
+    ]
+    found = one("connections join two live agents", *said)[1]
+    wanted = f"controller at {heard_ms / 1e3:.3f} s: rome had not lost kyiv"
+    assert (wanted in found) == noticed
+
+
 @pytest.mark.parametrize(("heard_ms", "noticed"), [(2100, False), (1900, True)])
 def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_loss(
     heard_ms: int, noticed: bool
