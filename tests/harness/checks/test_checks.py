@@ -1192,6 +1192,26 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
 
 
+def changed(t_ms: int, who: str, do: str) -> Change:
+    """An agent is killed, paused, or the reverse."""
+    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
+
+
+@pytest.mark.parametrize("found_ms", [1100, 1350])
+def test_a_site_that_was_started_again_loses_only_neighbours_that_it_has_found_since(
+    found_ms: int,
+) -> None:
+    said = [
+        added(1000, "rome", "link_lost", peer="kyiv", reason=""),
+        added(found_ms, "rome", "link_found", peer="kyiv"),
+        changed(1200, "rome", "kill"),
+        changed(1300, "rome", "restart"),
+        changed(1500, "kyiv", "kill"),
+    ]
+    found = one("connections join two live agents", *said)[1]
+    assert ("rome did not lose kyiv, which was killed at 1.500 s" in found) == (found_ms > 1300)
+
+
 @pytest.mark.parametrize(
     ("paused_ms", "heard_ms", "noticed"),
     [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
@@ -1201,14 +1221,11 @@ def test_a_controller_that_was_paused_hears_late_of_what_its_workers_lost_meanwh
 ) -> None:
     """Its workers report at once; it reads their reports when it is resumed, and no others."""
     told = {"worker": "rome"}
-    changes = [
-        added(t_ms, "runner", "agent_changed", who="controller", do=do, fault=0)
-        for t_ms, do in zip(paused_ms, ("pause", "resume"), strict=True)
-    ]
     said = [
         added(1000, "rome", "link_lost", peer="kyiv", reason=""),
         added(1100, "rome", "link_found", peer="kyiv"),
-        *changes,
+        changed(paused_ms[0], "controller", "pause"),
+        changed(paused_ms[1], "controller", "resume"),
         added(heard_ms, "controller", "losses_reported", **told, lost=["kyiv"]),
         added(heard_ms + 1, "controller", "losses_reported", **told, lost=[]),
     ]
