@@ -30,6 +30,9 @@ HEARD_TIMEOUTS = 2
 """An agent hears a message within so many timeouts: a packet may be sent again several times before
 the connection counts as silent."""
 
+TOO_SHORT = "failover.timeout is too short for this network"
+"""Why agents may lose each other without a fault; the run then proves nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -1158,6 +1158,30 @@ def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None
     assert judge_loss("kyiv -> r") == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        (
+            "every lost connection has a cause",
+            added(1500, "oslo", "link_lost", peer="rome", reason="silent"),
+        ),
+        ("controllers followed the protocol", added(1500, "backup", "backup_took_over")),
+    ],
+)
+def test_agents_that_lose_each_other_without_a_fault_leave_the_run_unknown(
+    name: str, event: Change
+) -> None:
+    """So does a backup that takes over: the network may lose more than the timeout bears."""
+    rules = replace(RULES, timeline=())
+    outcome, detail = one(name, event, rules=rules)
+    assert outcome == "unknown"
+    assert "1.500 s without a fault: failover.timeout is too short for this network" in detail
+    fault = {"fault": 0, "verb": "outage", "text": "outage", "targets": ["rome -> oslo"]}
+    assert one(name, added(1490, "runner", "fault_started", **fault), event, rules=rules)[0] == (
+        "pass"
+    )
+
+
 def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_killed_then() -> None:
     """oslo reports its part of task 1 at 2.3 s; rome gets another chunk from it until 2.5 s."""
     name = "payload arrived after it was sent"
