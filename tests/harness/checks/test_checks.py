@@ -1159,6 +1159,30 @@ def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None
 
 
 @pytest.mark.parametrize(
+    ("rate_mbps", "loss_percent", "timeout_s", "noticed"),
+    [
+        (8.0, 0.0, 0.2, True),  # carried at 2.02 s, drained by 2.12 s
+        (5.0, 0.0, 0.2, False),  # carried at 2.32 s
+        (8.0, 5.0, 0.1, True),  # carried at 2.02 s, sent again by 2.22 s
+        (8.0, 5.0, 0.2, False),  # sent again until 2.42 s
+    ],
+)
+def test_bytes_of_a_halted_task_may_be_under_way_while_their_link_carries_or_loses_them(
+    rate_mbps: float, loss_percent: float, timeout_s: float, noticed: bool
+) -> None:
+    """kyiv sends 500 kB to oslo from 1.52 to 1.98 s; oslo forgets the task at 2.3 s."""
+    links = [
+        replace(link, rate_mbps=rate_mbps, loss_percent=loss_percent) for link in TOPOLOGY.links
+    ]
+    network = Topology("three", TOPOLOGY.sites, tuple(links))
+    rules = replace(RULES, topology=network, timeout_s=timeout_s)
+    missing = altered("received", {"bytes": 400_000}, task=1, site="oslo", src="kyiv")
+    found = one("every byte arrived", missing, HALTED, rules=rules)[1]
+    wanted = "task 1 on kyiv -> oslo: 500000 bytes sent, 400000 received, and the link had no fault"
+    assert (wanted in found) == noticed
+
+
+@pytest.mark.parametrize(
     ("name", "event"),
     [
         (
