@@ -23,6 +23,8 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import ComputeStarted, WorkerFinished
+from trunkline.agents.events.task_events import ServerBegan
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
@@ -112,7 +114,7 @@ class Losses:
         return self._stopped.get(name, ())
 
     def without_controller(self, site: str) -> tuple[Span, ...]:
-        """When a worker was dead or had no controller."""
+        """When a worker was dead or had no controller, or had not found one in its new life."""
         return self._without_controller.get(site, ())
 
     def standalone(self, site: str) -> tuple[Span, ...]:
@@ -362,15 +364,23 @@ class Losses:
 
     @cached_property
     def _without_controller(self) -> Mapping[str, tuple[Span, ...]]:
+        """By worker. One that was started again has a controller when it begins."""
+
         def edges() -> Iterator[tuple[str, bool, int]]:
+            new = set[str]()
             for event in self.history.events:
                 match event:
                     case ControllerLost():
                         yield event.site, True, event.t_ns
                     case ControllerFound():
                         yield event.site, False, event.t_ns
-                    case AgentChanged(who=who, do="kill" | "restart" as do):
-                        yield who, do == "kill", event.t_ns
+                    case AgentChanged(who=who, do="kill"):
+                        yield who, True, event.t_ns
+                    case AgentChanged(who=who, do="restart"):
+                        new.add(who)
+                    case ComputeStarted() | ServerBegan() | WorkerFinished() if event.site in new:
+                        new.discard(event.site)
+                        yield event.site, False, event.t_ns
 
         return _name_spans(self._spans(edges()), "had no controller")
 

@@ -1260,6 +1260,21 @@ def test_a_site_that_was_started_again_loses_only_neighbours_that_it_has_found_s
     assert ("rome did not lose kyiv, which was killed at 1.500 s" in found) == (found_ms > 1300)
 
 
+@pytest.mark.parametrize("begun_ms", [1450, 1700])
+def test_a_site_that_was_started_again_has_no_controller_until_it_begins(begun_ms: int) -> None:
+    """Meanwhile rome reports at once what arrives of task 1, which began at 1.51 s."""
+    came = {"task": 1, "src": "oslo", "phase": "out", "bytes": 250_000, "chunks": 1}
+    said = [
+        changed(1300, "rome", "kill"),
+        changed(1400, "rome", "restart"),
+        added(begun_ms, "rome", "compute_started", iteration=1),
+        added(1600, "rome", "received", **came, start_ns=1600 * MS, end_ns=1600 * MS),
+    ]
+    found = one("messages came after their causes", *said)[1]
+    wanted = "task 1: rome reported its traffic at 1.600000 s, before its end"
+    assert (wanted in found) == (begun_ms < 1510)
+
+
 @pytest.mark.parametrize(
     ("paused_ms", "heard_ms", "noticed"),
     [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
