@@ -1275,6 +1275,33 @@ def test_a_site_that_was_started_again_has_no_controller_until_it_begins(begun_m
     assert (wanted in found) == (begun_ms < 1510)
 
 
+REACHED = "every site that can be reached has done its rounds or is excluded"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "changes", "said"),
+    [
+        (("rome", "kyiv"), [changed(4200, "oslo", "kill"), changed(4400, "oslo", "restart")], ""),
+        (("rome", "kyiv"), [], f"'{REACHED}' was said before oslo had finished"),
+        (("rome",), [], f"'{REACHED}' is not the scenario's stop condition"),
+        ((), [], f"'{REACHED}' is not the scenario's stop condition"),
+    ],
+)
+def test_a_site_that_is_back_as_the_run_stops_need_not_have_been_excluded(
+    excluded: tuple[str, ...], changes: list[Change], said: str
+) -> None:
+    """rome and kyiv leave before the stop at 4.4 s, and oslo because of it."""
+    left = [altered("worker_finished", {"t_ns": 4300 * MS}, site=site) for site in ("rome", "kyiv")]
+    gone = [added(1000, "controller", "site_excluded", worker=site) for site in excluded]
+    reason = altered("stopping", {"reason": REACHED})
+    finished = altered("run_finished", {"reason": REACHED})
+    rules = replace(RULES, stop=Stop(time_s=20.0))
+    name = "the run ended as specified"
+    assert one(name, *left, *gone, *changes, reason, finished, rules=rules) == (
+        ("fail", said) if said else ("pass", REACHED)
+    )
+
+
 @pytest.mark.parametrize(
     ("paused_ms", "heard_ms", "noticed"),
     [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
