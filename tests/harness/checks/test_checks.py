@@ -859,6 +859,24 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
     assert one(name, late, halted)[0] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("halted_ms", "timeout_s", "outcome"),
+    [(4380, 0.5, "pass"), (4380, 0.2, "fail"), (5400, 0.5, "fail")],
+)
+def test_a_budget_does_not_run_while_its_end_is_under_way_to_the_members_and_back(
+    halted_ms: int, timeout_s: float, outcome: str
+) -> None:
+    """rome hears late that task 2, begun at 2.4 s, is halted; its answer takes as long."""
+    late = [
+        altered("task_halted", {"t_ns": halted_ms * MS}, task=2),
+        altered("halt_heard", {"t_ns": (halted_ms + 900) * MS}, task=2, site="rome"),
+        altered("task_abandoned", {"t_ns": (halted_ms + 1700) * MS}, task=2),
+        altered("task_dropped", {"t_ns": (halted_ms + 2600) * MS}, task=2, site="rome"),
+    ]
+    rules = replace(RULES, timeout_s=timeout_s)
+    assert one("every task stayed within its budget", *late, rules=rules)[0] == outcome
+
+
 def test_every_check_has_a_history_that_it_does_not_pass() -> None:
     """The others are tested by falsified logs of real runs, and in other files here."""
     real = {
