@@ -104,7 +104,7 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
     paths = Paths(history, rules)
     ready = _list_ready(history)
     for task in history.tasks:
-        early = {event.site for event in task.sent if event.phase == "early"}
+        early = task.early
         offered_ns = {
             event.site: ready.before(event.site, event.t_ns) if event.site in early else event.t_ns
             for event in task.inputs
@@ -126,7 +126,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     ready = _list_ready(history)
-    offers = any(event.phase == "early" for event in history.all(Sent))
+    offers = any(task.early for task in history.tasks)
     for task in history.tasks:
         yield from _judge_offers(task, ready if offers else None)
         yield from _judge_repeats(task)

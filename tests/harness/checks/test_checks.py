@@ -1293,6 +1293,28 @@ def test_a_site_that_was_started_again_has_no_controller_until_it_begins(begun_m
     assert (wanted in found) == (begun_ms < 1510)
 
 
+@pytest.mark.parametrize(("phase", "outcome"), [("early", "pass"), ("in", "fail")])
+def test_chunks_may_come_in_vain_if_only_the_next_site_can_report_that_they_were_sent_early(
+    phase: str, outcome: str
+) -> None:
+    """kyiv sends a chunk to oslo by way of rome, and is killed before it reports task 1."""
+    chunk = {"task": 1, "bytes": 250_000, "chunks": 1}
+    times = {"start_ns": 1900 * MS, "end_ns": 1900 * MS}
+    said = [
+        without("sent", task=1, site="kyiv"),
+        without("received", task=1, site="kyiv"),
+        changed(2305, "kyiv", "kill"),
+        added(2310, "rome", "received", **chunk, **times, src="kyiv", phase=phase),
+        added(2310, "rome", "sent", **chunk, **times, dst="oslo", phase="relay"),
+        added(2310, "oslo", "received", **chunk, **times, src="rome", phase="relay"),
+        added(2310, "oslo", "discarded", **chunk, src="kyiv"),
+    ]
+    found, detail = one("every byte arrived", *said)
+    assert found == outcome
+    wanted = "task 1 on rome -> oslo: 500000 bytes planned, 750000 sent, 750000 received"
+    assert (wanted in detail) == (outcome == "fail")
+
+
 REACHED = "every site that can be reached has done its rounds or is excluded"
 
 
