@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trunkline.agents.control.termination import ASKED
-from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.connection_events import ControllerFound, LinkLost, WorkerLost
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
@@ -300,7 +300,7 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
 def _check_rounds(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
     """Every site within reach had done its rounds, or, in a run without rounds, was excluded.
 
-    Sites also leave because the run stops: those that are back by then, and all after a stop.
+    Other sites leave after the first stop, because of it.
     """
     assert rules.stop is not None
     excluded = {event.worker for event in history.all(SiteExcluded)}
@@ -322,7 +322,13 @@ def _check_rounds(history: History, rules: Rules, stop: Stopping) -> Iterator[Fi
 
 
 def _is_in_reach(site: str, stop: Stopping, losses: Losses) -> bool:
-    """Whether a controller that stops the run had been connected to a site for a timeout."""
-    away = losses.out_of_reach(stop.site, site)
-    follows = losses.leader_of(site, stop.t_ns) == stop.site
-    return follows and not losses.find(away, stop.t_ns - losses.timeout_ns, stop.t_ns)
+    """Whether a site had been connected for a timeout to the controller that stops the run."""
+    term, since_ns = losses.term_of(stop), stop.t_ns - losses.timeout_ns
+    if term is None or losses.find(losses.out_of_reach(stop.site, site), since_ns, stop.t_ns):
+        return False
+    began_with_it = term == losses.terms[0]
+    found = losses.history.all(ControllerFound)
+    return began_with_it or any(
+        (each.site, each.controller) == (site, stop.site) and term.start_ns <= each.t_ns <= since_ns
+        for each in found
+    )
