@@ -1342,6 +1342,26 @@ def test_a_site_that_is_back_as_the_run_stops_need_not_have_been_excluded(
     )
 
 
+@pytest.mark.parametrize(("found_ms", "noticed"), [(4200, True), (4390, False), (None, False)])
+def test_a_controller_that_was_started_again_waits_only_for_sites_that_found_it(
+    found_ms: int | None, noticed: bool
+) -> None:
+    """oslo leaves after the stop at 4.4 s; it may not even have noticed that it was gone."""
+    found = [
+        added(4100, "oslo", "controller_lost", reason=""),
+        added(found_ms or 0, "oslo", "controller_found", controller="controller"),
+    ]
+    said = [
+        changed(4000, "controller", "kill"),
+        changed(4050, "controller", "restart"),
+        altered("stopping", {"reason": REACHED.removesuffix(" or is excluded")}),
+        *(found if found_ms is not None else []),
+    ]
+    rules = replace(RULES, stop=Stop(rounds=1))
+    detail = one("the run ended as specified", *said, rules=rules)[1]
+    assert ("was said before oslo had finished" in detail) == noticed
+
+
 @pytest.mark.parametrize(
     ("paused_ms", "heard_ms", "noticed"),
     [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
