@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
@@ -30,7 +29,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
-    early = any(event.phase == "early" for event in history.all(Sent))
+    early = any(task.early for task in history.tasks)
     total = 0
     for task in history.tasks:
         for event in task.discarded:
@@ -76,7 +75,7 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
         return "the task was given up", "; ".join(dict.fromkeys(reasons))
     plan = Plan.from_json(task.started.forest)
     sites = {*plan.participants(), *(event.site for event in (*task.sent, *task.joined))}
-    early = any(out.phase == "early" for out in task.sent)
+    early = bool(task.early)
     for site in sorted(sites):
         # An offer that is made before a loss is dropped, and may be made again.
         spans = losses.standalone(site) if early else losses.dead(site)
@@ -126,7 +125,7 @@ def _judge_exactly(
 ) -> Iterator[Finding]:
     planned, sent, received = count_planned(task), count_sent(task), count_received(task)
     chunks = _count_missing_chunks(task)
-    early = any(out.phase == "early" for out in task.sent)
+    early = bool(task.early)
     for src, dst in sorted(links):
         if lost := silent.get(src) or silent.get(dst):
             text = f"{_name(task, src, dst)}: {lost.what}"
@@ -192,7 +191,7 @@ def _count_missing_chunks(task: Task) -> Counter[Directed]:
 def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
     sent, received = count_sent(task), count_received(task)
     most = _count_most(task)
-    early = "early" in {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
+    early = bool(task.early)
     name = f"{task}"
     for ends in sorted(sent.keys() | received.keys()):
         link = _name(task, *ends)
