@@ -205,14 +205,20 @@ def _compare(
         if step is None:
             yield fail(f"{_describe(event)}; the timeline has no such step then")
             return
-        if event.t_ns - until_ns > _late_ns(history) and event.t_ns > _last_stop_ns(history):
+        last_ns = max(until_ns + _late_ns(history), _last_stop_ns(history))
+        if not until_ns <= event.t_ns <= last_ns:
             yield fail(f"{_describe(event)}; it was due when the run stopped")
         left.remove(step)
-    done = {CONTROLLER, *(event.site for event in history.all(WorkerFinished)), *exited_ns}
+    last_ns = until_ns + _late_ns(history)
+    done = {event.site for event in history.all(WorkerFinished) if event.t_ns <= last_ns}
+    done.add(CONTROLLER)
+    for event in logged[place:]:
+        if isinstance(event, AgentChanged) and event.do == "restart":
+            done.discard(event.who)
     for step in left:
-        who = step.who if isinstance(step, AgentStep) else None
-        who = kills.get(step.number) if isinstance(step, Ended) else who
-        if who not in done:
+        if kills.get(getattr(step, "number", -1)) in done:
+            continue  # agents that are done stay dead
+        if not _may_be_left_out(Due(until_ns, step), exited_ns, _late_ns(history)):
             yield fail(f"{step} was due when the run stopped, but is not in the log")
 
 

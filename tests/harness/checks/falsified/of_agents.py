@@ -465,3 +465,30 @@ def new_blocks_are_heard_after_the_result(log: Log) -> Log:
             line["t_ns"] = done[-1]["t_ns"] + 1
             return log
     raise NotHereError("blocks_heard")
+
+
+def _ended_by_the_stop(log: Log) -> Log:
+    """The steps that end faults when the run stops."""
+    stop_ns = min(line["t_ns"] for line in every(log, "stopping")) - MS
+    steps = every(log, "fault_ended", "link_changed", "agent_changed")
+    found = [line for line in steps if stop_ns <= line["t_ns"] <= stop_ns + 20 * MS]
+    if not found:
+        raise NotHereError("fault_ended")
+    return found
+
+
+@falsification
+def faults_end_before_the_stop(log: Log) -> Log:
+    steps = _ended_by_the_stop(log)
+    before = [each["t_ns"] for each in every(log, "fault_started", "fault_ended", "link_changed")]
+    last_ns = max(t_ns for t_ns in before if t_ns < steps[0]["t_ns"])
+    for place, line in enumerate(steps):
+        line["t_ns"] = (last_ns + steps[0]["t_ns"]) // 2 + 1000 * place
+    return log
+
+
+@falsification
+def kills_that_the_stop_ends_have_no_end(log: Log) -> Log:
+    steps = _ended_by_the_stop(log)
+    kills = [line["fault"] for line in steps if line.get("do") == "restart"]
+    return without(log, [e for e in steps if e["event"] == "fault_ended" and e["fault"] in kills])
