@@ -37,6 +37,7 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     known: dict[str, Needs] = {}
     for task in history.tasks:
+        yield from _judge_sums(task)
         finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
         if not finished_ns:
             continue
@@ -50,7 +51,6 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
         if not (task.halted or task.rearranged or task.replanned):
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
-            yield from _judge_sums(task)
             continue
         later = dict(_find_unfinished(task, losses))
         for site, event in later.items():
@@ -202,10 +202,10 @@ def _judge_sums(task: Task) -> Iterator[Finding]:
     first_ns: dict[str, int] = {}
     for into in task.received:
         first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
-    alone = set()
-    if task.started.roles is not None:
-        blocks = Plan.from_json(task.started.forest).blocks
-        alone = {block.aggregator for block in blocks if not block.in_edges}
+    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned]
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    alone = {block.aggregator for block in blocks if not block.in_edges}
     for out in task.sent:
         early_ns = first_ns.get(out.site, 0) - CLOCK_NS
         if out.phase == "out" and out.site not in alone and out.start_ns < early_ns:

@@ -164,6 +164,37 @@ def payload_of_halted_tasks_has_an_unknown_phase(log: Log) -> Log:
 
 
 @falsification
+def inputs_and_results_of_repaired_tasks_are_swapped(log: Log) -> Log:
+    """At both ends of all links."""
+    repaired = {line["task"] for line in every(log, "task_halted", "task_rearranged")}
+    for line in every(log, "sent", "received"):
+        if line["task"] in repaired:
+            line["phase"] = {"in": "out", "out": "in"}.get(line["phase"], line["phase"])
+    return log
+
+
+@falsification
+def contributions_were_sent_early_and_one_twice(log: Log) -> Log:
+    """In a task without losses, whose discarded bytes add up."""
+    task = finished_task(log)
+    lines = [line for line in of_task(log, task, "sent", "received") if line["phase"] == "in"]
+    if not lines:
+        raise NotHereError("in")
+    for line in lines:
+        line["phase"] = "early"
+    sent = next(line for line in lines if line["event"] == "sent")
+    ends = {"event": "received", "src": sent["site"], "site": sent["dst"]}
+    into = next((line for line in lines if ends.items() <= line.items()), None)
+    if into is None:
+        raise NotHereError("received")
+    values = {key: sent[key] for key in ("bytes", "chunks")}
+    for key, value in values.items():
+        sent[key], into[key] = 2 * value, 2 * value
+    new = {"t_ns": into["t_ns"] + 1, "event": "discarded", "task": task, **values}
+    return [*log, {**new, "site": into["site"], "src": into["src"]}]
+
+
+@falsification
 def nothing_arrives_in_halted_tasks(log: Log) -> Log:
     return without(log, _halted(log, "received"))
 
