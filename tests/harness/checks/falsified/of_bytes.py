@@ -120,6 +120,25 @@ def one_result_exists_100_ms_early(log: Log) -> Log:
 
 
 @falsification
+def a_result_exists_300_ms_early_and_a_halt_follows(log: Log) -> Log:
+    """Long after the result; its last chunk arrives at the time of the result."""
+    halts_ns = {line["task"]: line["t_ns"] for line in reversed(every(log, "task_halted"))}
+    said_ns = {line["site"]: 0 for line in log}
+    for line in log:
+        early_ns = line["t_ns"] - 300 * MS
+        if line["event"] == "task_finished" and said_ns[line["site"]] < early_ns:
+            late = any(
+                into["task"] == line["task"] and into["end_ns"] > early_ns + 20 * MS
+                for into in every(log, "received", site=line["site"])
+            )
+            if late and line["t_ns"] + 100 * MS < halts_ns.get(line["task"], 0):
+                line["t_ns"] = early_ns
+                return log
+        said_ns[line["site"]] = line["t_ns"]
+    raise NotHereError("task_halted")
+
+
+@falsification
 def payload_arrives_after_the_results(log: Log) -> Log:
     task = finished_task(log)
     finished = {e["site"]: e["t_ns"] for e in of_task(log, task, "task_finished")}
