@@ -492,3 +492,35 @@ def kills_that_the_stop_ends_have_no_end(log: Log) -> Log:
     steps = _ended_by_the_stop(log)
     kills = [line["fault"] for line in steps if line.get("do") == "restart"]
     return without(log, [e for e in steps if e["event"] == "fault_ended" and e["fault"] in kills])
+
+
+@falsification
+def turns_of_the_backup_are_logged_by_a_worker(log: Log) -> Log:
+    for line in every(log, "backup_took_over", "backup_stood_down"):
+        line["site"] = first(log, "run_started")["sites"][0]
+    return log
+
+
+@falsification
+def turns_of_the_backup_are_logged_by_the_controller(log: Log) -> Log:
+    for line in every(log, "backup_took_over", "backup_stood_down"):
+        line["site"] = "controller"
+    return log
+
+
+@falsification
+def faults_are_logged_by_a_worker(log: Log) -> Log:
+    for line in every(log, "fault_started", "fault_ended"):
+        line["site"] = first(log, "run_started")["sites"][0]
+    return log
+
+
+@falsification
+def a_backup_that_stands_by_stops_the_run_too(log: Log) -> Log:
+    turns = every(log, "backup_took_over", "backup_stood_down", "stopping")
+    if turns[0]["event"] == "stopping" or "controller" not in turns[-1]["site"]:
+        raise NotHereError("backup_stood_down")
+    acts = [line["event"] for line in turns if line["event"] != "stopping"][-1]
+    if acts != "backup_stood_down":
+        raise NotHereError("backup_stood_down")
+    return [*log, copy_of(turns[-1], site="backup", t_ns=turns[-1]["t_ns"] + 1000)]
