@@ -16,6 +16,7 @@ from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import (
+    Contributed,
     GroupPostponed,
     SiteExcluded,
     SiteReleased,
@@ -146,8 +147,10 @@ class _Known:
     def _has_happened(self, answer: Answer) -> bool:
         facts, told = self.facts, answer.told
         match answer.event:
-            case Ready(site, iteration):
-                return facts.ready_ns.get((site, iteration), math.inf) <= told.t_ns
+            case Ready(site, iteration) as event:
+                given_ns = facts.given_ns.get(site, math.inf) if event.given else 0
+                ready_ns = facts.ready_ns.get((site, iteration), math.inf)
+                return max(ready_ns, given_ns) <= told.t_ns
             case Compared(site, similarity):
                 return facts.compared_ns.get((site, similarity), math.inf) <= told.t_ns
             case Lost(site):
@@ -185,6 +188,7 @@ class _Facts:
     Attributes:
         groups: the members of each task.
         ready_ns: by site and iteration.
+        given_ns: when a site contributed for the first time, by site.
         compared_ns: by site and similarity.
         lost_ns: by controller and site.
         found_ns: by controller and site.
@@ -197,6 +201,7 @@ class _Facts:
 
     groups: Mapping[int, tuple[str, ...]]
     ready_ns: Mapping[tuple[str, int], int]
+    given_ns: Mapping[str, int]
     compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
     found_ns: Mapping[tuple[str, str], int]
@@ -215,6 +220,7 @@ class _Facts:
         return cls(
             {task.number: task.started.group for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
+            {event.site: event.t_ns for event in reversed(history.all(Contributed))},
             _first((e.site, e.similarity, e.t_ns) for e in history.all(ComparedEvent)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),

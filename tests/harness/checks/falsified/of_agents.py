@@ -524,3 +524,35 @@ def a_backup_that_stands_by_stops_the_run_too(log: Log) -> Log:
     if acts != "backup_stood_down":
         raise NotHereError("backup_stood_down")
     return [*log, copy_of(turns[-1], site="backup", t_ns=turns[-1]["t_ns"] + 1000)]
+
+
+@falsification
+def all_parts_of_tasks_are_unchanged_or_not(log: Log) -> Log:
+    for line in every(log, "task_joined"):
+        line["unchanged"] = not line["unchanged"]
+    return log
+
+
+@falsification
+def a_worker_is_lost_twice(log: Log) -> Log:
+    """In the first term, in which the policy has begun."""
+    began_ns = [line["t_ns"] for line in every(log, "policy_began")]
+    until_ns = min(began_ns[1:], default=log[-1]["t_ns"])
+    found = every(log, "worker_lost")
+    line = next((e for e in found if began_ns[0] < e["t_ns"] < until_ns), None)
+    if line is None:
+        raise NotHereError("worker_lost")
+    return [*log, copy_of(line, t_ns=line["t_ns"] + 1000)]
+
+
+@falsification
+def a_worker_is_found_twice(log: Log) -> Log:
+    line = every(log, "worker_found")[-1]
+    return [*log, copy_of(line, t_ns=line["t_ns"] + 1000)]
+
+
+@falsification
+def policies_hear_the_opposite_of_what_was_given(log: Log) -> Log:
+    for line in every(log, "policy_told", told="ready"):
+        line["values"]["given"] = not line["values"].get("given", False)
+    return log
