@@ -39,7 +39,7 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Chunks, Directed, Plan
-from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
@@ -49,7 +49,7 @@ CLOCK_NS = 100_000
 """Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
 its process woke up, other events with the time at which they are logged."""
 
-AMID_A_CHUNK = "the sender was amid a chunk when it heard that the task was over"
+AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
 
 DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
 """A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
@@ -104,7 +104,7 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
     paths = Paths(history, rules)
     ready = _list_ready(history)
     for task in history.tasks:
-        early = {event.site for event in task.sent if event.phase == "early"}
+        early = task.early
         offered_ns = {
             event.site: ready.before(event.site, event.t_ns) if event.site in early else event.t_ns
             for event in task.inputs
@@ -126,7 +126,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     ready = _list_ready(history)
-    offers = any(event.phase == "early" for event in history.all(Sent))
+    offers = any(task.early for task in history.tasks)
     for task in history.tasks:
         yield from _judge_offers(task, ready if offers else None)
         yield from _judge_repeats(task)
@@ -533,14 +533,16 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
     """Excuse a sender that did not report.
 
     It was killed before its report, or it sent early and was lost before it learned of the task. Or
-    it was amid one chunk when it heard of the task's end, and the receiver, which had no controller
-    then, did not hear of it.
+    it was amid one chunk when it gave the task up, or when it heard of the task's end, and the
+    receiver, which had no controller then, did not hear of it.
     """
     lost = losses.before_report(task, into.src)
     text = f"{task} on {into.src} -> {into.site}"
-    report_ns = min((e.t_ns for e in task.sent if e.site == into.src), default=into.end_ns)
-    if lost is None and into.chunks == 1 and report_ns < into.end_ns:
-        away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
+    if lost is None and into.chunks == 1:
+        away = _find_given_up(task, into, losses)
+        report_ns = min((e.t_ns for e in task.sent if e.site == into.src), default=into.end_ns)
+        if away is None and report_ns < into.end_ns:
+            away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
         if away is not None:
             yield excused(AMID_A_CHUNK, f"{text}: {losses.explain(away)}")
             return
@@ -553,6 +555,18 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
             "the sender was lost before it reported, or forgot an offer",
             f"{text}: {losses.explain(lost)}",
         )
+
+
+def _find_given_up(task: Task, into: Received, losses: Losses) -> Span | None:
+    """Why the sender of a chunk gave the task up by itself before all of it had arrived.
+
+    It reports no chunk that it has not handed over. The receivers hear that it takes no part after
+    the chunk, so they report it.
+    """
+    drops_ns = [event.t_ns for event in task.dropped if event.site == into.src]
+    alone = losses.without_controller(into.src)
+    spans = (losses.find(alone, t_ns, t_ns) for t_ns in drops_ns if t_ns < into.end_ns)
+    return next(filter(None, spans), None)
 
 
 def _member(task: Task, event: TaskDropped) -> str:

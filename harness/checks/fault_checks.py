@@ -29,7 +29,7 @@ from trunkline.agents.events.fault_events import (
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.losses import TOO_SHORT, Losses
 from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, format_time, judged, note
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import Kill
@@ -129,7 +129,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         if not (caused or stood_down) and event.t_ns < min(stop_ns, typed_ns):
             peer = getattr(event, "peer", getattr(event, "worker", CONTROLLER))
             where = f"{event.site} lost {peer} at {format_time(event.t_ns)}"
-            yield doubt(f"{where} without a fault: failover.timeout is too short for this network")
+            yield doubt(f"{where} without a fault: {TOO_SHORT}")
 
 
 def _list_touches(history: History, silent_ns: float) -> list[tuple[float, int, set[str]]]:

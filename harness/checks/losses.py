@@ -23,12 +23,17 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import ComputeStarted, WorkerFinished
+from trunkline.agents.events.task_events import ServerBegan
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
 HEARD_TIMEOUTS = 2
 """An agent hears a message within so many timeouts: a packet may be sent again several times before
 the connection counts as silent."""
+
+TOO_SHORT = "failover.timeout is too short for this network"
+"""Why agents may lose each other without a fault; the run then proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Losses:
         return self._stopped.get(name, ())
 
     def without_controller(self, site: str) -> tuple[Span, ...]:
-        """When a worker was dead or had no controller."""
+        """When a worker was dead or had no controller, or had not found one in its new life."""
         return self._without_controller.get(site, ())
 
     def standalone(self, site: str) -> tuple[Span, ...]:
@@ -136,12 +141,12 @@ class Losses:
         stopped = (*self.stopped(site), *self.stopped(term.controller))
         return end_ns <= term.end_ns and not self.find((*away, *stopped), start_ns, end_ns)
 
-    def unread_since_ns(self, t_ns: int) -> int:
+    def unread_since_ns(self, t_ns: int, controllers: Sequence[str] = (CONTROLLER, BACKUP)) -> int:
         """Since when controllers may not have read what arrived, at a time: since they stopped.
 
         A controller that is resumed acts on earlier messages before it reads of a loss.
         """
-        spans = (*self.stopped(CONTROLLER), *self.stopped(BACKUP))
+        spans = [span for name in controllers for span in self.stopped(name)]
         recent = (s for s in spans if s.start_ns <= t_ns <= s.end_ns + self.timeout_ns)
         return min((span.start_ns for span in recent), default=t_ns)
 
@@ -359,15 +364,23 @@ class Losses:
 
     @cached_property
     def _without_controller(self) -> Mapping[str, tuple[Span, ...]]:
+        """By worker. One that was started again has a controller when it begins."""
+
         def edges() -> Iterator[tuple[str, bool, int]]:
+            new = set[str]()
             for event in self.history.events:
                 match event:
                     case ControllerLost():
                         yield event.site, True, event.t_ns
                     case ControllerFound():
                         yield event.site, False, event.t_ns
-                    case AgentChanged(who=who, do="kill" | "restart" as do):
-                        yield who, do == "kill", event.t_ns
+                    case AgentChanged(who=who, do="kill"):
+                        yield who, True, event.t_ns
+                    case AgentChanged(who=who, do="restart"):
+                        new.add(who)
+                    case ComputeStarted() | ServerBegan() | WorkerFinished() if event.site in new:
+                        new.discard(event.site)
+                        yield event.site, False, event.t_ns
 
         return _name_spans(self._spans(edges()), "had no controller")
 

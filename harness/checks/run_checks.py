@@ -24,6 +24,7 @@ from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
     CallerRefused,
+    ControllerFound,
     LinkLost,
     LossesReported,
     WorkerFound,
@@ -312,7 +313,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
     elif reason.startswith("accuracy ") and wanted.accuracy_percent is None:
         yield fail(f"{reason!r} is not the scenario's stop condition")
     elif "has done its rounds" in reason:
-        yield from _check_rounds(history, wanted.rounds, stop)
+        yield from _check_rounds(history, rules, stop)
     elif reason.startswith("no site could be reached"):
         lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
         if lost < set(rules.topology.site_names):
@@ -395,15 +396,38 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     return min(reached, default=None)
 
 
-def _check_rounds(history: History, rounds: int | None, stop: Stopping) -> Iterator[Finding]:
+def _check_rounds(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
+    """Every site within reach had done its rounds, or, in a run without rounds, was excluded.
+
+    Other sites leave after the first stop, because of it.
+    """
+    assert rules.stop is not None
     excluded = {event.worker for event in history.all(SiteExcluded)}
-    if rounds is None and not {event.site for event in history.all(WorkerFinished)} <= excluded:
+    left = history.all(WorkerFinished)
+    first_ns = min(event.t_ns for event in history.all(Stopping))
+    early = {event.site for event in left if event.t_ns <= first_ns}
+    is_first = stop.t_ns == first_ns
+    if rules.stop.rounds is None and (not early <= excluded or (is_first and not early)):
         yield fail(f"{stop.reason!r} is not the scenario's stop condition")
         return
-    done = [event for event in history.all(WorkerFinished) if event.t_ns <= stop.t_ns]
     if stop.reason.endswith("is excluded") and not excluded:
         yield fail(f"{stop.reason!r} was said, but no site was excluded")
-    if stop.reason.startswith("every site has done its rounds"):
-        for event in history.all(WorkerFinished):
-            if event not in done:
-                yield fail(f"{stop.reason!r} was said before {event.site} had finished")
+    is_every = stop.reason.startswith("every site has done its rounds")
+    losses = Losses.of(history, rules)
+    for event in left:
+        late = event.t_ns > stop.t_ns
+        if late and (is_every or _is_in_reach(event.site, stop, losses)):
+            yield fail(f"{stop.reason!r} was said before {event.site} had finished")
+
+
+def _is_in_reach(site: str, stop: Stopping, losses: Losses) -> bool:
+    """Whether a site had been connected for a timeout to the controller that stops the run."""
+    term, since_ns = losses.term_of(stop), stop.t_ns - losses.timeout_ns
+    if term is None or losses.find(losses.out_of_reach(stop.site, site), since_ns, stop.t_ns):
+        return False
+    began_with_it = term == losses.terms[0]
+    found = losses.history.all(ControllerFound)
+    return began_with_it or any(
+        (each.site, each.controller) == (site, stop.site) and term.start_ns <= each.t_ns <= since_ns
+        for each in found
+    )

@@ -115,6 +115,15 @@ class Task:
         )
 
     @property
+    def early(self) -> frozenset[str]:
+        """The contributors that sent before they knew the task.
+
+        One that was killed since reports nothing, but the next sites on its ways do.
+        """
+        sent = {event.site for event in self.sent if event.phase == "early"}
+        return frozenset(sent.union(e.src for e in self.received if e.phase == "early"))
+
+    @property
     def waits(self) -> bool:
         """Whether its active members wait for another task afterwards."""
         return self.started.roles is not None and self.started.roles.then == "wait"

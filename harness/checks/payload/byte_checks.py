@@ -85,7 +85,7 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
         return "the task was given up", "; ".join(dict.fromkeys(reasons))
     plan = Plan.from_json(task.started.forest)
     sites = {*plan.participants(), *(event.site for event in (*task.sent, *task.joined))}
-    early = any(out.phase == "early" for out in task.sent)
+    early = bool(task.early)
     for site in sorted(sites):
         # An offer that is made before a loss is dropped, and may be made again.
         spans = losses.standalone(site) if early else losses.dead(site)
@@ -135,7 +135,7 @@ def _judge_exactly(
 ) -> Iterator[Finding]:
     planned, sent, received = count_planned(task), count_sent(task), count_received(task)
     chunks = _count_missing_chunks(task)
-    early = any(out.phase == "early" for out in task.sent)
+    early = bool(task.early)
     for src, dst in sorted(links):
         if lost := silent.get(src) or silent.get(dst):
             text = f"{_name(task, src, dst)}: {lost.what}"

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.link_history import Conditions
 
 DRAINED = 0.5
-"""A link whose fault is over, or that has none, delivers what it has within this share of the
-timeout: a timeout lasts several round trips with full queues."""
+"""A link without losses delivers what its queues have within this share of the timeout, which lasts
+several round trips with full queues. What waits in its sender's sockets takes the link's rate."""
 
 
 def judge_lost_bytes(
@@ -47,8 +47,8 @@ def judge_lost_bytes(
         if until_ns is None or received[ends] >= sent or {*ends}.intersection(silent):
             continue
         start_ns, end_ns = min(o.start_ns for o in found), max(o.end_ns for o in found)
-        slack_ns = round(DRAINED * losses.timeout_ns)
-        if until_ns < end_ns + slack_ns or (
+        least_ns = max(end_ns, start_ns + _carry_ns(ends, sent, rules))
+        if until_ns < least_ns + _drain_ns(ends, losses, rules) or (
             ends[1] not in reported_ns and losses.without_controller(ends[1])
         ):
             continue
@@ -56,6 +56,21 @@ def judge_lost_bytes(
             continue
         text = f"{sent} bytes sent, {received[ends]} received, and the link had no fault"
         yield fail(f"{task} on {ends[0]} -> {ends[1]}: {text}")
+
+
+def _carry_ns(ends: Directed, size: int, rules: Rules) -> int:
+    """How long a link carries so many bytes, by its rate, in nanoseconds."""
+    return round(size * 8e3 / rules.topology.overlay.link(*ends).rate_mbps)
+
+
+def _drain_ns(ends: Directed, losses: Losses, rules: Rules) -> int:
+    """How long queues deliver what they have, in nanoseconds.
+
+    Where packets are lost, they may be sent again several times, as those of messages.
+    """
+    links = [rules.topology.overlay.link(*way) for way in (ends, ends[::-1])]
+    is_lossy = any(link.loss_percent for link in links)
+    return round((HEARD_TIMEOUTS if is_lossy else DRAINED) * losses.timeout_ns)
 
 
 def _was_disturbed(

@@ -63,7 +63,10 @@ def connections_have_two_ends(history: History, rules: Rules) -> Iterator[Findin
 
 
 def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
-    """A neighbour that is connected to a site when it is killed, and continues, loses it."""
+    """A neighbour that is connected to a site when it is killed, and continues, loses it.
+
+    A neighbour that was started again is connected to the sites that it has found since.
+    """
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     left_ns = {event.site: event.t_ns for event in history.all(WorkerFinished)}
     for site in rules.topology.site_names:
@@ -71,7 +74,10 @@ def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Fin
             end_ns = span.start_ns + 2 * losses.timeout_ns
             stopped = losses.find(losses.stopped(peer), span.start_ns - losses.timeout_ns, end_ns)
             over_ns = min(stop_ns, left_ns.get(site, stop_ns), left_ns.get(peer, stop_ns))
-            said = [e for e in _list_changes(history, peer, site) if e.t_ns <= end_ns]
+            lives_ns = (s.end_ns for s in losses.dead(peer) if s.end_ns <= span.start_ns)
+            since_ns = max(lives_ns, default=0)
+            changes = _list_changes(history, peer, site)
+            said = [e for e in changes if since_ns <= e.t_ns <= end_ns]
             before = [e for e in said if e.t_ns < span.start_ns]
             linked = isinstance(before[-1], LinkFound) if before else not losses.dead(peer)
             if not linked or stopped or over_ns < end_ns:

@@ -96,7 +96,8 @@ class _Said:
 
         A worker that was started again, or follows another controller, reports its whole state: all
         neighbours that it has lost since its last report, or has no connection to yet. Then it says
-        which of them it is connected to again, even if it loses them at that moment.
+        which of them it is connected to again, even if it loses them at that moment. A controller
+        that was paused reads of older changes when it is resumed.
         """
         term = losses.term_of(report)
         reports = self.reports[report.site, report.worker]
@@ -107,7 +108,9 @@ class _Said:
         whole = id(report) in self.whole or anew
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
-        since_ns = 0 if whole else report.t_ns - HEARD_TIMEOUTS * losses.timeout_ns
+        unread_ns = losses.unread_since_ns(report.t_ns, (report.site,))
+        unread_ns = max(unread_ns, term.start_ns if term is not None else 0)
+        since_ns = 0 if whole else unread_ns - HEARD_TIMEOUTS * losses.timeout_ns
         mine = [e for e in self.changes.get(report.worker, ()) if e.t_ns <= report.t_ns]
         latest = {each.peer: each for each in mine}
         recent = [each for each in mine if each.t_ns >= since_ns]

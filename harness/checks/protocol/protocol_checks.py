@@ -57,8 +57,8 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
-from trunkline.harness.checks.losses import Losses, Term
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.losses import TOO_SHORT, Losses, Term
+from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, format_time, judged, note
 from trunkline.harness.record.history import History, Task
 
 PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
@@ -585,7 +585,11 @@ def _check_cause(
 
 
 def _check_turns(history: History, losses: Losses, rules: Rules) -> Iterator[Finding]:
-    """The backup takes over and stands down by turns, and takes over only after a fault."""
+    """The backup takes over and stands down by turns, and takes over only after a fault.
+
+    Without a fault, the network itself may have kept it from hearing the controller. As with each
+    connection that breaks without a fault, the run then proves nothing.
+    """
     acts = False
     for event in history.events:
         match event:
@@ -594,7 +598,8 @@ def _check_turns(history: History, losses: Losses, rules: Rules) -> Iterator[Fin
                     yield fail(f"the backup logged {event_name(type(event))} twice in a row")
                 known = rules.timeline is not None and not history.all(CommandTyped)
                 if known and not acts and not losses.faults_at(event.t_ns):
-                    yield fail(f"the backup took over at {format_time(event.t_ns)} without a fault")
+                    when = format_time(event.t_ns)
+                    yield doubt(f"the backup took over at {when} without a fault: {TOO_SHORT}")
                 acts = not acts
             case AgentChanged(who="backup", do="kill"):
                 acts = False

@@ -859,6 +859,24 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
     assert one(name, late, halted)[0] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("halted_ms", "timeout_s", "outcome"),
+    [(4380, 0.5, "pass"), (4380, 0.2, "fail"), (5400, 0.5, "fail")],
+)
+def test_a_budget_does_not_run_while_its_end_is_under_way_to_the_members_and_back(
+    halted_ms: int, timeout_s: float, outcome: str
+) -> None:
+    """rome hears late that task 2, begun at 2.4 s, is halted; its answer takes as long."""
+    late = [
+        altered("task_halted", {"t_ns": halted_ms * MS}, task=2),
+        altered("halt_heard", {"t_ns": (halted_ms + 900) * MS}, task=2, site="rome"),
+        altered("task_abandoned", {"t_ns": (halted_ms + 1700) * MS}, task=2),
+        altered("task_dropped", {"t_ns": (halted_ms + 2600) * MS}, task=2, site="rome"),
+    ]
+    rules = replace(RULES, timeout_s=timeout_s)
+    assert one("every task stayed within its budget", *late, rules=rules)[0] == outcome
+
+
 def test_every_check_has_a_history_that_it_does_not_pass() -> None:
     """The others are tested by falsified logs of real runs, and in other files here."""
     real = {
@@ -1158,6 +1176,54 @@ def test_a_fault_of_a_link_below_a_connection_is_the_cause_of_its_loss() -> None
     assert judge_loss("kyiv -> r") == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("rate_mbps", "loss_percent", "timeout_s", "noticed"),
+    [
+        (8.0, 0.0, 0.2, True),  # carried at 2.02 s, drained by 2.12 s
+        (5.0, 0.0, 0.2, False),  # carried at 2.32 s
+        (8.0, 5.0, 0.1, True),  # carried at 2.02 s, sent again by 2.22 s
+        (8.0, 5.0, 0.2, False),  # sent again until 2.42 s
+    ],
+)
+def test_bytes_of_a_halted_task_may_be_under_way_while_their_link_carries_or_loses_them(
+    rate_mbps: float, loss_percent: float, timeout_s: float, noticed: bool
+) -> None:
+    """kyiv sends 500 kB to oslo from 1.52 to 1.98 s; oslo forgets the task at 2.3 s."""
+    links = [
+        replace(link, rate_mbps=rate_mbps, loss_percent=loss_percent) for link in TOPOLOGY.links
+    ]
+    network = Topology("three", TOPOLOGY.sites, tuple(links))
+    rules = replace(RULES, topology=network, timeout_s=timeout_s)
+    missing = altered("received", {"bytes": 400_000}, task=1, site="oslo", src="kyiv")
+    found = one("every byte arrived", missing, HALTED, rules=rules)[1]
+    wanted = "task 1 on kyiv -> oslo: 500000 bytes sent, 400000 received, and the link had no fault"
+    assert (wanted in found) == noticed
+
+
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        (
+            "every lost connection has a cause",
+            added(1500, "oslo", "link_lost", peer="rome", reason="silent"),
+        ),
+        ("controllers followed the protocol", added(1500, "backup", "backup_took_over")),
+    ],
+)
+def test_agents_that_lose_each_other_without_a_fault_leave_the_run_unknown(
+    name: str, event: Change
+) -> None:
+    """So does a backup that takes over: the network may lose more than the timeout bears."""
+    rules = replace(RULES, timeline=())
+    outcome, detail = one(name, event, rules=rules)
+    assert outcome == "unknown"
+    assert "1.500 s without a fault: failover.timeout is too short for this network" in detail
+    fault = {"fault": 0, "verb": "outage", "text": "outage", "targets": ["rome -> oslo"]}
+    assert one(name, added(1490, "runner", "fault_started", **fault), event, rules=rules)[0] == (
+        "pass"
+    )
+
+
 def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_killed_then() -> None:
     """oslo reports its part of task 1 at 2.3 s; rome gets another chunk from it until 2.5 s."""
     name = "payload arrived after it was sent"
@@ -1190,6 +1256,132 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.022 s: rome had not lost oslo" in one(name, *said, wrong)[1]
     back = altered("losses_reported", {"worker": "oslo"}, t_ns=3020 * MS)
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
+
+
+def changed(t_ms: int, who: str, do: str) -> Change:
+    """An agent is killed, paused, or the reverse."""
+    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
+
+
+@pytest.mark.parametrize("found_ms", [1100, 1350])
+def test_a_site_that_was_started_again_loses_only_neighbours_that_it_has_found_since(
+    found_ms: int,
+) -> None:
+    said = [
+        added(1000, "rome", "link_lost", peer="kyiv", reason=""),
+        added(found_ms, "rome", "link_found", peer="kyiv"),
+        changed(1200, "rome", "kill"),
+        changed(1300, "rome", "restart"),
+        changed(1500, "kyiv", "kill"),
+    ]
+    found = one("connections join two live agents", *said)[1]
+    assert ("rome did not lose kyiv, which was killed at 1.500 s" in found) == (found_ms > 1300)
+
+
+@pytest.mark.parametrize("begun_ms", [1450, 1700])
+def test_a_site_that_was_started_again_has_no_controller_until_it_begins(begun_ms: int) -> None:
+    """Meanwhile rome reports at once what arrives of task 1, which began at 1.51 s."""
+    came = {"task": 1, "src": "oslo", "phase": "out", "bytes": 250_000, "chunks": 1}
+    said = [
+        changed(1300, "rome", "kill"),
+        changed(1400, "rome", "restart"),
+        added(begun_ms, "rome", "compute_started", iteration=1),
+        added(1600, "rome", "received", **came, start_ns=1600 * MS, end_ns=1600 * MS),
+    ]
+    found = one("messages came after their causes", *said)[1]
+    wanted = "task 1: rome reported its traffic at 1.600000 s, before its end"
+    assert (wanted in found) == (begun_ms < 1510)
+
+
+@pytest.mark.parametrize(("phase", "outcome"), [("early", "pass"), ("in", "fail")])
+def test_chunks_may_come_in_vain_if_only_the_next_site_can_report_that_they_were_sent_early(
+    phase: str, outcome: str
+) -> None:
+    """kyiv sends a chunk to oslo by way of rome, and is killed before it reports task 1."""
+    chunk = {"task": 1, "bytes": 250_000, "chunks": 1}
+    times = {"start_ns": 1900 * MS, "end_ns": 1900 * MS}
+    said = [
+        without("sent", task=1, site="kyiv"),
+        without("received", task=1, site="kyiv"),
+        changed(2305, "kyiv", "kill"),
+        added(2310, "rome", "received", **chunk, **times, src="kyiv", phase=phase),
+        added(2310, "rome", "sent", **chunk, **times, dst="oslo", phase="relay"),
+        added(2310, "oslo", "received", **chunk, **times, src="rome", phase="relay"),
+        added(2310, "oslo", "discarded", **chunk, src="kyiv"),
+    ]
+    found, detail = one("every byte arrived", *said)
+    assert found == outcome
+    wanted = "task 1 on rome -> oslo: 500000 bytes planned, 750000 sent, 750000 received"
+    assert (wanted in detail) == (outcome == "fail")
+
+
+REACHED = "every site that can be reached has done its rounds or is excluded"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "changes", "said"),
+    [
+        (("rome", "kyiv"), [changed(4200, "oslo", "kill"), changed(4400, "oslo", "restart")], ""),
+        (("rome", "kyiv"), [], f"'{REACHED}' was said before oslo had finished"),
+        (("rome",), [], f"'{REACHED}' is not the scenario's stop condition"),
+        ((), [], f"'{REACHED}' is not the scenario's stop condition"),
+    ],
+)
+def test_a_site_that_is_back_as_the_run_stops_need_not_have_been_excluded(
+    excluded: tuple[str, ...], changes: list[Change], said: str
+) -> None:
+    """rome and kyiv leave before the stop at 4.4 s, and oslo because of it."""
+    left = [altered("worker_finished", {"t_ns": 4300 * MS}, site=site) for site in ("rome", "kyiv")]
+    gone = [added(1000, "controller", "site_excluded", worker=site) for site in excluded]
+    reason = altered("stopping", {"reason": REACHED})
+    finished = altered("run_finished", {"reason": REACHED})
+    rules = replace(RULES, stop=Stop(time_s=20.0))
+    name = "the run ended as specified"
+    assert one(name, *left, *gone, *changes, reason, finished, rules=rules) == (
+        ("fail", said) if said else ("pass", REACHED)
+    )
+
+
+@pytest.mark.parametrize(("found_ms", "noticed"), [(4200, True), (4390, False), (None, False)])
+def test_a_controller_that_was_started_again_waits_only_for_sites_that_found_it(
+    found_ms: int | None, noticed: bool
+) -> None:
+    """oslo leaves after the stop at 4.4 s; it may not even have noticed that it was gone."""
+    found = [
+        added(4100, "oslo", "controller_lost", reason=""),
+        added(found_ms or 0, "oslo", "controller_found", controller="controller"),
+    ]
+    said = [
+        changed(4000, "controller", "kill"),
+        changed(4050, "controller", "restart"),
+        altered("stopping", {"reason": REACHED.removesuffix(" or is excluded")}),
+        *(found if found_ms is not None else []),
+    ]
+    rules = replace(RULES, stop=Stop(rounds=1))
+    detail = one("the run ended as specified", *said, rules=rules)[1]
+    assert ("was said before oslo had finished" in detail) == noticed
+
+
+@pytest.mark.parametrize(
+    ("paused_ms", "heard_ms", "noticed"),
+    [((990, 1500), 1501, False), ((1050, 1500), 1501, True), ((990, 1500), 1530, True)],
+)
+def test_a_controller_that_was_paused_hears_late_of_what_its_workers_lost_meanwhile(
+    paused_ms: tuple[int, int], heard_ms: int, noticed: bool
+) -> None:
+    """Its workers report at once; it reads their reports when it is resumed, and no others."""
+    told = {"worker": "rome"}
+    said = [
+        added(1000, "rome", "link_lost", peer="kyiv", reason=""),
+        added(1100, "rome", "link_found", peer="kyiv"),
+        changed(paused_ms[0], "controller", "pause"),
+        changed(paused_ms[1], "controller", "resume"),
+        added(heard_ms, "controller", "losses_reported", **told, lost=["kyiv"]),
+        added(heard_ms + 1, "controller", "losses_reported", **told, lost=[]),
+    ]
+    found = one("connections join two live agents", *said)[1]
+    wanted = f"controller at {heard_ms / 1e3:.3f} s: rome had not lost kyiv"
+    assert (wanted in found) == noticed
 
 
 @pytest.mark.parametrize(("heard_ms", "noticed"), [(2100, False), (1900, True)])

@@ -80,6 +80,39 @@ def test_one_chunk_may_arrive_after_the_task_if_the_receiver_has_no_controller(
 
 
 @pytest.mark.parametrize(
+    ("chunks", "later", "alone", "excused"),
+    [(1, 1, True, True), (1, -1, True, False), (2, 1, True, False), (1, 1, False, False)],
+)
+def test_a_site_that_gives_its_task_up_amid_its_first_chunk_has_nothing_to_report(
+    wan, chunks, later, alone, excused
+):
+    """It has no controller then; the receiver has one, and hears of it after the chunk."""
+    of_task = [event for event in wan.of("sent") if event["task"] == 0]
+    report = next(event for event in of_task if event["phase"] == "out")
+    ended_ns = next(e["t_ns"] for e in wan.of("task_finished") if e["site"] == report["site"])
+    pair = {"src": report["site"], "site": report["dst"], "phase": "out", "task": 0}
+    events = []
+    for event in wan.events:
+        is_report = event["event"] in ("sent", "received") and event["task"] == 0
+        is_chunk = event["event"] == "received" and pair.items() <= event.items()
+        if is_report and not is_chunk and report["site"] in (event["site"], event.get("src")):
+            continue
+        if is_chunk:
+            end_ns = ended_ns + later
+            times = {"start_ns": end_ns, "end_ns": end_ns, "t_ns": max(event["t_ns"], end_ns)}
+            event = {**event, **times, "chunks": chunks, "bytes": chunks * CHUNK_BYTES}
+        events.append(event)
+    given_up = {"site": report["site"], "task": 0, "event": "task_dropped", "t_ns": ended_ns}
+    events.append({**given_up, "reason": "lost s2, and the controller is lost", "digest": ""})
+    if alone:
+        lost = {"event": "controller_lost", "site": report["site"], "reason": "silent"}
+        events.append({**lost, "t_ns": ended_ns - 1})
+    rules = find_rules(causality_checks.payload_takes_time, wan, events)
+    assert (causality_checks.AMID_A_CHUNK in rules) == excused
+    assert ("fail" in rules) != excused
+
+
+@pytest.mark.parametrize(
     ("found_after_s", "killed_after_s", "excused"),
     [
         (1.0, 1.5 + 2 * FAILOVER.timeout_s, True),
