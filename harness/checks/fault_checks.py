@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
+    BackupTookOver,
     ControllerLost,
     LinkLost,
     WorkerLost,
@@ -48,6 +49,10 @@ STEP_S = {"virtual": 0.01, "real": 0.5}
 
 LOSS_NS = 1_000_000_000
 """A loss may be noticed this much later than after twice the timeout."""
+
+SILENT = 0.5
+"""A peer that is alive counts as lost after a timeout without a byte. Its last one may have come so
+many timeouts before the fault that silenced it: heartbeats are lost, and wait in queues."""
 
 Logged = FaultStarted | FaultEnded | LinkChanged | AgentChanged
 
@@ -86,12 +91,13 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
     """A connection breaks only if a fault touched one of its ends or its path shortly before.
 
     A worker also loses a controller that stands down. When the run stops, connections are closed.
+    The backup takes over when it has lost the controller.
     """
     losses = Losses.of(history, rules)
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     typed_ns = min((event.t_ns for event in history.all(CommandTyped)), default=history.end_ns)
     turns_ns = [event.t_ns for event in history.all(BackupStoodDown)]
-    touches = _list_touches(history)
+    touches = _list_touches(history, SILENT * losses.timeout_ns)
     for event in history.events:
         match event:
             case LinkLost(site=site, peer=peer):
@@ -101,15 +107,23 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
             case ControllerLost(site=site):
                 names = rules.controllers or {CONTROLLER: site}
                 touched = {touch for name in names for touch in _find_path(rules, name, site)}
+            case BackupTookOver(site=site):
+                touched = _find_path(rules, CONTROLLER, site)
             case _:
                 continue
         yield judged()
-        early_ns = event.t_ns - 2 * losses.timeout_ns - LOSS_NS
+        late_ns = 2 * losses.timeout_ns
+        waits_ns = event.t_ns - losses.detection_ns - LOSS_NS
+        if isinstance(event, BackupTookOver) and losses.find(
+            losses.stopped(event.site), waits_ns, event.t_ns
+        ):
+            late_ns = losses.detection_ns  # a backup that is started waits for the controller
+        early_ns = event.t_ns - late_ns - LOSS_NS
         caused = any(
             start_ns <= event.t_ns and early_ns <= end_ns and (not targets or targets & touched)
             for start_ns, end_ns, targets in touches
         )
-        stood_down = not isinstance(event, LinkLost) and any(
+        stood_down = not isinstance(event, LinkLost | BackupTookOver) and any(
             early_ns <= t_ns <= event.t_ns + LOSS_NS for t_ns in turns_ns
         )
         if not (caused or stood_down) and event.t_ns < min(stop_ns, typed_ns):
@@ -118,11 +132,14 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
             yield doubt(f"{where} without a fault: {TOO_SHORT}")
 
 
-def _list_touches(history: History) -> list[tuple[int, int, set[str]]]:
-    """The faults' intervals and their targets: agents and links `a -> b`; nothing means all."""
+def _list_touches(history: History, silent_ns: float) -> list[tuple[float, int, set[str]]]:
+    """When faults can break connections, and their targets: agents, links `a -> b`; none means all.
+
+    The connections of an agent that ends break at once, all others when they were silent for long.
+    """
     return [
         (
-            fault.started.t_ns,
+            fault.started.t_ns + silent_ns * (fault.started.verb not in ("kill", "restart")),
             history.end_ns if fault.end_ns is None else fault.end_ns,
             set(fault.started.targets),
         )
@@ -205,14 +222,20 @@ def _compare(
         if step is None:
             yield fail(f"{_describe(event)}; the timeline has no such step then")
             return
-        if event.t_ns - until_ns > _late_ns(history) and event.t_ns > _last_stop_ns(history):
+        last_ns = max(until_ns + _late_ns(history), _last_stop_ns(history))
+        if not until_ns <= event.t_ns <= last_ns:
             yield fail(f"{_describe(event)}; it was due when the run stopped")
         left.remove(step)
-    done = {CONTROLLER, *(event.site for event in history.all(WorkerFinished)), *exited_ns}
+    last_ns = until_ns + _late_ns(history)
+    done = {event.site for event in history.all(WorkerFinished) if event.t_ns <= last_ns}
+    done.add(CONTROLLER)
+    for event in logged[place:]:
+        if isinstance(event, AgentChanged) and event.do == "restart":
+            done.discard(event.who)
     for step in left:
-        who = step.who if isinstance(step, AgentStep) else None
-        who = kills.get(step.number) if isinstance(step, Ended) else who
-        if who not in done:
+        if kills.get(getattr(step, "number", -1)) in done:
+            continue  # agents that are done stay dead
+        if not _may_be_left_out(Due(until_ns, step), exited_ns, _late_ns(history)):
             yield fail(f"{step} was due when the run stopped, but is not in the log")
 
 

@@ -341,6 +341,26 @@ def _check_ending(
                 and not losses.find(spans, task.started.t_ns, event.t_ns)
             ):
                 yield fail(f"{task} was completed without {done.site}, which has the result")
+        for gone in task.dropped:
+            if _heard_otherwise(task, event, gone, losses):
+                yield fail(f"{task} was completed, but {gone.site} gave it up when it heard that")
+
+
+def _heard_otherwise(task: Task, event: TaskCompleted, gone: TaskDropped, losses: Losses) -> bool:
+    """Whether a member that followed the controller of a completed task gave it up afterwards.
+
+    It is told that the task is completed, unless another controller has abandoned it.
+    """
+    term = losses.term_of(event)
+    if term is None or gone.site in event.without or gone.t_ns < event.t_ns:
+        return False
+    is_told = losses.leader_of(gone.site, gone.t_ns) == term.controller
+    since_ns = task.started.t_ns
+    return (
+        is_told
+        and not any(each.t_ns <= gone.t_ns for each in task.abandoned)
+        and losses.are_connected(term, gone.site, since_ns, gone.t_ns)
+    )
 
 
 def _check_holders(task: Task) -> Iterator[Finding]:

@@ -22,7 +22,15 @@ from trunkline.agents.events.run_events import (
     ProgramsStarted,
     Stopping,
 )
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    excused,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History
 
 
@@ -99,7 +107,10 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
     for task, site in sorted(begun.keys() | ended.keys()):
         starts, ends = begun[task, site], ended[task, site]
         counts = len(starts), len(ends)
-        if counts != (1, 1) and not (counts == (1, 0) and site in asked):
+        if counts == (1, 0) and site in asked:
+            yield excused("the program was told to end", f"task {task} at {site}")
+            continue
+        if counts != (1, 1):
             yield fail(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
         elif ends and ends[0].t_ns < starts[0].t_ns:
             yield fail(f"task {task}: {site} ended it before it began")

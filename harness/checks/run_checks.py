@@ -9,25 +9,63 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trunkline.agents.control.termination import ASKED, describe_enough
-from trunkline.agents.events.connection_events import ControllerFound, LinkLost, WorkerLost
-from trunkline.agents.events.event import CONTROLLER, RUNNER, Event
+from trunkline.agents.events.awareness_events import (
+    PlansUpdated,
+    RatesEstimated,
+    TimeServed,
+)
+from trunkline.agents.events.background_events import (
+    BackgroundFailed,
+    BackgroundFile,
+    BackgroundReceived,
+    BackgroundSent,
+)
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    CallerRefused,
+    ControllerFound,
+    LinkLost,
+    LossesReported,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
 from trunkline.agents.events.event_writing import event_name
-from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.fault_events import (
+    AgentChanged,
+    CommandTyped,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+)
+from trunkline.agents.events.policy_events import (
+    PolicyBegan,
+    PolicyTold,
+)
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
+    CaptureEnded,
+    LinksCounted,
     NetworkReady,
     ProgramsStarted,
     RunFinished,
     RunStarted,
     Stopping,
+    TimersLate,
 )
 from trunkline.agents.events.task_events import (
     Evaluated,
+    GroupPostponed,
     SiteExcluded,
+    SiteReleased,
     TaskAbandoned,
     TaskCompleted,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
     TaskStarted,
 )
 from trunkline.harness.checks.losses import Losses
@@ -49,6 +87,51 @@ EXIT_NS = 100_000
 
 KILL_NS = {"virtual": 100_000_000, "real": 2_000_000_000}
 """The exit of a killed agent is noticed at most this much after the kill, by clock."""
+
+OF_ANY = (AgentFailed, CallerRefused, TimersLate)
+"""What any agent may log, and the runner of programs."""
+
+OF_RUNNER = (
+    AgentChanged,
+    AgentExited,
+    BackgroundFailed,
+    BackgroundFile,
+    BackgroundReceived,
+    BackgroundSent,
+    CaptureEnded,
+    CommandTyped,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+    LinksCounted,
+    NetworkReady,
+    ProgramsStarted,
+    RunFinished,
+    RunStarted,
+)
+"""What only the runner logs."""
+
+OF_CONTROLLERS = (
+    GroupPostponed,
+    LossesReported,
+    PlansUpdated,
+    PolicyBegan,
+    PolicyTold,
+    RatesEstimated,
+    SiteExcluded,
+    SiteReleased,
+    Stopping,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+    TimeServed,
+    WorkerFound,
+    WorkerLost,
+)
+"""What only controllers log. All other events are of sites."""
 
 HEADER = (
     "scenario",
@@ -87,8 +170,24 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     for event in history.events:
         if event.site not in agents:
             yield fail(f"{event.site}, which is not an agent, logged {event_name(type(event))}")
+        elif not isinstance(event, OF_ANY) and not _may_say(event, rules):
+            what = f"{event_name(type(event))} at {format_time(event.t_ns)}"
+            yield fail(f"{event.site} logged {what}, which it cannot know")
+        elif isinstance(event, RunStarted | NetworkReady | ProgramsStarted) and event.t_ns:
+            yield fail(f"{event_name(type(event))} is in the log after the clock had started")
     yield judged(len(history.events))
     yield note(f"{len(history.tasks) + len(history.syncs)} tasks")
+
+
+def _may_say(event: Event, rules: Rules) -> bool:
+    """Whether an event is of the runner, a controller, the backup or a site, as its kind says."""
+    if isinstance(event, OF_RUNNER) or (rules.programs is not None and isinstance(event, Stopping)):
+        return event.site == RUNNER
+    if isinstance(event, BackupTookOver | BackupStoodDown):
+        return event.site == BACKUP
+    if isinstance(event, OF_CONTROLLERS):
+        return event.site in (CONTROLLER, BACKUP)
+    return event.site in rules.topology.site_names
 
 
 def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:

@@ -63,6 +63,7 @@ class Rules:
         stop: when the run ends; None if that is not known.
         barrier: whether a task begins only when all of its members are ready.
         has_paths: whether chunks may take auxiliary paths.
+        sends_early: whether sites may send their contributions before they know their task.
         expected_input: the digest and the fingerprint of a site's contribution in an iteration, for
             workloads whose inputs have a closed form.
         servers: the sites that hold a model for others and compute nothing.
@@ -95,6 +96,7 @@ class Rules:
     stop: Stop | None = None
     barrier: bool = True
     has_paths: bool = True
+    sends_early: bool = True
     expected_input: Callable[[str, int], tuple[str, tuple[float, ...]]] | None = None
     servers: tuple[str, ...] = ()
     gives_updates: bool = False

@@ -167,6 +167,7 @@ def make_rules(scenario: Scenario) -> Rules:
         stop=scenario.whole_stop,
         barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
         has_paths=scenario.scheme.auxiliary is not None,
+        sends_early=scenario.scheme.scatter == "non-blocking",
         expected_input=_make_expected_input(scenario),
         servers=scenario.scheme.servers,
         promises=_read_traits(scenario).promises,

@@ -161,8 +161,7 @@ def _run_agents(
                 log.write(logged)
                 log.epoch_ns = supervisor.epoch_ns
                 if state.start_ns is not None and not injector.start_ns:
-                    time_s = scenario.whole_stop.time_s
-                    stop_s = math.inf if time_s is None else time_s
+                    stop_s = scenario.whole_stop.time_s or math.inf
                     epoch_ns = supervisor.epoch_ns
                     injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
                     handler.accept_requests()

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from trunkline.agents.events.task_events import TaskReplanned
 from trunkline.agents.planning.plan import Block, Edge, Plan
@@ -37,6 +38,7 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
     losses, paths = Losses.of(history, rules), Paths(history, rules)
     known: dict[str, Needs] = {}
     for task in history.tasks:
+        yield from _judge_sums(task)
         finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
         if not finished_ns:
             continue
@@ -50,8 +52,8 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
         if not (task.halted or task.rearranged or task.replanned):
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
-            yield from _judge_sums(task)
             continue
+        yield from _judge_by_first_plan(task, known, ends_ns, finished_ns, paths)
         later = dict(_find_unfinished(task, losses))
         for site, event in later.items():
             least_ns = event.t_ns + paths.control_ns(event.site, site) - CLOCK_NS
@@ -135,7 +137,11 @@ def _find_needs(task: Task, known: dict[str, Needs]) -> Needs:
             moved += Plan.from_json(event.forest).blocks
         kept = tuple(block for number, block in enumerate(plan.blocks) if number not in gone)
         return Needs.of(replace(plan, blocks=kept), moved)
-    text = json.dumps((task.replanned[-1] if task.replanned else task.started).forest)
+    return _count_needs((task.replanned[-1] if task.replanned else task.started).forest, known)
+
+
+def _count_needs(forest: Any, known: dict[str, Needs]) -> Needs:
+    text = json.dumps(forest)
     if text not in known:
         known[text] = Needs.of(Plan.from_json(json.loads(text)))
     return known[text]
@@ -180,6 +186,32 @@ def _judge_members(
                 yield fail(f"{_name(task, site)} before all of it had arrived at {where}")
 
 
+def _judge_by_first_plan(
+    task: Task,
+    known: dict[str, Needs],
+    ends_ns: Mapping[Key, int],
+    finished_ns: Mapping[str, int],
+    paths: Paths,
+) -> Iterator[Finding]:
+    """A member that finished before it can have heard of a repair needed the first plan's chunks.
+
+    All of them had arrived then. So if a report has no more chunks, it has no others.
+    """
+    repairs = (*task.halted, *task.rearranged, *task.replanned)
+    before = {
+        site: t_ns
+        for site, t_ns in finished_ns.items()
+        if all(t_ns < each.t_ns + paths.control_ns(each.site, site) for each in repairs)
+    }
+    if not before:
+        return
+    needs, chunks = _count_needs(task.started.forest, known), Counter[Key]()
+    for into in task.received:
+        chunks[into.src, into.site, into.phase] += into.chunks
+    whole = {key: t_ns for key, t_ns in ends_ns.items() if chunks[key] == needs.total.get(key)}
+    yield from _judge_members(task, needs, whole, before, paths)
+
+
 def _judge_last_chunks(
     task: Task,
     needs: Needs,
@@ -202,10 +234,10 @@ def _judge_sums(task: Task) -> Iterator[Finding]:
     first_ns: dict[str, int] = {}
     for into in task.received:
         first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
-    alone = set()
-    if task.started.roles is not None:
-        blocks = Plan.from_json(task.started.forest).blocks
-        alone = {block.aggregator for block in blocks if not block.in_edges}
+    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
+    forests += [event.forest for event in task.replanned]
+    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
+    alone = {block.aggregator for block in blocks if not block.in_edges}
     for out in task.sent:
         early_ns = first_ns.get(out.site, 0) - CLOCK_NS
         if out.phase == "out" and out.site not in alone and out.start_ns < early_ns:
@@ -215,7 +247,8 @@ def _judge_sums(task: Task) -> Iterator[Finding]:
 def _find_unfinished(task: Task, losses: Losses) -> Iterator[tuple[str, TaskReplanned]]:
     """Members that answered a halt without a result, and the last new plan after their answer.
 
-    A controller plans anew for members that answered, and that it has not lost meanwhile.
+    A controller plans anew for members that answered, and that it has not lost meanwhile. What a
+    member answered is known if it logged that, or if it was within reach.
     """
     for event in task.replanned:
         halts = [each for each in task.halted if each.t_ns <= event.t_ns]
@@ -223,8 +256,13 @@ def _find_unfinished(task: Task, losses: Losses) -> Iterator[tuple[str, TaskRepl
             continue
         receivers = set(Plan.from_json(event.forest).receivers)
         for site in receivers.intersection(halts[-1].members):
+            answered = any(
+                each.site == site and not each.finished and halts[-1].t_ns <= each.t_ns
+                for each in task.halts_heard
+                if each.t_ns <= event.t_ns
+            )
             away = losses.out_of_reach(event.site, site)
-            if not losses.find(away, halts[-1].t_ns - losses.timeout_ns, event.t_ns):
+            if answered or not losses.find(away, halts[-1].t_ns - losses.timeout_ns, event.t_ns):
                 yield site, event
 
 

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
+
+Key = tuple[str, str, str]
+"""Chunks of one phase over one directed link: source, destination, phase."""
 
 
 def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
@@ -29,7 +33,13 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
-    early = any(task.early for task in history.tasks)
+    reports: list[Sent | Received] = [*history.all(Sent), *history.all(Received)]
+    phases = {event.phase for event in reports}
+    early = "early" in phases
+    if early and not rules.sends_early:
+        yield fail("payload was sent early, but the scenario's scatter is blocking")
+    if "aux" in phases and not rules.has_paths:
+        yield fail("payload took auxiliary paths, which the scenario does not have")
     total = 0
     for task in history.tasks:
         for event in task.discarded:
@@ -139,6 +149,8 @@ def _judge_exactly(
             yield fail(f"{_name(task, src, dst)}: {text}")
         elif chunks[src, dst] and not early:
             yield fail(f"{_name(task, src, dst)}: {chunks[src, dst]} chunks are missing")
+    if early or task.routed:
+        yield from _judge_phases(task)
     if silent:
         return
     if task.routed:
@@ -163,11 +175,8 @@ def _check_joins(task: Task) -> Iterator[Finding]:
 
 def _check_phases(task: Task) -> Iterator[Finding]:
     """Each link carries the plan's chunks towards aggregators, and those away from them."""
-    planned, sent = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-    for block in Plan.from_json(task.started.forest).blocks:
-        for phase, edges in (("in", block.in_edges), ("out", block.out_edges)):
-            for place, (src, dst) in (hop for edge in edges for hop in enumerate(pairwise(edge))):
-                planned[src, dst, "relay" if place else phase] += block.size
+    blocks = Plan.from_json(task.started.forest).blocks
+    planned, sent = _count_by_phase(blocks, lambda block: block.size), Counter[Key]()
     for out in task.sent:
         sent[out.site, out.dst, out.phase] += out.chunks
     if planned != sent:
@@ -176,6 +185,16 @@ def _check_phases(task: Task) -> Iterator[Finding]:
         yield fail(f"{task}: other chunks than planned on {where}")
     if task.discarded:
         yield fail(f"{task}: bytes were discarded, but none were sent early")
+
+
+def _count_by_phase(blocks: Iterable[Block], count: Callable[[Block], int]) -> Counter[Key]:
+    """What blocks put on each link, by phase: the first hop of an edge has its phase."""
+    planned = Counter[Key]()
+    for block in blocks:
+        for phase, edges in (("in", block.in_edges), ("out", block.out_edges)):
+            for place, (src, dst) in (hop for edge in edges for hop in enumerate(pairwise(edge))):
+                planned[src, dst, "relay" if place else phase] += count(block)
+    return planned
 
 
 def _count_missing_chunks(task: Task) -> Counter[Directed]:
@@ -190,17 +209,13 @@ def _count_missing_chunks(task: Task) -> Counter[Directed]:
 
 def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
     sent, received = count_sent(task), count_received(task)
-    most = _count_most(task)
-    early = bool(task.early)
     name = f"{task}"
     for ends in sorted(sent.keys() | received.keys()):
         link = _name(task, *ends)
         # One chunk may be in flight when its sender forgets the task.
         if ends[0] not in silent and received[ends] > sent[ends] + task.started.chunk_bytes:
             yield fail(f"{link}: {sent[ends]} bytes sent, {received[ends]} received")
-        if not task.routed and not early and max(sent[ends], received[ends]) > most[ends]:
-            carried = max(sent[ends], received[ends])
-            yield fail(f"{link}: {carried} bytes, at most {most[ends]} planned")
+    yield from _judge_phases(task)
     if not task.finished:
         return
     own = count_own(task)
@@ -219,14 +234,24 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
             yield fail(f"{name}: {given.site} is in the result, but sent only {left} bytes")
 
 
-def _count_most(task: Task) -> Counter[Directed]:
-    """The most bytes that each link may carry: those of all plans that the task ever had."""
-    most = Counter[Directed]()
-    for block in _list_blocks(task):
-        for edge in (*block.in_edges, *block.out_edges):
-            for hop in pairwise(edge):
-                most[hop] += task.cut.size_of(block.chunks)
-    return most
+def _judge_phases(task: Task) -> Iterator[Finding]:
+    """No link carries more of a phase than all plans that the task ever had.
+
+    Offers and chunks on auxiliary paths are not in plans, and forwarded ones count as relayed.
+    """
+    most = _count_by_phase(_list_blocks(task), lambda block: task.cut.size_of(block.chunks))
+    sent, received = Counter[Key](), Counter[Key]()
+    for out in task.sent:
+        sent[out.site, out.dst, out.phase] += out.bytes
+    for into in task.received:
+        received[into.src, into.site, into.phase] += into.bytes
+    free = {"early", "aux"}.intersection(key[2] for key in sent.keys() | received.keys())
+    counted = {"in", "out"} if task.routed or free else {"in", "out", "relay"}
+    for key in sorted(sent.keys() | received.keys()):
+        carried = max(sent[key], received[key])
+        if key[2] in counted and carried > most[key]:
+            text = f"{carried} bytes of phase {key[2]}, at most {most[key]} planned"
+            yield fail(f"{_name(task, *key[:2])}: {text}")
 
 
 def count_own(task: Task) -> Counter[str]:

@@ -16,9 +16,10 @@ from trunkline.agents.events.connection_events import (
     WorkerFound,
     WorkerLost,
 )
+from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import Stopping
-from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.protocol.overlay_checks import controllers_hear_of_losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
@@ -95,27 +96,51 @@ def _list_changes(history: History, site: str, peer: str) -> list[LinkFound | Li
 
 
 def _check_returns(history: History, losses: Losses) -> Iterator[Finding]:
-    """A controller finds only a worker that it has lost in the same term."""
-    lost: dict[tuple[str, str], int] = {}
+    """A controller finds only a worker that it has lost in the same term, and not again.
+
+    After its policy has begun it loses only a worker that it has not lost already.
+    """
+    began = history.all(PolicyBegan)
+    lost: dict[tuple[Term | None, str], bool] = {}
     for event in history.events:
         match event:
-            case WorkerLost(site=controller, worker=worker):
-                lost[controller, worker] = event.t_ns
-            case WorkerFound(site=controller, worker=worker):
+            case WorkerLost(worker=worker):
                 term = losses.term_of(event)
-                if term is None or lost.get((controller, worker), -1) < term.start_ns:
+                decides = any(term.has(each) and each.t_ns < event.t_ns for each in began if term)
+                if decides and lost.get((term, worker)):
+                    when = format_time(event.t_ns)
+                    yield fail(f"{event.site} lost {worker} at {when}, which it had lost before")
+                lost[term, worker] = True
+            case WorkerFound(worker=worker):
+                term = losses.term_of(event)
+                if term is None or not lost.get((term, worker)):
                     yield fail(f"{_place(event)}: it had not lost {worker}")
+                lost[term, worker] = False
 
 
 def _check_joins(history: History, losses: Losses) -> Iterator[Finding]:
-    """A worker hears of tasks from the controller that it follows."""
+    """A worker hears of tasks from the controller that it follows.
+
+    In each life, its parts of the first task cannot be unchanged.
+    """
+    first_ns: dict[tuple[str, int], int] = {}
+    joins = sorted((each.t_ns, each.site) for task in history.tasks for each in task.joined)
+    for t_ns, site in joins:
+        first_ns.setdefault((site, _count_kills(losses, site, t_ns)), t_ns)
     for task in history.tasks:
         for event in task.joined:
             yield judged()
+            life = event.site, _count_kills(losses, event.site, event.t_ns)
+            if event.unchanged and event.t_ns == first_ns[life]:
+                yield fail(f"{task}: {event.site} had its parts before, but no task")
             leader = losses.leader_of(event.site, event.t_ns)
             if leader is not None and leader not in _list_leaders(task, event.t_ns):
                 what = f"{event.site} joined it, but followed the {leader}"
                 yield fail(f"{task} of the {task.started.site}: {what}")
+
+
+def _count_kills(losses: Losses, site: str, t_ns: int) -> int:
+    return sum(span.start_ns <= t_ns for span in losses.dead(site))
 
 
 def _list_leaders(task: Task, t_ns: int) -> set[str]:

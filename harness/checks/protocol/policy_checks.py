@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from trunkline.agents.control.replay import Answer, Logged, ReplayError, replay
 from trunkline.agents.events import round_events
-from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
+from trunkline.agents.events.connection_events import ControllerFound, WorkerFound, WorkerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import (
+    Contributed,
     GroupPostponed,
     SiteExcluded,
     SiteReleased,
@@ -82,13 +83,16 @@ def decisions_follow(history: History, rules: Rules) -> Iterator[Finding]:
     facts = _Facts.of(history, is_timed(rules.policy(0)))
     for term in losses.terms:
         known = _Known(term, facts, losses)
-        yield from _judge_term(known, [a for a in answers if term.has(a.told)], history)
+        own = [answer for answer in answers if term.has(answer.told)]
+        yield from _judge_term(known, own, history, rules.topology.site_names)
     outside = [answer for answer in answers if losses.term_of(answer.told) is None]
     yield from (fail(f"{_place(answer)}: it was not in charge") for answer in outside)
     yield from _judge_batches(history, answers)
 
 
-def _judge_term(known: _Known, answers: list[Answer], history: History) -> Iterator[Finding]:
+def _judge_term(
+    known: _Known, answers: list[Answer], history: History, sites: Sequence[str]
+) -> Iterator[Finding]:
     term = known.term
     began = [event for event in history.all(PolicyBegan) if term.has(event)]
     where = f"{term.controller} from {format_time(term.start_ns)}"
@@ -99,6 +103,8 @@ def _judge_term(known: _Known, answers: list[Answer], history: History) -> Itera
         right = event.term == least if term.first else event.term >= least
         if not right or event.term >= least + TASKS_PER_CONTROLLER:
             yield fail(f"{where}: its policy began with the term {event.term}")
+    for event in began:
+        yield from known.check_beginning(event, sites)
     for answer in answers:
         yield from known.check(answer)
         if answer.is_same:
@@ -137,6 +143,32 @@ class _Known:
             self.wakes_s = frozenset(at_s for at_s in self.wakes_s if at_s > event.at_s)
         self.wakes_s |= {each.at_s for each in answer.decisions if isinstance(each, Wake)}
 
+    def check_beginning(self, began: PolicyBegan, sites: Sequence[str]) -> Iterator[Finding]:
+        """A policy begins when all workers have reported or are lost, or the time for that is over.
+
+        When workers are started, they do not log that they found the controller.
+        """
+        term, losses = self.term, self.losses
+        if term.first and term.controller == CONTROLLER:
+            return
+        if began.t_ns >= term.start_ns + losses.detection_ns - round(CLOCK_S * 1e9):
+            return
+        found = {
+            event.site
+            for event in losses.history.all(ControllerFound)
+            if event.controller == term.controller and term.start_ns <= event.t_ns <= began.t_ns
+        }
+        lost = {
+            event.worker
+            for event in losses.history.all(WorkerLost)
+            if term.has(event) and event.t_ns <= began.t_ns
+        }
+        new = {site for site in sites if losses.leader_of(site, began.t_ns) is None}
+        if missing := sorted(set(sites) - found - lost - new):
+            when = format_time(began.t_ns)
+            what = f"before {', '.join(missing)} had reported"
+            yield fail(f"the policy of the {term.controller} began at {when}, {what}")
+
     def _may_come_again(self, event: Event, told: PolicyTold) -> bool:
         """A site that has left, and is found again, reports that again."""
         if not isinstance(event, Left):
@@ -146,8 +178,10 @@ class _Known:
     def _has_happened(self, answer: Answer) -> bool:
         facts, told = self.facts, answer.told
         match answer.event:
-            case Ready(site, iteration):
-                return facts.ready_ns.get((site, iteration), math.inf) <= told.t_ns
+            case Ready(site, iteration) as event:
+                given_ns = facts.given_ns.get(site, math.inf) if event.given else 0
+                ready_ns = facts.ready_ns.get((site, iteration), math.inf)
+                return max(ready_ns, given_ns) <= told.t_ns
             case Compared(site, similarity):
                 return facts.compared_ns.get((site, similarity), math.inf) <= told.t_ns
             case Lost(site):
@@ -185,6 +219,7 @@ class _Facts:
     Attributes:
         groups: the members of each task.
         ready_ns: by site and iteration.
+        given_ns: when a site contributed for the first time, by site.
         compared_ns: by site and similarity.
         lost_ns: by controller and site.
         found_ns: by controller and site.
@@ -197,6 +232,7 @@ class _Facts:
 
     groups: Mapping[int, tuple[str, ...]]
     ready_ns: Mapping[tuple[str, int], int]
+    given_ns: Mapping[str, int]
     compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
     found_ns: Mapping[tuple[str, str], int]
@@ -215,6 +251,7 @@ class _Facts:
         return cls(
             {task.number: task.started.group for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
+            {event.site: event.t_ns for event in reversed(history.all(Contributed))},
             _first((e.site, e.similarity, e.t_ns) for e in history.all(ComparedEvent)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),

@@ -19,12 +19,14 @@ from trunkline.agents.events.connection_events import (
     ControllerLost,
     LinkFound,
     LinkLost,
+    LossesReported,
     WorkerFound,
     WorkerLost,
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged, CommandTyped
+from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -141,6 +143,12 @@ def controllers_follow_the_protocol(history: History, rules: Rules) -> Iterator[
         SiteReleased,
         SiteExcluded,
         PlansUpdated,
+        LossesReported,
+        PolicyBegan,
+        PolicyTold,
+        Stopping,
+        WorkerFound,
+        WorkerLost,
     )
     for said in history.events:
         if isinstance(said, kinds) and losses.term_of(said) is None:

@@ -28,6 +28,10 @@ from trunkline.harness.record.history import History, Task
 SITE_LOST = re.compile(r"(\S+) is lost")
 LINK_BROKE = re.compile(r"(\S+) and (\S+) lost each other")
 
+SPENT = re.compile(r"exceeded its budget")
+SPENT_EARLY_S = 1e-3
+"""A budget may be over this much early, in seconds: timers are rounded."""
+
 
 def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
     """A repair comes after the loss that it names, and each one follows from those before it."""
@@ -37,17 +41,19 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         for event in repairs:
             yield judged()
             name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
-            if found := SITE_LOST.match(event.reason):
-                if not _has_lost(history, losses, event, found[1]):
-                    yield fail(f"{name}: the {event.site} had not lost {found[1]}")
-            elif (found := LINK_BROKE.match(event.reason)) and not _had_no_link(
-                losses, task.started.t_ns, event.t_ns, frozenset(found.groups())
+            found, broke = SITE_LOST.match(event.reason), LINK_BROKE.match(event.reason)
+            is_own = losses.term_of(task.started) == losses.term_of(event)
+            spent_s = (event.t_ns - task.started.t_ns) / 1e9
+            if found and not _has_lost(history, losses, event, found[1]):
+                yield fail(f"{name}: the {event.site} had not lost {found[1]}")
+            elif broke and not _had_no_link(
+                losses, task.started.t_ns, event.t_ns, frozenset(broke.groups())
             ):
-                yield fail(f"{name}: {found[1]} and {found[2]} had not lost each other")
-            elif losses.term_of(task.started) == losses.term_of(event) and not _has_just_heard(
-                history, event
-            ):
+                yield fail(f"{name}: {broke[1]} and {broke[2]} had not lost each other")
+            elif is_own and not _has_just_heard(history, event):
                 yield fail(f"{name}: the {event.site} had heard of no loss at that moment")
+            elif is_own and SPENT.match(event.reason) and spent_s < rules.task_s - SPENT_EARLY_S:
+                yield fail(f"{name}: only {spent_s:.3f} s of its budget were over")
         yield from _check_halts(history, rules, task, losses)
         yield from _check_blocks(task, losses)
         yield from _check_holders(task)

@@ -832,7 +832,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
         [altered("received", {"bytes": 900_000}, task=1, site="rome", src="oslo"), HALTED],
         "fail",
         "task 1 on oslo -> rome: 500000 bytes sent, 900000 received;"
-        " task 1 on oslo -> rome: 900000 bytes, at most 500000 planned",
+        " task 1 on oslo -> rome: 900000 bytes of phase out, at most 500000 planned",
     ),
 ]
 

@@ -387,6 +387,18 @@ def test_stop_time_counts_from_the_start_of_the_run_however_late_sites_connect(e
     assert stopped == pytest.approx(5e9, rel=0.002)
 
 
+def test_faults_last_until_the_end_of_a_run_with_a_warm_up(embedded, tmp_path):
+    text = SMALL.replace("tasks: 3", "time: 2 s") % (MESH, "bsp", "crew")
+    text += "warm_up: {time: 1 s}\ntimeline:\n- {at: 0 s, do: outage n3 n4 for 30 s}\n"
+    run_dir = folder(tmp_path, "warm", text)
+    done = embedded.call(run_all, str(tmp_path), ["warm"], visible=[tmp_path])
+    assert done == {"codes": {"warm": 0}, "left": []}
+    with (run_dir / "events.jsonl").open() as lines:
+        events = [json.loads(line) for line in lines]
+    ended = [event["t_ns"] for event in events if event["event"] == "fault_ended"]
+    assert ended == [pytest.approx(3e9, rel=0.002)]
+
+
 def test_strangers_in_a_site_change_nothing_in_a_run(embedded, tmp_path):
     """They call every agent from its first moment on: none is let in, all are named in the log."""
     text = SMALL.replace("tasks: 3", "tasks: 6") % (MESH, "bsp", "crew")

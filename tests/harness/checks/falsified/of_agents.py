@@ -465,3 +465,94 @@ def new_blocks_are_heard_after_the_result(log: Log) -> Log:
             line["t_ns"] = done[-1]["t_ns"] + 1
             return log
     raise NotHereError("blocks_heard")
+
+
+def _ended_by_the_stop(log: Log) -> Log:
+    """The steps that end faults when the run stops."""
+    stop_ns = min(line["t_ns"] for line in every(log, "stopping")) - MS
+    steps = every(log, "fault_ended", "link_changed", "agent_changed")
+    found = [line for line in steps if stop_ns <= line["t_ns"] <= stop_ns + 20 * MS]
+    if not found:
+        raise NotHereError("fault_ended")
+    return found
+
+
+@falsification
+def faults_end_before_the_stop(log: Log) -> Log:
+    steps = _ended_by_the_stop(log)
+    before = [each["t_ns"] for each in every(log, "fault_started", "fault_ended", "link_changed")]
+    last_ns = max(t_ns for t_ns in before if t_ns < steps[0]["t_ns"])
+    for place, line in enumerate(steps):
+        line["t_ns"] = (last_ns + steps[0]["t_ns"]) // 2 + 1000 * place
+    return log
+
+
+@falsification
+def kills_that_the_stop_ends_have_no_end(log: Log) -> Log:
+    steps = _ended_by_the_stop(log)
+    kills = [line["fault"] for line in steps if line.get("do") == "restart"]
+    return without(log, [e for e in steps if e["event"] == "fault_ended" and e["fault"] in kills])
+
+
+@falsification
+def turns_of_the_backup_are_logged_by_a_worker(log: Log) -> Log:
+    for line in every(log, "backup_took_over", "backup_stood_down"):
+        line["site"] = first(log, "run_started")["sites"][0]
+    return log
+
+
+@falsification
+def turns_of_the_backup_are_logged_by_the_controller(log: Log) -> Log:
+    for line in every(log, "backup_took_over", "backup_stood_down"):
+        line["site"] = "controller"
+    return log
+
+
+@falsification
+def faults_are_logged_by_a_worker(log: Log) -> Log:
+    for line in every(log, "fault_started", "fault_ended"):
+        line["site"] = first(log, "run_started")["sites"][0]
+    return log
+
+
+@falsification
+def a_backup_that_stands_by_stops_the_run_too(log: Log) -> Log:
+    turns = every(log, "backup_took_over", "backup_stood_down", "stopping")
+    if turns[0]["event"] == "stopping" or "controller" not in turns[-1]["site"]:
+        raise NotHereError("backup_stood_down")
+    acts = [line["event"] for line in turns if line["event"] != "stopping"][-1]
+    if acts != "backup_stood_down":
+        raise NotHereError("backup_stood_down")
+    return [*log, copy_of(turns[-1], site="backup", t_ns=turns[-1]["t_ns"] + 1000)]
+
+
+@falsification
+def all_parts_of_tasks_are_unchanged_or_not(log: Log) -> Log:
+    for line in every(log, "task_joined"):
+        line["unchanged"] = not line["unchanged"]
+    return log
+
+
+@falsification
+def a_worker_is_lost_twice(log: Log) -> Log:
+    """In the first term, in which the policy has begun."""
+    began_ns = [line["t_ns"] for line in every(log, "policy_began")]
+    until_ns = min(began_ns[1:], default=log[-1]["t_ns"])
+    found = every(log, "worker_lost")
+    line = next((e for e in found if began_ns[0] < e["t_ns"] < until_ns), None)
+    if line is None:
+        raise NotHereError("worker_lost")
+    return [*log, copy_of(line, t_ns=line["t_ns"] + 1000)]
+
+
+@falsification
+def a_worker_is_found_twice(log: Log) -> Log:
+    line = every(log, "worker_found")[-1]
+    return [*log, copy_of(line, t_ns=line["t_ns"] + 1000)]
+
+
+@falsification
+def policies_hear_the_opposite_of_what_was_given(log: Log) -> Log:
+    for line in every(log, "policy_told", told="ready"):
+        line["values"]["given"] = not line["values"].get("given", False)
+    return log

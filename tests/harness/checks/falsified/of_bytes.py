@@ -120,6 +120,25 @@ def one_result_exists_100_ms_early(log: Log) -> Log:
 
 
 @falsification
+def a_result_exists_300_ms_early_and_a_halt_follows(log: Log) -> Log:
+    """Long after the result; its last chunk arrives at the time of the result."""
+    halts_ns = {line["task"]: line["t_ns"] for line in reversed(every(log, "task_halted"))}
+    said_ns = {line["site"]: 0 for line in log}
+    for line in log:
+        early_ns = line["t_ns"] - 300 * MS
+        if line["event"] == "task_finished" and said_ns[line["site"]] < early_ns:
+            late = any(
+                into["task"] == line["task"] and into["end_ns"] > early_ns + 20 * MS
+                for into in every(log, "received", site=line["site"])
+            )
+            if late and line["t_ns"] + 100 * MS < halts_ns.get(line["task"], 0):
+                line["t_ns"] = early_ns
+                return log
+        said_ns[line["site"]] = line["t_ns"]
+    raise NotHereError("task_halted")
+
+
+@falsification
 def payload_arrives_after_the_results(log: Log) -> Log:
     task = finished_task(log)
     finished = {e["site"]: e["t_ns"] for e in of_task(log, task, "task_finished")}
@@ -161,6 +180,37 @@ def payload_of_halted_tasks_has_an_unknown_phase(log: Log) -> Log:
     for line in _halted(log, "sent", "received"):
         line["phase"] = "other"
     return log
+
+
+@falsification
+def inputs_and_results_of_repaired_tasks_are_swapped(log: Log) -> Log:
+    """At both ends of all links."""
+    repaired = {line["task"] for line in every(log, "task_halted", "task_rearranged")}
+    for line in every(log, "sent", "received"):
+        if line["task"] in repaired:
+            line["phase"] = {"in": "out", "out": "in"}.get(line["phase"], line["phase"])
+    return log
+
+
+@falsification
+def contributions_were_sent_early_and_one_twice(log: Log) -> Log:
+    """In a task without losses, whose discarded bytes add up."""
+    task = finished_task(log)
+    lines = [line for line in of_task(log, task, "sent", "received") if line["phase"] == "in"]
+    if not lines:
+        raise NotHereError("in")
+    for line in lines:
+        line["phase"] = "early"
+    sent = next(line for line in lines if line["event"] == "sent")
+    ends = {"event": "received", "src": sent["site"], "site": sent["dst"]}
+    into = next((line for line in lines if ends.items() <= line.items()), None)
+    if into is None:
+        raise NotHereError("received")
+    values = {key: sent[key] for key in ("bytes", "chunks")}
+    for key, value in values.items():
+        sent[key], into[key] = 2 * value, 2 * value
+    new = {"t_ns": into["t_ns"] + 1, "event": "discarded", "task": task, **values}
+    return [*log, {**new, "site": into["site"], "src": into["src"]}]
 
 
 @falsification

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from falsified.falsifying import (
     MS,
     Log,
@@ -176,3 +178,40 @@ def a_link_changes_late(log: Log) -> Log:
 @falsification
 def no_link_was_counted_before_the_end(log: Log) -> Log:
     return without(log, every(log, "links_counted"))
+
+
+def _one_is_early(event: str, name: str, early_ms: int) -> None:
+    def function(log: Log) -> Log:
+        lines = every(log, event)
+        lines[len(lines) // 2]["t_ns"] -= early_ms * MS
+        return log
+
+    function.__name__ = name
+    falsification(function)
+
+
+_one_is_early("backup_took_over", "the_backup_takes_over_2_s_early", 2000)
+_one_is_early("link_lost", "a_link_is_lost_2_s_early", 2000)
+
+
+@falsification
+def a_halt_is_1_s_early(log: Log) -> Log:
+    """One that names a loss, of the controller's own task."""
+    by = {line["task"]: line["site"] for line in every(log, "task_started")}
+    halts = [e for e in every(log, "task_halted") if e["reason"].endswith(("lost", "each other"))]
+    own = [line for line in halts if by.get(line["task"]) == line["site"]]
+    if not own:
+        raise NotHereError("task_halted")
+    own[len(own) // 2]["t_ns"] -= 1000 * MS
+    return log
+
+
+@falsification
+def a_policy_begins_before_a_worker_has_reported(log: Log) -> Log:
+    """That of a later term, at the moment in which its backup takes over."""
+    turns = every(log, "backup_took_over", "policy_began")
+    for turn, began in itertools.pairwise(turns):
+        if (turn["event"], began["event"]) == ("backup_took_over", "policy_began"):
+            began["t_ns"] = turn["t_ns"] + 1000
+            return log
+    raise NotHereError("policy_began")
