@@ -12,6 +12,7 @@ from itertools import pairwise, product
 
 from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.round_events import (
     Ready,
     RoundAlone,
@@ -304,7 +305,8 @@ def _find_heir(task: Task, began_in: Term, losses: Losses, rules: Rules) -> Term
         lasts = term.whole or term.end_ns - term.start_ns > least_ns
         if term.start_ns <= began_in.start_ns or not lasts:
             continue
-        until_ns = term.start_ns + losses.detection_ns - late_ns
+        began = (each.t_ns for each in losses.history.all(PolicyBegan) if term.has(each))
+        until_ns = min([term.start_ns + losses.detection_ns - late_ns, *began])
         for done, event in product(task.finished, found):
             in_time = max(done.t_ns, term.start_ns) <= event.t_ns <= until_ns
             if done.site != event.site or event.controller != term.controller or not in_time:

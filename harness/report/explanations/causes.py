@@ -182,7 +182,8 @@ class Run:
         where = " -> ".join(ends)
         if carried >= self._count_warm(ends):
             return Part("queueing", left_s, where)
-        repaired = [event.t_ns for event in (*task.rearranged, *task.halted)]
+        repairs = (*task.rearranged, *task.halted)
+        repaired = [event.t_ns for event in repairs if event.t_ns <= step.end_ns]
         if repaired and not self._find_connection(ends, min(repaired))[1]:
             first = self._explain_repair(task, step)
             return Part("cold start", left_s, where, first.fault, text=", which the repair needed,")

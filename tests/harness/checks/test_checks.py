@@ -1403,3 +1403,20 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
     found = one("every repair has a cause", *said)[1]
     wanted = "task 1: task_halted at 2.100 s: the controller had heard of no loss at that moment"
     assert (wanted in found) == noticed
+
+
+@pytest.mark.parametrize(("began_ms", "noticed"), [(2310, False), (2350, True)])
+def test_a_new_controller_ends_tasks_that_it_heard_of_before_it_began_to_decide(
+    began_ms: int, noticed: bool
+) -> None:
+    changes = (
+        without("task_completed", task=1),
+        LOST,
+        added(2300, "controller", "agent_changed", who="controller", do="restart", fault=1),
+        added(2320, "rome", "controller_found", controller="controller"),
+        added(began_ms, "controller", "policy_began", term=2),
+    )
+    rules = replace(RULES, detection_s=0.5)
+    found = one("every task ended once", *changes, rules=rules)[1]
+    wanted = "task 1 was neither completed nor abandoned: the controller heard of it"
+    assert (wanted in found) == noticed, found
