@@ -123,8 +123,8 @@ MUTANTS = (
         ),
         (
             "a lost member is to give its result",
-            "        running.holders.discard(site)\n",
-            "        running.holders.discard('')\n",
+            "        running.holders.discard(site)\n        if site in running.informed",
+            "        running.holders.discard('')\n        if site in running.informed",
         ),
         (
             "a block moves although a member has finished and contributes no more",

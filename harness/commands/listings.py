@@ -94,8 +94,8 @@ def list_runs(folder: Path) -> Iterator[ListedRun]:
             policy=policy,
             plan=plan,
             seed=seed,
-            tasks=int(row["tasks"]) if row.get("tasks") else None,
-            task_s=float(row["task_s"]) if row.get("task_s") else None,
+            tasks=None if (tasks := _to_number(row.get("tasks"))) is None else int(tasks),
+            task_s=_to_number(row.get("task_s")),
             faults=faults,
             by_hand=bool(row.get("by_hand")),
             overrides=_read_overrides(path),
@@ -166,7 +166,7 @@ def _read_summary(run_dir: Path) -> dict[str, str]:
 def _count_faults(run_dir: Path) -> int | None:
     """How many faults began; None if there is no table of them."""
     table = run_dir / "tables" / "faults.csv"
-    return sum(bool(row["start_s"]) for row in _read_rows(table)) if table.exists() else None
+    return sum(bool(row.get("start_s")) for row in _read_rows(table)) if table.exists() else None
 
 
 def _read_rows(table: Path) -> list[dict[str, str]]:
@@ -175,6 +175,13 @@ def _read_rows(table: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except (OSError, ValueError):
         return []
+
+
+def _to_number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
 
 
 def _count(number: int, what: str) -> str:

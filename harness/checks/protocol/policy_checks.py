@@ -18,6 +18,7 @@ from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
+    ServerBegan,
     SiteExcluded,
     SiteReleased,
     TaskAbandoned,
@@ -146,7 +147,8 @@ class _Known:
     def check_beginning(self, began: PolicyBegan, sites: Sequence[str]) -> Iterator[Finding]:
         """A policy begins when all workers have reported or are lost, or the time for that is over.
 
-        When workers are started, they do not log that they found the controller.
+        Workers do not log that they find a controller for the first time in a life. Until then they
+        compute nothing.
         """
         term, losses = self.term, self.losses
         if term.first and term.controller == CONTROLLER:
@@ -164,6 +166,11 @@ class _Known:
             if term.has(event) and event.t_ns <= began.t_ns
         }
         new = {site for site in sites if losses.leader_of(site, began.t_ns) is None}
+        begun: tuple[round_events.ComputeStarted | ServerBegan, ...] = (
+            *losses.history.all(round_events.ComputeStarted),
+            *losses.history.all(ServerBegan),
+        )
+        new |= set(sites) - {event.site for event in begun if event.t_ns < term.start_ns}
         if missing := sorted(set(sites) - found - lost - new):
             when = format_time(began.t_ns)
             what = f"before {', '.join(missing)} had reported"

@@ -373,7 +373,10 @@ def test_a_list_of_nothing_says_so(tmp_path, capsys):
 def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     header = {"t_ns": 0, "policy": "preduce", "plan": "crew", "seed": 3}
     (run_dir / "events.jsonl").write_text(json.dumps(header) + "\n")
-    (run_dir / "tables" / "run.csv").write_text("tasks,abandoned,task_s\n2,1,3.0\n")
+    (run_dir / "tables" / "run.csv").write_text(
+        "tasks,abandoned,task_s,by_hand\n2,1,3.0,outage n1 n2\n"
+    )
+    (run_dir / "tables" / "faults.csv").write_text("fault,start_s\n0,1.5\n1,\n")
     changes = ["scheme.p=4", "stop.time=9 s"]
     (run_dir / "environment.json").write_text(json.dumps({"overrides": changes}))
     unfinished = run_dir.parent / "20260102-000000"
@@ -381,8 +384,8 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     command = ["list", "runs", "--runs", str(run_dir.parents[1])]
     assert main.main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{run_dir}  2026-01-01 00:00  pass      preduce, crew, seed 3, 2 tasks, 3 s each"
-        "  --set scheme.p=4  --set 'stop.time=9 s'",
+        f"{run_dir}  2026-01-01 00:00  pass      preduce, crew, seed 3, 2 tasks, 3 s each, 1 fault,"
+        " by hand  --set scheme.p=4  --set 'stop.time=9 s'",
         f"{unfinished}  2026-01-02 00:00  not finished",
     ]
     assert main.main([*command, "--json"]) == 0
@@ -396,6 +399,8 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
         "seed": 3,
         "tasks": 2,
         "task_s": 3.0,
+        "faults": 1,
+        "by_hand": True,
         "overrides": changes,
     }
     assert second["verdict"] == "not finished"
@@ -405,7 +410,13 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     (run_dir / "tables" / "run.csv").write_text("tasks,task_s\n0,\n")
     assert main.main(command) == 0
     assert capsys.readouterr().out.startswith(
-        f"{run_dir}  2026-01-01 00:00  not finished  0 tasks  --set scheme.p=4"
+        f"{run_dir}  2026-01-01 00:00  not finished  0 tasks, 1 fault  --set scheme.p=4"
+    )
+    for table in ("run", "faults"):
+        (run_dir / "tables" / f"{table}.csv").write_text("tasks,task_s\nmany,long\n")
+    assert main.main(command) == 0
+    assert capsys.readouterr().out.startswith(
+        f"{run_dir}  2026-01-01 00:00  not finished  --set scheme.p=4"
     )
 
 
@@ -669,7 +680,8 @@ def test_progress_names_every_number_and_what_it_runs_towards():
     now = Progress(12.34, 30, 9, 123_456_789, 61.25)
     stop = Stop(time_s=300, rounds=10, tasks=20, accuracy_percent=80)
     assert progress.describe(now, stop, workers=4) == (
-        "12.3 s of 300 s, rounds 30 of 40, tasks 9 of 20, 123.5 MB, accuracy 61.2 % of 80 %"
+        "12.3 s of 300 s, rounds 30 of 40 (4 sites), tasks 9 of 20, 123.5 MB, "
+        "accuracy 61.2 % of 80 %"
     )
 
 
