@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document
-from trunkline.harness.config.units import TIME_S, short
+from trunkline.harness.config.units import TIME_S, count_of, short
 from trunkline.harness.processes.ownership import Owner
 
 Line = tuple[str, str]
@@ -107,9 +107,9 @@ def describe_run(run: ListedRun) -> str:
     parts = [
         *([f"{run.policy}, {run.plan}"] if run.policy else ()),
         *([f"seed {run.seed}"] if run.seed is not None else ()),
-        *([_count(run.tasks, "task")] if run.tasks is not None else ()),
+        *([count_of(run.tasks, "task")] if run.tasks is not None else ()),
         *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
-        *([_count(run.faults, "fault")] if run.faults else ()),
+        *([count_of(run.faults, "fault")] if run.faults else ()),
         *(["by hand"] if run.by_hand else ()),
     ]
     changes = "".join(f"  --set {shlex.quote(each)}" for each in run.overrides)
@@ -182,7 +182,3 @@ def _to_number(text: str | None) -> float | None:
         return float(text) if text else None
     except ValueError:
         return None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

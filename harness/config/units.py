@@ -161,6 +161,11 @@ def short(value: float, dimension: Dimension) -> str:
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
 
 
+def count_of(number: int, what: str) -> str:
+    """Write how many there are of something, whose plural ends in s."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def _scale(digits: str, unit_size: Decimal) -> Decimal:
     try:
         return Decimal(digits) * unit_size

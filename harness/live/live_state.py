@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.events import fault_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
-from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, Dimension, render
+from trunkline.harness.config.units import (
+    RATE_MBPS,
+    SHARE_PERCENT,
+    TIME_MS,
+    Dimension,
+    count_of,
+    render,
+)
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, Directed, LinkCounters
@@ -251,10 +258,7 @@ def describe(
 ) -> list[Line]:
     """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
     abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
-    tasks, rounds = (
-        f"{count} {what}{'s' * (count != 1)}"
-        for count, what in ((state.completed, "task"), (state.rounds, "round"))
-    )
+    tasks, rounds = count_of(state.completed, "task"), count_of(state.rounds, "round")
     lines = [("done", f"{tasks}{abandoned}, {rounds}")]
     lines += _describe_tasks(state, now_ns)
     lines += _describe_sites(state, now_ns)

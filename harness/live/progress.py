@@ -20,7 +20,7 @@ from rich.table import Column, Table
 
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config import units
-from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.report.faults.fault_layout import shorten
@@ -128,8 +128,7 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
         table.add_row("", _escaped(excuse))
     table.add_row("results", _escaped(str(run_dir)))
     if captured := len(list((run_dir / CAPTURES).glob("*.pcap"))):
-        files = "1 link" if captured == 1 else f"{captured} links"
-        table.add_row("captures", _escaped(f"{run_dir / CAPTURES} ({files})"))
+        table.add_row("captures", _escaped(f"{run_dir / CAPTURES} ({count_of(captured, 'link')})"))
     if (run_dir / "report.html").exists():
         table.add_row("report", _escaped(str(run_dir / "report.html")))
     return table

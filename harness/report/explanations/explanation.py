@@ -119,19 +119,10 @@ def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Par
         return parts
     excess_s = min(excess_s, longest.seconds)
     share = excess_s / longest.seconds
-    changed = {
-        longest: replace(
-            longest, seconds=longest.seconds - excess_s, bytes=longest.bytes * (1 - share)
-        )
-    }
-    more = replace(
-        longest,
-        cause="longer plan",
-        seconds=excess_s,
-        bytes=longest.bytes * share,
-        fault=repair.fault,
-    )
-    return _sort([*(changed.get(part, part) for part in parts), more])
+    size = longest.bytes * share
+    planned = replace(longest, seconds=longest.seconds - excess_s, bytes=longest.bytes - size)
+    more = replace(longest, cause="longer plan", seconds=excess_s, bytes=size, fault=repair.fault)
+    return _sort([*(part for part in parts if part is not longest), planned, more])
 
 
 def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:

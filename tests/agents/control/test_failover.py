@@ -44,22 +44,27 @@ def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_o
     assert max(times(wan.of("task_completed"))) > 50.0
 
 
+async def kill_after_its_report(wan, reported_s, settles_s):
+    """A new controller, which waits for s3, has the report of s1, which is started again."""
+    wan.cut("s3", "controller")
+    wan.kill("controller")
+    await asyncio.sleep(0.05)
+    wan.restart("controller")
+    await asyncio.sleep(reported_s)
+    wan.kill("s1")
+    await asyncio.sleep(0.05)
+    wan.restart("s1")
+    await asyncio.sleep(settles_s)
+    wan.mend("s3", "controller")
+
+
 def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_waited_for():
     """It comes back without the task before the controller settles, which waits for s3."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, task_s=30.0, time_s=40.0)
 
     async def scenario(wan):
         await until(wan, "contributed", len(FOUR))
-        wan.cut("s3", "controller")
-        wan.kill("controller")
-        await asyncio.sleep(0.05)
-        wan.restart("controller")
-        await asyncio.sleep(0.3)
-        wan.kill("s1")
-        await asyncio.sleep(0.05)
-        wan.restart("s1")
-        await asyncio.sleep(0.3)
-        wan.mend("s3", "controller")
+        await kill_after_its_report(wan, 0.3, 0.3)
 
     check(wan, scenario)
     lost, found = (times(wan.of(f"worker_{what}"))[0] for what in ("lost", "found"))
@@ -74,16 +79,7 @@ def test_a_policy_hears_once_of_a_site_that_was_ready_before_and_after_it_was_ki
 
     async def scenario(wan):
         await asyncio.sleep(2.0)
-        wan.cut("s3", "controller")
-        wan.kill("controller")
-        await asyncio.sleep(0.05)
-        wan.restart("controller")
-        await asyncio.sleep(0.4)
-        wan.kill("s1")
-        await asyncio.sleep(0.05)
-        wan.restart("s1")
-        await asyncio.sleep(0.5)
-        wan.mend("s3", "controller")
+        await kill_after_its_report(wan, 0.4, 0.5)
 
     check(wan, scenario)
     settled_s = times(wan.of("policy_began"))[1]
