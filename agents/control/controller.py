@@ -303,7 +303,7 @@ class Controller:
         if report.left:
             self._on_left(site)
         elif report.ready is not None:
-            self._ready(decisions.Ready(site, report.ready))
+            self._ready(decisions.Ready(site, report.ready, given=report.given))
         self._tasks.on_link_found()
         self._settle_if_complete()
 
@@ -507,7 +507,7 @@ class Controller:
         So it knows that a site is lost when it hears that a task of this site has ended.
         """
         if completed:
-            for site in running.start.weights.keys() & self._latest.keys():
+            for site in self._driver.awaiting(task) & running.start.weights.keys():
                 self._latest[site] = replace(self._latest[site], given=True)
         if self._driver.hears_of_end(task):
             loop = asyncio.get_running_loop()

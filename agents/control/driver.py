@@ -134,6 +134,10 @@ class Driver:
         """Whether the end of a task is to be given to `step`."""
         return self.is_timed or task in self._waiting
 
+    def awaiting(self, task: int) -> frozenset[str]:
+        """The members that will be ready again, without a message of theirs, if it completes."""
+        return frozenset(self._waiting.get(task, ()))
+
     def step(self, event: SiteEvent | Ended, now_s: float) -> Iterator[Action]:
         """Give an event to the policy; yields the actions that follow, in order.
 

@@ -337,6 +337,7 @@ class Worker:
                 spent=self._executor.find_spent_offers(),
                 last_tasks=tuple(self._last_tasks.values()),
                 begun=self._task_count,
+                given=self._is_waiting and self._given,
             )
         )
         self._awareness.report_all()

@@ -71,6 +71,7 @@ class Report:
     spent: of each site the latest offer that this worker has taken into a task or discarded.
     last_tasks: the latest task number that it knows from each controller.
     begun: how many tasks of the run have begun, as far as it knows.
+    given: whether the contribution of the iteration that waits is in the result of a task already.
     """
 
     ready: int | None
@@ -82,6 +83,7 @@ class Report:
     spent: dict[str, int]
     last_tasks: tuple[int, ...]
     begun: int = 0
+    given: Annotated[bool, Plain] = False
     type: Literal["report"] = "report"
 
 

@@ -6,6 +6,7 @@ what the controller knows, so the check of plans relies on these reports.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from trunkline.agents.events.connection_events import (
     LossesReported,
     WorkerFound,
 )
+from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
@@ -28,7 +30,7 @@ Change = LinkLost | LinkFound
 
 def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Finding]:
     """A controller hears of every neighbour that a worker loses or finds, and of no others."""
-    said = _Said.of(history)
+    said = _Said.of(history, losses)
     for report in history.all(LossesReported):
         yield judged()
         for text in said.find_errors(report, losses):
@@ -36,7 +38,7 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for change in chain.from_iterable(said.changes.values()):
         heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
-        terms = [term for term in losses.terms if _must_hear(term, change, losses)]
+        terms = [t for t in losses.terms if _must_hear(t, change, losses, said.settled_ns)]
         if heard_ns + losses.timeout_ns > stop_ns or not terms:
             yield excused("the worker had no controller, or the run stopped", _name(change))
             continue
@@ -55,15 +57,17 @@ class _Said:
         reports: by controller and worker, in order of time.
         whole: the reports with which a worker was found, which have all that it lost before.
         returns_ns: by worker, when it found a controller.
+        settled_ns: when the first controller had heard of all workers, or had waited long enough.
     """
 
     changes: Mapping[str, Sequence[Change]]
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
     whole: Collection[int]
     returns_ns: Mapping[str, Sequence[int]]
+    settled_ns: float
 
     @classmethod
-    def of(cls, history: History) -> _Said:
+    def of(cls, history: History, losses: Losses) -> _Said:
         changes = defaultdict[str, list[Change]](list)
         reports = defaultdict[tuple[str, str], list[LossesReported]](list)
         whole = set[int]()
@@ -81,7 +85,9 @@ class _Said:
                     returns_ns[event.site].append(event.t_ns)
                 case WorkerFound(worker=worker) if before and before.worker == worker:
                     whole.add(id(before))
-        return cls(changes, reports, whole, returns_ns)
+        began = (e.t_ns for e in history.all(PolicyBegan) if losses.terms[0].has(e))
+        settled_ns = min(began, default=math.inf)
+        return cls(changes, reports, whole, returns_ns, settled_ns)
 
     def was_heard(self, change: Change, term: Term, until_ns: int) -> bool:
         """Whether the controller knew of a change at once or until a time."""
@@ -94,17 +100,17 @@ class _Said:
     def find_errors(self, report: LossesReported, losses: Losses) -> Iterator[str]:
         """What a report adds to those before it, or leaves out, although the worker did not say so.
 
-        A worker that was started again, or follows another controller, reports its whole state: all
-        neighbours that it has lost since its last report, or has no connection to yet. Then it says
-        which of them it is connected to again, even if it loses them at that moment. A controller
-        that was paused reads of older changes when it is resumed.
+        A worker that was started again, or follows another controller, or had none before, reports
+        its whole state: all neighbours that it has lost since its last report, or has no connection
+        to yet. Then it says which of them it is connected to again, even if it loses them at that
+        moment. A controller that was paused reads of older changes when it is resumed.
         """
         term = losses.term_of(report)
         reports = self.reports[report.site, report.worker]
         before = reports[: reports.index(report)]
         earlier = [each for each in before if losses.term_of(each) == term]
         known = set(earlier[-1].lost) if earlier else set()
-        anew = not earlier and term != losses.terms[0]
+        anew = not earlier and (term != losses.terms[0] or report.t_ns <= self.settled_ns)
         whole = id(report) in self.whole or anew
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
@@ -132,11 +138,15 @@ class _Said:
             yield f"{report.worker} had not found {peer} again"
 
 
-def _must_hear(term: Term, change: Change, losses: Losses) -> bool:
-    """Whether a worker was connected to a controller long enough before and after a change."""
+def _must_hear(term: Term, change: Change, losses: Losses, settled_ns: float) -> bool:
+    """Whether a worker was connected to a controller long enough before and after a change.
+
+    Workers do not log when they find their first controller.
+    """
     start_ns = change.t_ns - losses.timeout_ns
     end_ns = change.t_ns + (HEARD_TIMEOUTS + 1) * losses.timeout_ns
-    begun_ns = 0 if term.first and term.start_ns == 0 else term.start_ns + losses.detection_ns
+    is_first = term.first and term.start_ns == 0
+    begun_ns = settled_ns if is_first else term.start_ns + losses.detection_ns
     return begun_ns <= change.t_ns and losses.are_connected(term, change.site, start_ns, end_ns)
 
 

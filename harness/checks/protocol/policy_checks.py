@@ -16,7 +16,6 @@ from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import (
-    Contributed,
     GroupPostponed,
     ServerBegan,
     SiteExcluded,
@@ -186,7 +185,7 @@ class _Known:
         facts, told = self.facts, answer.told
         match answer.event:
             case Ready(site, iteration) as event:
-                given_ns = facts.given_ns.get(site, math.inf) if event.given else 0
+                given_ns = facts.given_ns.get((site, iteration), math.inf) if event.given else 0
                 ready_ns = facts.ready_ns.get((site, iteration), math.inf)
                 return max(ready_ns, given_ns) <= told.t_ns
             case Compared(site, similarity):
@@ -226,7 +225,8 @@ class _Facts:
     Attributes:
         groups: the members of each task.
         ready_ns: by site and iteration.
-        given_ns: when a site contributed for the first time, by site.
+        given_ns: when a site contributed for the first time as an active member, by site and
+            iteration.
         compared_ns: by site and similarity.
         lost_ns: by controller and site.
         found_ns: by controller and site.
@@ -239,7 +239,7 @@ class _Facts:
 
     groups: Mapping[int, tuple[str, ...]]
     ready_ns: Mapping[tuple[str, int], int]
-    given_ns: Mapping[str, int]
+    given_ns: Mapping[tuple[str, int], int]
     compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
     found_ns: Mapping[tuple[str, str], int]
@@ -258,7 +258,12 @@ class _Facts:
         return cls(
             {task.number: task.started.group for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
-            {event.site: event.t_ns for event in reversed(history.all(Contributed))},
+            _first(
+                (given.site, given.iteration, given.t_ns)
+                for task in history.tasks
+                for given in task.contributed
+                if not task.is_passive(given.site)
+            ),
             _first((e.site, e.similarity, e.t_ns) for e in history.all(ComparedEvent)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerLost)),
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
@@ -270,10 +275,10 @@ class _Facts:
 
 
 def _first(events: Iterable[tuple[str, T, int]]) -> dict[tuple[str, T], int]:
-    """The first time of each pair; the events are in the order of time."""
+    """The first time of each pair."""
     found: dict[tuple[str, T], int] = {}
     for site, what, t_ns in events:
-        found.setdefault((site, what), t_ns)
+        found[site, what] = min(t_ns, found.get((site, what), t_ns))
     return found
 
 

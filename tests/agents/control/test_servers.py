@@ -1,6 +1,7 @@
 """Servers in whole runs in one process: every update counts once, also under faults."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from faults import cut, kill, mend, restart, steps, until
 from wan import CHUNK_BYTES, Integers, Wan, contribution, mesh, schedule
 
 from trunkline.agents.policies import ad_psgd, eager_reduce, ps, r2sp
-from trunkline.agents.policies.policy import Proceed, Ready, Tick, Wake, average
+from trunkline.agents.policies.policy import Ended, Proceed, Ready, Tick, Wake, average
 from trunkline.agents.policies.random_draws import create_policy
 from trunkline.agents.wire.messages import Refuse
 from trunkline.workloads.base import fingerprint
@@ -314,3 +315,75 @@ def test_a_site_that_went_on_is_not_ready_again_when_its_group_could_have_starte
         if event["event"] == "site_released":
             done.add(iteration)
     assert len(done) > 3
+
+
+class Chain:
+    """A pair, and then a pair of one of them with the third site."""
+
+    initial = frozenset()
+
+    def step(self, state, event):
+        match event:
+            case Ready("n1", iteration=1):
+                return state, (average(("n1", "n3")),)
+            case Ready(site, iteration=0):
+                state |= {site}
+                return state, (average(WORKERS[:2]),) if state == set(WORKERS) else ()
+        return state, ()
+
+
+def test_a_group_that_is_tried_again_does_not_count_as_given_what_an_earlier_task_had():
+    """n1 has the result of its first task and is ready again while n2 still receives it."""
+
+    async def lose_n3(wan):
+        wan.path("n1", "n2").rate_mbps = 0.05
+        await asyncio.sleep(0.1)
+        wan.cut("n1", "n3")
+        wan.cut("n2", "n3")
+        await until(wan, "task_completed")
+        await asyncio.sleep(1.0)
+        wan.mend("n1", "n3")
+
+    wan = Wan(mesh(WORKERS), "star", Chain(), time_s=20.0)
+    wan.run(lose_n3)
+    postponed, completed = wan.of("group_postponed")[0], wan.of("task_completed")
+    assert postponed["t_ns"] < completed[0]["t_ns"]
+    assert [event["task"] for event in completed] == [0, 1]
+    ready = [e["values"] for e in wan.of("policy_told") if e["told"] == "ready"]
+    assert not any(each["given"] for each in ready)
+
+
+class Waits:
+    """Sites wait after each task of all, until they are told to proceed."""
+
+    timed = True
+    initial = frozenset()
+
+    def step(self, state, event):
+        match event:
+            case Ready(site, given=True):
+                return state, (Proceed(site),)
+            case Ready(site):
+                state |= {site}
+                if state == set(WORKERS):
+                    return state, (replace(average(WORKERS), then="wait"),)
+            case Ended(group=group, completed=True) if state:
+                return frozenset(), tuple(map(Proceed, group))
+        return state, ()
+
+
+def test_a_site_that_waits_after_its_task_tells_a_new_controller_that_it_has_given():
+    """By a default split it waits for that controller; without one it would go on alone."""
+
+    async def replace_controller(wan):
+        wan.path("n1", "n2").rate_mbps = 0.05
+        await until(wan, "task_finished")
+        wan.kill("controller")
+        await asyncio.sleep(0.5)
+        wan.restart("controller")
+
+    wan = Wan(mesh(WORKERS), "crew", Waits(), rounds=2, early=True)
+    wan.run(replace_controller)
+    ready = [e["values"] for e in wan.of("policy_told") if e["told"] == "ready"]
+    assert [each["iteration"] for each in ready if each["given"]] == [0] * len(WORKERS)
+    assert wan.verdict().outcome == "pass"

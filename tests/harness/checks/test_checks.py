@@ -1384,6 +1384,23 @@ def test_a_controller_that_was_paused_hears_late_of_what_its_workers_lost_meanwh
     assert (wanted in found) == noticed
 
 
+@pytest.mark.parametrize(("began_ms", "noticed"), [(2310, False), (0, True)])
+def test_a_worker_tells_its_first_controller_what_it_lost_before_they_were_connected(
+    began_ms: int, noticed: bool
+) -> None:
+    """Workers do not log when they find it; it begins to decide when all of them have reported."""
+    said = [
+        added(100, "rome", "link_lost", peer="kyiv", reason=""),
+        added(200, "rome", "link_found", peer="kyiv"),
+        altered("policy_began", {"t_ns": began_ms * MS}),
+        added(2300, "controller", "losses_reported", worker="rome", lost=["kyiv"]),
+        added(2301, "controller", "losses_reported", worker="rome", lost=[]),
+    ]
+    found = one("connections join two live agents", *said)[1]
+    assert ("controller at 2.300 s: rome had not lost kyiv" in found) == noticed
+    assert ("the controller did not hear that rome lost kyiv at 0.100 s" in found) == noticed
+
+
 @pytest.mark.parametrize(("heard_ms", "noticed"), [(2100, False), (1900, True)])
 def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_loss(
     heard_ms: int, noticed: bool

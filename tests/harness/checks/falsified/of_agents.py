@@ -556,3 +556,12 @@ def policies_hear_the_opposite_of_what_was_given(log: Log) -> Log:
     for line in every(log, "policy_told", told="ready"):
         line["values"]["given"] = not line["values"].get("given", False)
     return log
+
+
+@falsification
+def a_policy_hears_that_an_earlier_contribution_is_of_this_iteration(log: Log) -> Log:
+    for line in every(log, "policy_told", told="ready"):
+        if line["values"]["iteration"] > 0:
+            line["values"]["given"] = True
+            return log
+    raise NotHereError("a second iteration")
