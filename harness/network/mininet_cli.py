@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 import sys
 import time
@@ -73,6 +74,13 @@ class _Cli(CLI):  # type: ignore[misc]
         """`iperfudp [RATE [SITE SITE]]`: as `iperf`, with UDP; RATE is such as 10M."""
         rate, *sites = line.split() or ["10M"]
         self._measure(sites, "--udp", "--bitrate", rate)
+
+    def default(self, line: str) -> None:
+        """Carry out a command at a site. It has no input: the next lines are for the prompt."""
+        site, _, command = line.strip().partition(" ")
+        if site in self.mn and command:
+            line = f"{site} eval {shlex.quote(f' {command} ')} </dev/null"
+        super().default(line)
 
     def waitForNode(self, node: Any) -> None:  # noqa: N802 (Mininet's name)
         """Wait until a command at a site has ended. Raises ShellEndedError if its shell ends.
@@ -202,8 +210,8 @@ def _carry_out(net: Mininet, line: str, cwd: str, writer: int) -> int:
 
     An unexpected exception ends the process with a traceback, which the user sees.
     """
-    never, _ = os.pipe()  # Mininet polls its standard input; nothing comes here
-    for place, handle in enumerate((never, writer, writer)):
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for place, handle in enumerate((nothing, writer, writer)):
         os.dup2(handle, place)
     sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
     cli: Any = _Cli(net, stdin=open(0), script=os.devnull)  # noqa: SIM115

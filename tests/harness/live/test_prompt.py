@@ -151,17 +151,20 @@ def test_on_the_host_nothing_that_was_typed_at_a_site_lives_on(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
-def test_a_command_that_ends_the_shell_of_its_site_is_over_and_the_next_one_has_another(tmp_path):
+def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
     text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
     (tmp_path / "small.yaml").write_text(text)
     (tmp_path / "lines").write_text("n2 echo from the file\nsource lines\n")
     with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
         out, err = process.communicate(
-            "n1 echo before; exit 3\nn1 echo after\nsource lines\nn1 exec true\nexit\n", timeout=25
+            "n1 cat; echo before n2 ; exit 3\nsh cat\nn1 echo \"open\nn1 echo after\nsource lines\n"
+            "n1 exec true\nexit\n",
+            timeout=25,
         )
     ended = "site n1: the shell has ended; the next command there starts another one"
-    assert [line for line in out.splitlines() if line != "exit"][:5] == [
-        "before", ended, "after", "from the file", ended,
+    quotes = "bash: unexpected EOF while looking for matching `\"'"
+    assert [line for line in out.splitlines() if line != "exit"][:6] == [
+        "before 10.0.0.2", ended, quotes, "after", "from the file", ended,
     ]  # fmt: skip
     assert err == "source lines: not done: the file is being carried out already\n"
 
