@@ -157,7 +157,7 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
     (tmp_path / "lines").write_text("n2 echo from the file\nsource lines\n")
     with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
         out, err = process.communicate(
-            "n1 cat; echo before n2 ; exit 3\nsh cat\nn1 echo \"open\nn1 echo after\nsource lines\n"
+            'n1 cat; echo before n2 ; exit 3\nsh cat\nn1 echo "open\nn1 echo after\nsource lines\n'
             "n1 exec true\nexit\n",
             timeout=25,
         )
