@@ -38,6 +38,7 @@ Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
 
 _ARROWS = {"->": "one-way", "<->": "both"}
+MOST_ERRORS = 5
 _NUMBER = re.compile(r"[0-9][0-9.]*")
 
 
@@ -51,7 +52,8 @@ def parse(text: str, topology: Topology | None = None, read: Read | None = None)
         read: reads the file of a trace; None if no files may be read.
 
     Raises:
-        FaultError: the text is not a fault; the message says what is allowed.
+        FaultError: the text is not a fault; the message says what is allowed, for the first
+            `MOST_ERRORS` wrong words.
     """
     reader = _Reader(text.replace("|", " | ").split(), topology, read)
     reader.verb()
@@ -134,7 +136,10 @@ def summary(verb: str) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Parses one word after the other; `values` are the fields of the fault so far."""
+    """Parses one word after the other; `values` are the fields of the fault so far.
+
+    `errors` has all wrong names, and all wrong optional words.
+    """
 
     words: list[str]
     topology: Topology | None
@@ -142,6 +147,7 @@ class _Reader:
     position: int = 0
     cls: Any = None
     values: dict[str, Any] = field(default_factory=dict)
+    errors: list[FaultError] = field(default_factory=list)
 
     def verb(self) -> None:
         name = self._take("a verb", tuple(VERBS))
@@ -150,10 +156,20 @@ class _Reader:
         self.cls = VERBS[name]
 
     def fault(self) -> Any:
-        for part in self.cls.PARTS:
-            self._needed(part)
+        try:
+            for part in self.cls.PARTS:
+                self._needed(part)
+        except FaultError as error:
+            self.errors.append(error)
+            self.position = len(self.words)
         while self.position < len(self.words):
-            self._optional(self._take("", ()))
+            try:
+                self._optional(self._take("", ()))
+            except FaultError as error:
+                self.errors.append(error)
+        if self.errors:
+            text = "; ".join(str(error) for error in self.errors[:MOST_ERRORS])
+            raise FaultError(text, self.errors[0].candidates)
         for each in fields(self.cls):
             if each.default is MISSING and each.name not in self.values:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
@@ -220,7 +236,7 @@ class _Reader:
             self.position += 1
             if any(each.name == "direction" for each in fields(self.cls)):
                 self.values["direction"] = _ARROWS[arrow]
-        others = self.topology.neighbours(a) if self.topology else ()
+        others = self.topology.neighbours(a) if self.topology and not self.errors else ()
         self.values |= {"a": a, "b": self._name(others)}
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
@@ -242,7 +258,7 @@ class _Reader:
 
     def _known(self, name: str, names: tuple[str, ...]) -> str:
         if names and name not in names:
-            raise FaultError(f"{name}: {list_choices(names, name)}")
+            self.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
         return name
 
     def _file(self, name: str) -> str:
@@ -253,7 +269,8 @@ class _Reader:
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
         """Read a number, a quantity or a range; its unit may be the next word."""
         following = self.words[self.position : self.position + 1]
-        if part.dimension and following and _NUMBER.fullmatch(text.rpartition("..")[2]):
+        is_bare = part.dimension and _NUMBER.fullmatch(text.rpartition("..")[2])
+        if is_bare and following and "=" not in following[0]:
             text += following[0]
             self.position += 1
         if isinstance(part, Setting) and part.is_range:

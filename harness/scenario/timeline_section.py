@@ -41,7 +41,7 @@ def read(
         return ()
     check_line = make_check(make_type(TimelineEntry))
     entries = tuple(
-        _entry(source, index, check_line(line), topology, run_s, files)
+        _entry(source, index, line, check_line(line), topology, run_s, files)
         for index, line in enumerate(given)
     )
     steps = sum(len(e.fault.steps) for e in entries if e and isinstance(e.fault, Trace))
@@ -78,6 +78,7 @@ def refuse_with_programs(fault: Fault) -> str | None:
 def _entry(
     source: Document,
     index: int,
+    given: object,
     checked: tuple[TimelineEntry | None, list[Refusal]],
     topology: Topology | None,
     run_s: float,
@@ -87,14 +88,16 @@ def _entry(
     line, refusals = checked
     for refusal in refusals:
         source.refuse((*path, *refusal.path), refusal.text)
-    if line is None:
-        return None
-    if line.at_s > run_s:
+    if line is not None and line.at_s > run_s:
         source.refuse(
             (*path, "at"), f"expected up to limits.run, {units.render(run_s, units.TIME_S)}"
         )
+    text = given.get("do") if isinstance(given, dict) else None
+    if not isinstance(text, str):
+        return None
     try:
-        return Entry(line.at_s, parse(line.do, topology, files))
+        fault = parse(text, topology, files)
     except FaultError as error:
         source.refuse((*path, "do"), str(error))
         return None
+    return Entry(line.at_s, fault) if line is not None else None
