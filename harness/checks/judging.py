@@ -21,11 +21,12 @@ from trunkline.harness.checks.network import background_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,
+    controller_checks,
     hearing_checks,
     plan_checks,
     policy_checks,
-    protocol_checks,
     repair_checks,
+    worker_checks,
 )
 from trunkline.harness.checks.verdict import Check, Checker, Finding, Rules, Verdict, fail
 from trunkline.harness.record.history import History
@@ -51,8 +52,11 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
     "every byte arrived": ("links of tasks", byte_checks.bytes_arrived),
-    "workers followed the protocol": ("steps", protocol_checks.rounds_follow_the_protocol),
-    "controllers followed the protocol": ("terms", protocol_checks.controllers_follow_the_protocol),
+    "workers followed the protocol": ("steps", worker_checks.workers_follow),
+    "controllers followed the protocol": (
+        "terms",
+        controller_checks.controllers_follow,
+    ),
     "policy decisions match their replay": ("answers", policy_checks.decisions_follow),
     "plans match the scenario": ("plans", plan_checks.plans_are_the_scenarios),
     "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),

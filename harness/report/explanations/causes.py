@@ -7,6 +7,7 @@ the log (`link_loads`). What is left is TCP: losses, a cold connection, or queue
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
+from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
 from trunkline.harness.record.history import Disturbance, History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.critical_path import Step
@@ -67,6 +69,32 @@ class Part:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an abandoned task still waited for when it ended.
+
+    Attributes:
+        where: the link of the overlay that needed most time for what was missing.
+        arrived, planned: bytes of the task over it.
+        mbps, usual_mbps: the rate of its slowest link below, on average while the task ran, and in
+            the scenario.
+        fault: the number of the fault that slowed or cut it; None without one.
+    """
+
+    where: str
+    arrived: int
+    planned: int
+    mbps: float
+    usual_mbps: float
+    fault: int | None
+
+    @property
+    def left_s(self) -> float:
+        """How long it would have needed at this rate for what was missing."""
+        missing = self.planned - self.arrived
+        return missing * 8e-6 / self.mbps if self.mbps else math.inf
+
+
 @dataclass(frozen=True)
 class Run:
     """What is known of a run's links, agents and faults."""
@@ -105,7 +133,11 @@ class Run:
         repairs: list[TaskHalted | TaskRearranged] = [*halts]
         repairs += [event for event in task.rearranged if event.t_ns <= step.end_ns]
         first = min(repairs, key=lambda event: event.t_ns)
-        fault = self.find_fault(first.reason, (task.started.t_ns, first.t_ns))
+        span = task.started.t_ns, first.t_ns
+        fault = self.find_fault(first.reason, span)
+        if fault is None:  # such as a budget that is spent
+            hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
+            fault = self._find_fault({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         how = f"halted{times} and planned anew" if halts else "rearranged"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.reason}")
@@ -191,6 +223,19 @@ class Run:
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         return Part("cold start", left_s, where, fault, text=text)
 
+    def find_missing(self, task: Task) -> Missing | None:
+        """What a task still waited for when it was abandoned; None if all its bytes had arrived."""
+        span = task.started.t_ns, max(event.t_ns for event in task.abandoned)
+        planned, arrived = count_planned(task), count_received(task)
+        found = []
+        for ends, size in planned.items():
+            hop = min(self._list_hops(ends), key=lambda each: self._mean_usable_mbps(each, span))
+            rates = self._mean_usable_mbps(hop, span), self.topology.link(*hop).rate_mbps
+            fault = self._find_fault({" -> ".join(hop)}, (*CUTS, *CHANGES), *span)
+            found.append(Missing(" -> ".join(ends), arrived[ends], size, *rates, fault))
+        found = [each for each in found if each.arrived < each.planned]
+        return max(found, key=lambda each: each.left_s, default=None)
+
     # -- links --------------------------------------------------------------------------------
 
     @cached_property
@@ -210,6 +255,15 @@ class Run:
         """The link's mean rate in a span of time, cuts aside."""
         start_ns, end_ns = span[0], max(span[1], span[0] + 1)
         return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
+
+    def _mean_usable_mbps(self, hop: Directed, span: Interval) -> float:
+        """The link's mean rate in a span of time, 0 while it is cut."""
+        megabits = sum(
+            spell.link.rate_mbps * (end_ns - start_ns) / 1e9
+            for spell, start_ns, end_ns in self.conditions.within(hop, *span)
+            if not spell.is_cut
+        )
+        return megabits * 1e9 / max(1, span[1] - span[0])
 
     def _list_slowdowns(self, hop: Directed, span: Interval) -> Iterator[Part]:
         """What a lower rate than the scenario's took, with the fault that set it."""

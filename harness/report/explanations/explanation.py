@@ -12,7 +12,7 @@ import pandas as pd
 from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
+from trunkline.harness.report.explanations.causes import PLANNED, Missing, Part, Run
 from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
 from trunkline.harness.report.explanations.waits import Wait, find_waits
 from trunkline.harness.scenario.settings import Scenario
@@ -25,12 +25,14 @@ SLOW = 0.5
 class Failure:
     """Why members of a task got no result, and the number of the fault behind it, if any.
 
-    Without `members`, the task was abandoned.
+    Without `members`, the task was abandoned, and `missing` is what it still waited for, unless the
+    reason names the fault.
     """
 
     members: tuple[str, ...]
     reason: str
     fault: int | None
+    missing: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
     """Why the task was abandoned, or why members gave it up that others completed; by reason."""
     if task.abandoned:
         last = task.abandoned[-1]
-        yield Failure((), last.reason, _find_fault(run, task, last))
+        fault = _find_fault(run, task, last)
+        missing = run.find_missing(task) if fault is None else None
+        yield Failure((), last.reason, fault, missing)
     by_reason: defaultdict[str, list[TaskDropped]] = defaultdict(list)
     for event in _list_given_up(task):
         by_reason[event.reason].append(event)

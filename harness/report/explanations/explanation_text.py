@@ -8,7 +8,7 @@ from rich.table import Table
 
 from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.causes import Part
+from trunkline.harness.report.explanations.causes import Missing, Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.waits import Wait
@@ -67,8 +67,17 @@ def summarize(found: Explanation, history: History) -> str:
 def _describe_failure(failure: Failure, history: History) -> str:
     fault = _name_fault(failure.fault, history)
     if not failure.members:
-        return f"It was abandoned: {failure.reason}{fault}."
+        missing = "" if failure.missing is None else _describe_missing(failure.missing, history)
+        return f"It was abandoned: {failure.reason}{fault}.{missing}"
     return f"{', '.join(failure.members)} gave it up: {failure.reason}{fault}."
+
+
+def _describe_missing(missing: Missing, history: History) -> str:
+    sizes = f"{short(missing.arrived, SIZE_BYTES)} of {short(missing.planned, SIZE_BYTES)}"
+    rates = f"{missing.mbps:.4g} of {missing.usual_mbps:.4g} Mbit/s on average"
+    slow = f", at {rates}" if missing.mbps < missing.usual_mbps else ""
+    fault = _name_fault(missing.fault, history)
+    return f" By then {missing.where} had carried {sizes} for it{slow}{fault}."
 
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:

@@ -76,6 +76,10 @@ scheme: {{policy: bsp, plan: ring}}
 stop: {{rounds: 4}}
 timeline: [{{at: {at}, do: outage {link} for {time}}}]
 """
+BUDGET = """
+limits: {task: 1 s}
+timeline: [{at: 200 ms, do: setlink n2 n3 rate=200kbit/s for 2 s}]
+"""
 LOST_MEMBER = RING_OF_FIVE.format(at="3 s", link="n1 n2", time="4 s")
 """A site loses the controller and a neighbour in the ring just as a task ends elsewhere."""
 
@@ -206,6 +210,7 @@ def runs(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("causes")
     texts = {cause.replace(" ", "_"): text for cause, (text, _, _) in CAUSES.items()}
     texts["lost_member"], texts["roundabout"] = LOST_MEMBER, ROUNDABOUT
+    texts["budget"] = write(BUDGET, scheme="{policy: bsp, plan: crew}", tasks=3)
     texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
     for name, text in texts.items():
         (home / name / "log").mkdir(parents=True)
@@ -284,6 +289,23 @@ def test_a_task_that_failed_for_a_member_names_the_fault_and_comes_first(runs):
         assert each.is_notable
     worst = explain_latest(data.scenario, data.history, data.tables["tasks"], len(failed))
     assert failed.keys() & {each.task.number for each in worst}
+
+
+def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):
+    data = runs["budget"]
+    found = explain_all(data).values()
+    repaired = [each for each in found if each.task.halted and not each.failures]
+    spent = [each for each in found if each.failures]
+    assert repaired
+    assert {(each.main.cause, each.main.fault) for each in repaired} == {("repair", 0)}
+    assert spent
+    for each in spent:
+        (failure,) = each.failures
+        assert failure.missing.where in ("n2 -> n3", "n3 -> n2")
+        assert failure.missing.arrived < failure.missing.planned
+        said = summarize(each, data.history)
+        assert "It was abandoned: exceeded its budget of 1 s. By then n" in said
+        assert "of 20 Mbit/s on average (fault 0: setlink n2 n3" in said
 
 
 def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):

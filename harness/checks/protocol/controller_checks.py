@@ -1,0 +1,189 @@
+"""What each controller may say after what: the grammar of its events (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trunkline.agents.events.awareness_events import PlansUpdated
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    ControllerFound,
+    ControllerLost,
+    LinkFound,
+    LinkLost,
+    LossesReported,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event import BACKUP, CONTROLLER
+from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
+from trunkline.agents.events.round_events import (
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    SiteExcluded,
+    SiteReleased,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.checks.losses import Losses, Term
+from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.record.history import History, Task
+
+FIRST_VERSION = 1
+"""The version of the rates that plans follow before the first update."""
+
+RANKS = {CONTROLLER: 0, BACKUP: 1}
+
+
+def controllers_follow(history: History, rules: Rules) -> Iterator[Finding]:
+    """A controller numbers its tasks without a gap, and begins none after it stops the run."""
+    losses = Losses.of(history, rules)
+    for event in history.all(TaskStarted):
+        if event.site not in RANKS or losses.term_of(event) is None:
+            yield fail(f"task {event.task} was started by {event.site}, which was not in charge")
+    kinds = (
+        TaskHalted,
+        TaskRearranged,
+        TaskReplanned,
+        GroupPostponed,
+        SiteReleased,
+        SiteExcluded,
+        PlansUpdated,
+        LossesReported,
+        PolicyBegan,
+        PolicyTold,
+        Stopping,
+        WorkerFound,
+        WorkerLost,
+    )
+    for said in history.events:
+        if isinstance(said, kinds) and losses.term_of(said) is None:
+            what = f"{event_name(type(said))} at {format_time(said.t_ns)}"
+            yield fail(f"{what} is of {said.site}, which was not in charge")
+    for found in history.all(ControllerFound):
+        acting = [term for term in losses.terms if term.controller == found.controller]
+        if not any(
+            term.start_ns <= found.t_ns <= term.end_ns + losses.timeout_ns for term in acting
+        ):
+            when = format_time(found.t_ns)
+            yield fail(f"{found.site} found the {found.controller} at {when}, which did not act")
+    last: dict[str, int] = {}
+    for term in losses.terms:
+        yield from _check_numbers(history, term, last, len(rules.topology.sites))
+        stops = [event for event in history.all(Stopping) if term.has(event)]
+        if len(stops) > 1:
+            yield fail(f"the {term.controller} stopped the run {len(stops)} times")
+        yield from _check_starts(history, term, losses)
+        for started in history.all(TaskStarted):
+            if stops and term.has(started) and started.t_ns > stops[0].t_ns:
+                yield fail(f"task {started.task} began after the {term.controller} had stopped")
+        yield from _check_halts(history, term, losses, rules)
+        yield judged()
+    yield from _check_turns(history)
+    yield note(f"{len(history.tasks)} tasks")
+
+
+def _check_numbers(
+    history: History, term: Term, last: dict[str, int], sites: int
+) -> Iterator[Finding]:
+    """The tasks of a term have consecutive numbers; a later term skips as many as there are sites.
+
+    An earlier term may have started that many tasks that no report mentions.
+    """
+    first = RANKS[term.controller] * TASKS_PER_CONTROLLER
+    before = last.get(term.controller)
+    wanted = first if before is None else before + 1 + sites
+    for event in history.all(TaskStarted):
+        if not term.has(event):
+            continue
+        if event.task != wanted:
+            yield fail(f"the {term.controller} started task {event.task}, not task {wanted}")
+        wanted = event.task + 1
+        last[term.controller] = event.task
+
+
+def _check_starts(history: History, term: Term, losses: Losses) -> Iterator[Finding]:
+    """A task follows the latest rates, and none of its members is out of the controller's reach."""
+    updates = [event for event in history.all(PlansUpdated) if term.has(event)]
+    for event in history.all(TaskStarted):
+        if not term.has(event):
+            continue
+        known = [update.version for update in updates if update.t_ns <= event.t_ns]
+        if event.version != max(known, default=FIRST_VERSION):
+            yield fail(f"task {event.task} follows version {event.version} of the rates")
+        for site in event.group:
+            if losses.find(losses.unheard(term.controller, site), event.t_ns, event.t_ns):
+                yield fail(f"task {event.task} began with {site}, which was lost")
+
+
+def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> Iterator[Finding]:
+    """A controller plans a task anew, or ends it without a member, only after it has halted it."""
+    for task in history.tasks:
+        steps: list[TaskHalted | TaskReplanned | TaskAbandoned | TaskCompleted] = [
+            *task.halted,
+            *task.replanned,
+            *task.abandoned,
+            *(event for event in task.completed if event.without),
+        ]
+        repairs: list[TaskHalted | TaskRearranged] = [*task.halted, *task.rearranged]
+        for halt in repairs:
+            if term.has(halt):
+                yield from _check_cause(history, task, halt, losses, rules)
+        was_whole = {each.site for each in task.joined} >= set(task.started.group)
+        halts = replans = 0
+        for event in sorted(steps, key=lambda event: event.t_ns):
+            if not term.has(event):
+                continue
+            halts += isinstance(event, TaskHalted)
+            replans += isinstance(event, TaskReplanned)
+            if replans > halts or (was_whole and not halts):
+                what = event_name(type(event))
+                yield fail(f"{task}: {what} by the {term.controller} without a halt")
+
+
+def _check_cause(
+    history: History,
+    task: Task,
+    event: TaskHalted | TaskRearranged,
+    losses: Losses,
+    rules: Rules,
+) -> Iterator[Finding]:
+    """A task is repaired only after a loss, after a site has left, or when its budget is spent."""
+    name = f"{task}: {event_name(type(event))}"
+    if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
+        yield fail(f"{name} asks sites that are not members")
+    ends = [end.t_ns for end in (*task.completed, *task.abandoned) if end.site == event.site]
+    if ends and event.t_ns > max(ends):
+        yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")
+    spent_s = (event.t_ns - task.started.t_ns) / 1e9
+    early_ns = event.t_ns - losses.detection_ns
+    kinds = (LinkLost, LinkFound, WorkerLost, WorkerFound, ControllerLost, WorkerFinished)
+    caused = any(
+        early_ns <= cause.t_ns <= event.t_ns for kind in kinds for cause in history.all(kind)
+    )
+    if not caused and spent_s < rules.task_s:
+        yield fail(f"{name} at {format_time(event.t_ns)} without a loss")
+
+
+def _check_turns(history: History) -> Iterator[Finding]:
+    """The backup takes over and stands down by turns."""
+    acts = False
+    for event in history.events:
+        match event:
+            case BackupTookOver() | BackupStoodDown():
+                if isinstance(event, BackupTookOver) == acts:
+                    yield fail(f"the backup logged {event_name(type(event))} twice in a row")
+                acts = not acts
+            case AgentChanged(who="backup", do="kill"):
+                acts = False
