@@ -273,8 +273,13 @@ MUTANTS = (
         ),
         (
             "a worker that reports while the run stops is not told so",
-            "        if self._termination.stopping:\n            self._tell(site, Stop())\n",
-            "",
+            "            self._tell(site, Stop(self._termination.reason))\n        elif",
+            "            pass\n        elif",
+        ),
+        (
+            "a controller does not hear that another one has stopped the run",
+            "            self._termination.stop(report.stop)\n",
+            "            pass\n",
         ),
         (
             "the policy does not hear that a lost site is back",

@@ -281,9 +281,9 @@ class Controller:
             self._log(connection_events.WorkerFound, worker=site)
         self._absent.discard(site)
         self._share_changes()
+        self._driver.started = max(self._driver.started, report.begun)
         if self._unsettled is not None:
             self._driver.skip(report.last_tasks)
-            self._driver.started = max(self._driver.started, report.begun)
             self._note_offer(site, report)
         else:
             self._forget_offers()
@@ -299,7 +299,11 @@ class Controller:
         for peer in report.lost:
             self._on_link_lost(site, peer)
         if self._termination.stopping:
-            self._tell(site, Stop())
+            self._tell(site, Stop(self._termination.reason))
+        elif report.stop:
+            self._termination.stop(report.stop)
+        else:
+            self._stop_if_enough()
         if report.left:
             self._on_left(site)
         elif report.ready is not None:
@@ -360,7 +364,8 @@ class Controller:
         missing = [site for site in self.settings.sites if site not in self._overlay.present]
         for site in missing:
             if site not in self._absent:
-                self._log(connection_events.WorkerLost, worker=site, reason="does not report")
+                reason = connection_events.UNREPORTED
+                self._log(connection_events.WorkerLost, worker=site, reason=reason)
         self._log(policy_events.PolicyBegan, term=self.settings.term)
         self._share_changes()
         for site in missing:
@@ -369,6 +374,7 @@ class Controller:
             self._tasks.add_helper(site, tasks)
         self._tasks.settle()
         self._report_ends()
+        self._stop_if_enough()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             is_ready = isinstance(event, decisions.Ready)
             # A site that is not ready any more takes part in a task already.
@@ -555,6 +561,7 @@ class Controller:
         enough = self.settings.tasks
         if (
             enough is not None
+            and self._unsettled is None
             and self._driver.started >= enough
             and self._tasks.groups_are_complete
         ):
@@ -605,4 +612,4 @@ class Controller:
         self._alarm.cancel()
         self._log(run_events.Stopping, reason=reason)
         for site in self.settings.sites:
-            self._tell(site, Stop())
+            self._tell(site, Stop(self._termination.reason))

@@ -21,7 +21,8 @@ class Termination:
 
     `present` is the set of sites within reach; its owner keeps it up to date. `busy` returns
     whether tasks are running. `announce` is called once, with the reason, when no more tasks may
-    begin.
+    begin. `reason` is then what other controllers have to know of it: nothing if sites within this
+    one's reach were the reason.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Termination:
         self._last_call: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self.stopping = False
+        self.reason = ""
 
     def begin(self) -> None:
         """Begin the run; needs a running event loop."""
@@ -69,10 +71,13 @@ class Termination:
         return site in self._working
 
     def stop(self, reason: str) -> None:
-        """Let no more tasks begin."""
+        """Let no more tasks begin, for a reason that holds for the whole run."""
+        self._stop(reason, reason)
+
+    def _stop(self, reason: str, passed_on: str = "") -> None:
         if self.stopping:
             return
-        self.stopping = True
+        self.stopping, self.reason = True, passed_on
         self._announce(reason)
         if self._last_call is not None:
             self._call_last(self._patience_s, self._give_up_absent)
@@ -102,16 +107,16 @@ class Termination:
         if self._busy() or self._working & self._present:
             self.close()
         elif not self._working and not self._missing():
-            self.stop(self._describe_end(""))
+            self._stop(self._describe_end(""))
             self._over.set_result(None)
         elif self._last_call is not None:
             return
         elif self.stopping or len(self._working) < len(self._workers):
-            self.stop(self._describe_end(" that can be reached" if self._working else ""))
+            self._stop(self._describe_end(" that can be reached" if self._working else ""))
             self._call_last(self._patience_s, self._give_up_absent)
         else:
             reason = f"no site could be reached for {self._task_s:g} s"
-            self._call_last(self._task_s, lambda: self.stop(reason))
+            self._call_last(self._task_s, lambda: self._stop(reason))
 
     def close(self) -> None:
         """Stop waiting for lost sites."""

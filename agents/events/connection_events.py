@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from trunkline.agents.events.event import Count, Event
 
+UNREPORTED = "does not report"
+"""The reason of a `worker_lost` for a worker that did not report to a controller as it began."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost(Event):
-    """Controller: the connection to this worker broke."""
+    """Controller: the connection to this worker broke, or there is none."""
 
     worker: str
     reason: str

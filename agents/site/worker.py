@@ -124,6 +124,7 @@ class Worker:
         self._patience: list[asyncio.TimerHandle] = []
         self._standalone = False
         self._stopping = False
+        self._stop_reason = ""
         self._left = False
         elements = len(workload.contribution())
         cut = settings.cut(elements)
@@ -338,6 +339,7 @@ class Worker:
                 last_tasks=tuple(self._last_tasks.values()),
                 begun=self._task_count,
                 given=self._is_waiting and self._given,
+                stop=self._stop_reason,
             )
         )
         self._awareness.report_all()
@@ -418,8 +420,8 @@ class Worker:
                 self._settle(Outcome.RELEASED)
             case TimeServer() | TimeReply():
                 self._awareness.on_controller_frame(frame)
-            case Stop():
-                self._stopping = True
+            case Stop(reason):
+                self._stopping, self._stop_reason = True, reason
                 if self._is_waiting:
                     self._settle(Outcome.STOPPED)
             case Bye():

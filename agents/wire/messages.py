@@ -72,6 +72,7 @@ class Report:
     last_tasks: the latest task number that it knows from each controller.
     begun: how many tasks of the run have begun, as far as it knows.
     given: whether the contribution of the iteration that waits is in the result of a task already.
+    stop: why the whole run ends, if a controller has said so; else empty.
     """
 
     ready: int | None
@@ -84,6 +85,7 @@ class Report:
     last_tasks: tuple[int, ...]
     begun: int = 0
     given: Annotated[bool, Plain] = False
+    stop: str = ""
     type: Literal["report"] = "report"
 
 
@@ -392,8 +394,11 @@ class Left:
 class Stop:
     """Controller to worker: begin no new round, but finish the running task.
 
-    It is for all workers at the end of the run, or for one that the policy excludes.
+    It is for all workers at the end of the run, or for one that the policy excludes. Workers tell
+    the `reason` to other controllers, unless it is empty.
     """
+
+    reason: str = ""
 
     type: Literal["stop"] = "stop"
 

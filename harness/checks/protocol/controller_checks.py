@@ -168,7 +168,15 @@ def _check_cause(
         yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")
     spent_s = (event.t_ns - task.started.t_ns) / 1e9
     early_ns = event.t_ns - losses.detection_ns
-    kinds = (LinkLost, LinkFound, WorkerLost, WorkerFound, ControllerLost, WorkerFinished)
+    kinds = (
+        LinkLost,
+        LinkFound,
+        LossesReported,  # a controller that begins hears of older losses
+        WorkerLost,
+        WorkerFound,
+        ControllerLost,
+        WorkerFinished,
+    )
     caused = any(
         early_ns <= cause.t_ns <= event.t_ns for kind in kinds for cause in history.all(kind)
     )

@@ -530,3 +530,29 @@ def test_random_faults_break_no_promise(seed):
         **budgets,
     )
     check(wan, schedule(seed, wan, faults=6, until_s=14.0))
+
+
+@pytest.mark.parametrize("stop", [{"tasks": 12}, {"time_s": 1000.0}])
+def test_a_controller_that_was_cut_off_hears_that_another_one_has_stopped_the_run(stop):
+    """It is in reach of s0 alone, and has begun too few tasks itself."""
+    others = ("backup", *FOUR[1:])
+
+    async def scenario(wan):
+        await asyncio.sleep(0.5)
+        part(wan, *(("controller", other) for other in others), *(("s0", s) for s in FOUR[1:]))
+        wan.cut("s0", "backup")
+        if "time_s" in stop:
+            await until(wan, "policy_began", 2)
+            wan.agents["backup"].stop()
+        await until(wan, "stopping")
+        for other in others:
+            wan.mend("controller", other)
+        for site in FOUR[1:]:
+            wan.mend("s0", site)
+        wan.mend("s0", "backup")
+
+    wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, **stop)
+    wan.run(scenario, limit_s=200.0)
+    assert [e["site"] for e in wan.of("stopping")] == ["backup", "controller"]
+    assert len({e["reason"] for e in wan.of("stopping")}) == 1
+    assert {e["site"] for e in wan.of("worker_finished")} == set(FOUR)

@@ -1418,6 +1418,30 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
     assert (wanted in found) == noticed
 
 
+@pytest.mark.parametrize(("follows", "outcome"), [("controller", "pass"), ("backup", "unknown")])
+def test_a_worker_that_follows_the_controller_does_not_report_to_the_backup(
+    follows: str, outcome: str
+) -> None:
+    """Only the path between the two was cut, so no fault touched the worker."""
+    cut = {"fault": 0, "verb": "outage", "text": "outage", "targets": ["oslo -> kyiv"]}
+    said = [
+        added(1000, "runner", "fault_started", **cut),
+        TOOK_OVER,
+        added(2205, "rome", "controller_found", controller=follows),
+        added(2210, "backup", "worker_lost", worker="rome", reason="does not report"),
+    ]
+    sites = {"controller": "oslo", "backup": "kyiv"}
+    rules = replace(RULES, timeline=(), controllers=sites)
+    assert one("every lost connection has a cause", *said, rules=rules)[0] == outcome
+
+
+def test_a_controller_halts_a_task_for_an_older_loss_when_it_is_told_of_it() -> None:
+    name = "controllers followed the protocol"
+    told = added(2200, "controller", "losses_reported", worker="rome", lost=["kyiv"])
+    assert "task_halted at 2.200 s without a loss" in one(name, HALTED)[1]
+    assert "without a loss" not in one(name, told, HALTED)[1]
+
+
 @pytest.mark.parametrize(("began_ms", "noticed"), [(2310, False), (2350, True)])
 def test_a_new_controller_ends_tasks_that_it_heard_of_before_it_began_to_decide(
     began_ms: int, noticed: bool
