@@ -547,9 +547,10 @@ class Controller:
             version=self._planner.rates.version,
             roles=start.roles,
         )
-        # A member that is not ready yet has used its last offer already.
+        # A member that is not ready yet has used its last offer already. A site that waits after
+        # this task may be in another one, which cannot take in the same offer.
         ready = [site for site in start.weights if site not in new.unready]
-        offers = {site: self._offers[site] for site in ready if site in self._offers}
+        offers = {site: self._offers.pop(site) for site in ready if site in self._offers}
         hears = self._planner.default or self.settings.auxiliary
         witnesses = self._overlay.present if hears else ()
         self._stranded -= frozenset(start.group) - start.passive

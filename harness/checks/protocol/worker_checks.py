@@ -427,10 +427,13 @@ def _check_exclusions(history: History, losses: Losses) -> Iterator[Finding]:
 
 
 def _take_release(event: Event, ready_ns: int, releases_ns: list[int]) -> Iterator[Finding]:
-    """A worker that continues alone was released since it was ready; use up the release."""
+    """A worker that continues alone was released since it was ready; use up the release.
+
+    It is the last one: an earlier one may have been lost with the connection.
+    """
     found = [t_ns for t_ns in releases_ns if ready_ns <= t_ns <= event.t_ns]
     if found:
-        releases_ns.remove(found[0])
+        releases_ns.remove(found[-1])
     else:
         place = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{place}: it finished a round without a task, and was not released")

@@ -387,3 +387,30 @@ def test_a_site_that_waits_after_its_task_tells_a_new_controller_that_it_has_giv
     ready = [e["values"] for e in wan.of("policy_told") if e["told"] == "ready"]
     assert [each["iteration"] for each in ready if each["given"]] == [0] * len(WORKERS)
     assert wan.verdict().outcome == "pass"
+
+
+class TwoStages:
+    """Pairs average and wait, and then all three average."""
+
+    timed = True
+    initial = frozenset()
+
+    def step(self, state, event):
+        match event:
+            case Ready(site):
+                state |= {site}
+                pair = state == set(WORKERS)
+                return state, (replace(average(WORKERS[:2]), then="wait"),) if pair else ()
+            case Ended(group=group, completed=True) if len(group) == 2:
+                return frozenset(), (average(WORKERS),)
+        return state, ()
+
+
+def test_a_site_that_waits_after_a_task_sends_its_contribution_to_the_next_one_again():
+    """Its offer by the default split was for the first task."""
+    wan = Wan(mesh(WORKERS), "crew", TwoStages(), rounds=3, early=True)
+    wan.run()
+    assert len(wan.of("task_completed")) == 6
+    assert not wan.of("task_halted")
+    failed = [check.name for check in wan.verdict().checks if check.outcome == "fail"]
+    assert failed == ["every contribution counts once"]  # each is in two tasks, as the policy wants
