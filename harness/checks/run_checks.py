@@ -5,6 +5,7 @@ A log that lacks one of these is incomplete, and so proves nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -64,6 +65,7 @@ from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
     TaskHalted,
+    TaskJoined,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
@@ -233,6 +235,9 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
         yield from _check_stop(history, rules, stop)
         yield judged()
     yield from _check_promptness(history, rules, stops)
+    # Without a barrier, tasks may begin while others wait for their members.
+    if rules.stop is not None and rules.stop.tasks is not None and rules.barrier:
+        yield from _check_task_count(history, Losses.of(history, rules), rules.stop.tasks)
     yield note("; ".join(dict.fromkeys(stop.reason for stop in stops)))
 
 
@@ -366,6 +371,36 @@ def _check_promptness(
                 yield fail(
                     f"{name} was over at {format_time(t_ns)}, but the run continued to {until}"
                 )
+
+
+def _check_task_count(history: History, losses: Losses, most: int) -> Iterator[Finding]:
+    """No controller begins a task if it knows that so many have begun.
+
+    It knows its own tasks, and those that a worker had joined before it found this controller.
+    """
+    known = Counter[tuple[str, int]]()
+    counts: dict[int, int] = {}
+    heard: dict[str, int] = {}
+    reports: list[tuple[int, str, int]] = []
+    for event in history.events:
+        match event:
+            case TaskJoined(site=site, task=task):
+                heard[site] = max(heard.get(site, 0), counts.get(task, 0))
+            case AgentChanged(who=who, do="kill"):
+                heard.pop(who, None)
+            case ControllerFound(site=site, controller=controller):
+                reports.append((event.t_ns + losses.timeout_ns, controller, heard.get(site, 0)))
+            case TaskStarted(site=controller) if (term := losses.term_of(event)) is not None:
+                key = controller, term.start_ns
+                told = (
+                    count
+                    for told_ns, name, count in reports
+                    if name == controller and term.start_ns < told_ns < event.t_ns
+                )
+                known[key] = max((known[key], *told)) + 1
+                counts[event.task] = known[key]
+                if known[key] > most:
+                    yield fail(f"task {event.task} began after {known[key] - 1} tasks of {most}")
 
 
 def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:

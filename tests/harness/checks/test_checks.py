@@ -1418,6 +1418,15 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
     assert (wanted in found) == noticed
 
 
+def test_a_controller_begins_no_task_beyond_those_that_were_asked_for_also_after_a_loss() -> None:
+    """It knows its own tasks, and those of others that its workers had joined before."""
+    name = "the run ended as specified"
+    kill = added(1, "runner", "agent_changed", who="oslo", do="kill", fault=0)
+    rules = replace(RULES, stop=Stop(tasks=1))
+    assert "task 1 began after 1 tasks of 1" in one(name, kill, rules=rules)[1]
+    assert "began after" not in one(name, kill, rules=replace(RULES, stop=Stop(tasks=3)))[1]
+
+
 @pytest.mark.parametrize(("follows", "outcome"), [("controller", "pass"), ("backup", "unknown")])
 def test_a_worker_that_follows_the_controller_does_not_report_to_the_backup(
     follows: str, outcome: str
