@@ -238,7 +238,7 @@ MUTANTS = (
         ),
         (
             "the tasks of earlier controllers do not count towards the end",
-            "            self._driver.started = max(self._driver.started, report.begun)\n",
+            "        self._driver.started = max(self._driver.started, report.begun)\n",
             "",
         ),
         (
