@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
@@ -39,6 +40,11 @@ WINDOW_BYTES = 14_480
 shorter than a chunk, the window of a connection that is mostly idle stays small: a chunk then takes
 a round trip more for each window."""
 
+GROWN_WINDOWS, WARM_PRODUCTS = 4, 64
+"""A chunk that needs a window of more than `GROWN_WINDOWS` first ones is judged only if its
+connection has carried `WARM_PRODUCTS` bandwidth-delay products before: TCP leaves slow start early,
+and a window then grows slowly."""
+
 
 def find_slow_links(
     history: History, rules: Rules, losses: Losses, conditions: Conditions
@@ -50,7 +56,7 @@ def find_slow_links(
     calm, disturbed = list[Task](), list[Task]()
     for task in history.tasks:
         (calm if find_disturbance(task, losses) is None else disturbed).append(task)
-    busy = _Busy.of(history, rules, disturbed)
+    busy, carried = _Busy.of(history, rules, disturbed), _Carried.of(history)
     used = set[Directed]()
     late: defaultdict[Directed, list[tuple[float, float]]] = defaultdict(list)
     for task in calm:
@@ -60,6 +66,8 @@ def find_slow_links(
             hops = tuple(pairwise(rules.topology.path(*ends)))
             back = tuple(pairwise(rules.topology.path(*reversed(ends))))
             if busy.has_others(hops, window) or not _acknowledges(conditions, hops, back, window):
+                continue
+            if carried.before(ends, window[0]) < _count_warm(conditions, hops, back, window, size):
                 continue
             if (wanted_s := _expect_s(conditions, hops, window, size)) is not None:
                 late[ends].append(((window[1] - window[0]) / 1e9, wanted_s))
@@ -72,6 +80,38 @@ def find_slow_links(
                 f"{what}; by the link's values it takes at most about {wanted_s * 1e3:.1f} ms"
             )
     yield note(f"{len(judged)} of {len(used)} links could be judged, none slower than set")
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """What each link of the overlay carried: when sends began, and the bytes of all until then."""
+
+    starts_ns: Mapping[Directed, Sequence[int]]
+    bytes: Mapping[Directed, Sequence[int]]
+    found_ns: Mapping[frozenset[str], Sequence[int]]
+
+    @classmethod
+    def of(cls, history: History) -> _Carried:
+        sent: defaultdict[Directed, list[tuple[int, int]]] = defaultdict(list)
+        for task in history.tasks:
+            for out in task.sent:
+                sent[out.site, out.dst].append((out.start_ns, out.bytes))
+        found: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+        for event in history.all(LinkFound):
+            found[frozenset((event.site, event.peer))].append(event.t_ns)
+        ordered = {ends: sorted(each) for ends, each in sent.items()}
+        return cls(
+            {ends: tuple(start_ns for start_ns, _ in each) for ends, each in ordered.items()},
+            {ends: (0, *accumulate(size for _, size in each)) for ends, each in ordered.items()},
+            found,
+        )
+
+    def before(self, ends: Directed, t_ns: int) -> int:
+        """The bytes of earlier sends over the connection that a link had then."""
+        found_ns = self.found_ns.get(frozenset(ends), ())
+        since_ns = found_ns[bisect_left(found_ns, t_ns) - 1] if bisect_left(found_ns, t_ns) else 0
+        starts_ns, total = self.starts_ns[ends], self.bytes[ends]
+        return total[bisect_left(starts_ns, t_ns)] - total[bisect_left(starts_ns, since_ns)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +175,20 @@ def _life(task: Task, end_ns: int) -> Interval:
     ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
     arrived_ns = [event.end_ns for event in task.received]
     return task.started.t_ns, max((*ends_ns, *arrived_ns)) if ends_ns else end_ns
+
+
+def _count_warm(
+    conditions: Conditions,
+    hops: Sequence[Directed],
+    back: Sequence[Directed],
+    window: Interval,
+    size: int,
+) -> float:
+    """The bytes that a connection must have carried before a chunk of `size` bytes is judged."""
+    links = [conditions.at(hop, window[0]) for hop in (*hops, *back)]
+    rate_mbps = min(link.rate_mbps for link in links[: len(hops)])
+    product = rate_mbps * sum(link.delay_ms for link in links) * 1e3 / 8
+    return WARM_PRODUCTS * product if min(product, size) > GROWN_WINDOWS * WINDOW_BYTES else 0
 
 
 def _acknowledges(

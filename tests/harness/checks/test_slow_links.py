@@ -11,6 +11,7 @@ from three_sites import TOPOLOGY
 from trunkline.agents.events import event_reading
 from trunkline.harness.background.flows import Background, list_flows
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.network import slow_links
 from trunkline.harness.checks.network.slow_links import find_slow_links
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
@@ -113,3 +114,13 @@ def test_after_a_loss_a_small_window_costs_round_trips():
     lossy = replace(RULES, topology=replace(TOPOLOGY, links=links))
     assert doubts(make_history([SET_MS * 2] * 4), lossy) == []
     assert len(doubts(make_history([SET_MS * 3.5] * 4), lossy)) == 1
+
+
+def test_a_chunk_that_needs_a_large_window_is_judged_on_a_warm_connection_only(monkeypatch):
+    """Chunks of 50 kB are carried in the first tasks; the path holds 20 kB."""
+    slow = [SET_MS * 2] * 20
+    assert len(doubts(make_history(slow[:4]))) == 1
+    monkeypatch.setattr(slow_links, "GROWN_WINDOWS", 1)
+    assert doubts(make_history(slow)) == []
+    warm = round(slow_links.WARM_PRODUCTS * 20_000 / SIZE) + 1
+    assert len(doubts(make_history([SET_MS * 2] * (warm + 4)))) == 1
