@@ -311,7 +311,9 @@ def _find_heir(task: Task, began_in: Term, losses: Losses, rules: Rules) -> Term
             in_time = max(done.t_ns, term.start_ns) <= event.t_ns <= until_ns
             if done.site != event.site or event.controller != term.controller or not in_time:
                 continue
-            forgot = losses.find(losses.dead(done.site), done.t_ns, event.t_ns + late_ns)
+            # A controller that it found before has told it that the task is over.
+            told = any(e.site == done.site and done.t_ns <= e.t_ns < event.t_ns for e in found)
+            forgot = told or losses.find(losses.dead(done.site), done.t_ns, event.t_ns + late_ns)
             lost = losses.out_of_reach(term.controller, done.site)
             if not forgot and not losses.find(lost, event.t_ns + 1, event.t_ns + late_ns):
                 return term
