@@ -1466,5 +1466,5 @@ def test_a_new_controller_ends_tasks_that_it_heard_of_before_it_began_to_decide(
     found = one("every task ended once", *changes, rules=rules)[1]
     wanted = "task 1 was neither completed nor abandoned: the controller heard of it"
     assert (wanted in found) == noticed, found
-    told = added(2260, "rome", "controller_found", controller="backup")
+    told = added(2295, "rome", "controller_found", controller="backup")
     assert wanted not in one("every task ended once", told, *changes, rules=rules)[1]
