@@ -53,10 +53,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
     "every byte arrived": ("links of tasks", byte_checks.bytes_arrived),
     "workers followed the protocol": ("steps", worker_checks.workers_follow),
-    "controllers followed the protocol": (
-        "terms",
-        controller_checks.controllers_follow,
-    ),
+    "controllers followed the protocol": ("terms", controller_checks.controllers_follow),
     "policy decisions match their replay": ("answers", policy_checks.decisions_follow),
     "plans match the scenario": ("plans", plan_checks.plans_are_the_scenarios),
     "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),
