@@ -7,7 +7,7 @@ begins.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,6 +48,9 @@ from trunkline.workloads.layered.model import LayeredModel
 CLOCK_NS = 100_000
 """Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
 its process woke up, other events with the time at which they are logged."""
+
+HANDED_NS = 300
+"""Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""
 
 AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
 
@@ -135,6 +138,9 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
         forwarding = _list_forwarding(task)
         sent: defaultdict[tuple[str, str, str], list[Sent]] = defaultdict(list)
         sizes = _list_sizes(task)
+        chunks = Counter[str]()
+        for out in task.sent:
+            chunks[out.site] += out.chunks
         for out in task.sent:
             sent[out.site, out.dst, out.phase].append(out)
             yield from _judge_span(task, out, sizes)
@@ -142,7 +148,9 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             if out.phase in ("in", "out") and out.start_ns < known_ns - CLOCK_NS:
                 yield fail(f"{task}: {out.site} sent before it joined the task")
             own_ns = 0 if (out.site, out.dst) in forwarding else given_ns.get(out.site, 0)
-            if out.phase == "in" and out.start_ns < own_ns - CLOCK_NS:
+            # A worker logs its contribution when it has handed all of its chunks over.
+            handed_ns = CLOCK_NS + HANDED_NS * chunks[out.site]
+            if out.phase == "in" and out.start_ns < own_ns - handed_ns:
                 yield fail(f"{task}: {out.site} sent before it contributed")
         for into in task.received:
             yield from _judge_span(task, into, sizes)

@@ -1220,6 +1220,16 @@ def test_agents_that_lose_each_other_without_a_fault_leave_the_run_unknown(event
     )
 
 
+def test_a_site_logs_its_contribution_after_it_has_handed_many_chunks_over() -> None:
+    """kyiv contributes to task 1 at 1.52 s, and has sent since 0.2 ms before that."""
+    name = "payload arrived after it was sent"
+    given_ns = 1_520_000_000
+    for chunks, noticed in ((400, False), (4, True)):
+        early = {"start_ns": given_ns - 200_000, "chunks": chunks}
+        sent = altered("sent", early, task=1, site="kyiv", phase="in")
+        assert ("kyiv sent before it contributed" in one(name, sent)[1]) == noticed
+
+
 def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_killed_then() -> None:
     """oslo reports its part of task 1 at 2.3 s; rome gets another chunk from it until 2.5 s."""
     name = "payload arrived after it was sent"
