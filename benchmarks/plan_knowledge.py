@@ -13,13 +13,13 @@ stays until then. Cells have the mean over the runs, and half of its 95 % interv
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import cells
 import numpy as np
 
 from trunkline.agents.events.awareness_events import PlansUpdated, RateMeasured, RatesEstimated
@@ -28,7 +28,6 @@ from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import outputs
-from trunkline.harness.study import comparison, comparison_runs, grid
 from trunkline.topologies.model import Topology
 
 SCHEMES = ("netstorm-std", "netstorm-pro")
@@ -154,30 +153,22 @@ def share(known: Sequence[bool | None]) -> float:
 
 def main() -> None:
     """Run what is missing, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--trials", type=int, default=5, help="networks of each scheme")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="the folder of the runs")
+    parser = cells.make_parser((__doc__ or "").partition("\n")[0], FOLDER)
     arguments = parser.parse_args()
-    axes = grid.read_axes([f"scheme.name={','.join(SCHEMES)}"])
-    spec = comparison_runs.plan(FILE, axes, arguments.trials, arguments.changes)
-    trials = comparison_runs.run(spec, arguments.out, arguments.jobs, lambda done, work: None)
-    if (trials["verdict"] != "pass").any():
-        raise SystemExit("\n".join(comparison.list_problems(trials, spec.keys)))
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEMES}
-    for name, run in zip(trials["scheme.name"], trials["run"], strict=True):
-        data = outputs.read(arguments.out / run)
-        found[name].append(summarize(data.history, data.scenario.topology))
-    sys.stdout.write(f"| | {' | '.join(SCHEMES)} |\n| --- |{' --- |' * len(SCHEMES)}\n")
-    for title in found[SCHEMES[0]][0]:
-        cells = []
-        for name in SCHEMES:
-            interval = comparison.confidence_interval([row[title] for row in found[name]])
-            half = interval.high - interval.mean
-            text = "" if np.isnan(interval.mean) else f"{interval.mean:.1f}"
-            cells.append(text if np.isnan(half) else f"{text} ± {half:.1f}")
-        sys.stdout.write(f"| {title} | {' | '.join(cells)} |\n")
+    arguments.vary.append(f"scheme.name={','.join(SCHEMES)}")
+    _, found = cells.run(FILE, arguments)
+    columns = [[*map(read, cell.runs)] for cell in found]
+    rows = [
+        [title, *(cells.write([run[title] for run in runs], 1) for runs in columns)]
+        for title in columns[0][0]
+    ]
+    sys.stdout.write(cells.write_table(["", *SCHEMES], rows))
+
+
+def read(run_dir: Path) -> dict[str, float]:
+    """What a run shows."""
+    data = outputs.read(run_dir)
+    return summarize(data.history, data.scenario.topology)
 
 
 if __name__ == "__main__":

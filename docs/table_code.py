@@ -82,12 +82,16 @@ def _find_names(text: str) -> set[str]:
 
 def _find_script_code(script: Path, text: str, names: set[str]) -> list[Path]:
     """What a script imports; what runs depend on, too, if it may start one."""
-    entries = provenance.list_imports(text)
+    imported = provenance.list_imports(text)
+    beside = [file for name in imported if (file := script.with_name(f"{name}.py")).is_file()]
+    entries = {
+        *imported,
+        *(each for f in beside for each in provenance.list_imports(f.read_text())),
+    }
     found = _find_code(entries, names)
     if any(file.parent.name == "runs" for file in found):
         found = _find_code((*entries, *MEASURED), names)
-    beside = [script.with_name(f"{name}.py") for name in entries]
-    return [*(file for file in beside if file.is_file()), *found]
+    return [*beside, *found]
 
 
 def _find_code(entries: Iterable[str], names: set[str]) -> list[Path]:

@@ -34,6 +34,7 @@ from trunkline.topologies.network_file import (
     keeps_letters,
     list_some,
     name_site,
+    quote,
     read_quantity,
     with_reverses,
 )
@@ -208,5 +209,5 @@ def _name(number: int, cell: str) -> str:
     name, label = name_site(cell.strip()), cell.strip()
     if not any(keeps_letters(each, label) for each in (name, name.removeprefix("node-"))):
         allowed = "expected a name of up to 32 Latin letters, digits and -"
-        raise TopologyError(f"line {number}: {label[:40]!r}: {allowed}")
+        raise TopologyError(f"line {number}: {quote(label)}: {allowed}")
     return name

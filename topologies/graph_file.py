@@ -22,6 +22,7 @@ from trunkline.topologies.network_file import (
     check_characters,
     check_node_count,
     name_sites,
+    quote,
     read_quantity,
     spell,
     with_reverses,
@@ -116,7 +117,7 @@ def _read_degrees(where: str, what: str, attributes: _Attributes) -> float | Non
         return None if value is None else float(value)
     except (TypeError, ValueError):
         allowed = "expected a number of degrees"
-        raise TopologyError(f"{where}: {what} {str(value)[:40]!r}: {allowed}") from None
+        raise TopologyError(f"{where}: {what} {quote(str(value))}: {allowed}") from None
 
 
 def _read_edge(src: str, dst: str, attributes: _Attributes) -> Edge:
@@ -143,7 +144,7 @@ def _read_edge(src: str, dst: str, attributes: _Attributes) -> Edge:
 
 def _read_speed_unit(value: object) -> str:
     if value not in SPEED_UNITS:
-        given = "" if value is None else f" {str(value)[:40]!r}"
+        given = "" if value is None else f" {quote(str(value))}"
         allowed = ", ".join(SPEED_UNITS)
         raise TopologyError(f"with LinkSpeedUnits{given}: expected one of {allowed}")
     return SPEED_UNITS[str(value)]

@@ -41,7 +41,7 @@ NOTED = 10
 """A note lists at most this many sites."""
 
 LABEL_CHARACTERS = 40
-"""What a note shows of a label, in characters."""
+"""The most characters of a value that notes and errors quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _count(number: int, what: str) -> str:
 def _note_names(nodes: Sequence[Node]) -> Iterator[str]:
     if nodes:
         sites = _count(len(nodes), "site")
-        changes = [f"{node.name} is {node.label[:LABEL_CHARACTERS]!r}" for node in nodes]
+        changes = [f"{node.name} is {quote(node.label)}" for node in nodes]
         yield f"{sites} another name than in the file: {list_some(changes, NOTED)}"
 
 
@@ -231,7 +231,7 @@ def _note_labels(edges: Sequence[Edge]) -> Iterator[str]:
     labels = dict[frozenset[str], str]()
     for edge in edges:
         if edge.label and edge.rate_mbps is None:
-            text = f"{edge.src} - {edge.dst} {edge.label[:LABEL_CHARACTERS]!r}"
+            text = f"{edge.src} - {edge.dst} {quote(edge.label)}"
             labels.setdefault(frozenset((edge.src, edge.dst)), text)
     if labels:
         links = _count(len(labels), "link")
@@ -249,6 +249,12 @@ def check_node_count(count: int, where: str = "") -> None:
     """Raises TopologyError if a network has too few or too many nodes."""
     if not 2 <= count <= MAX_SITES:
         raise TopologyError(f"{where}{count} nodes: expected 2 to {MAX_SITES}")
+
+
+def quote(text: str) -> str:
+    """A user's text in quotation marks, without its end if it is long."""
+    cut = text if len(text) <= LABEL_CHARACTERS else f"{text[: LABEL_CHARACTERS - 1]}…"
+    return repr(cut)
 
 
 def list_some(names: Sequence[str], most: int = 3) -> str:
@@ -329,10 +335,11 @@ class Unit:
     name: str
     plain: str
     sizes: Mapping[str, Decimal]
+    above_0: bool = False
 
 
 RATE = Unit(
-    "a rate",
+    "a rate above 0",
     "Mbit/s",
     {
         "bit/s": Decimal("0.000001"),
@@ -340,8 +347,11 @@ RATE = Unit(
         "Mbit/s": Decimal(1),
         "Gbit/s": Decimal(1000),
     },
+    above_0=True,
 )
-TIME = Unit("a time", "ms", {"us": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000)})
+TIME = Unit(
+    "a time of 0 or more", "ms", {"us": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000)}
+)
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
 
@@ -354,11 +364,13 @@ def read_quantity(value: object, unit: Unit) -> float:
     """
     match = _QUANTITY.fullmatch(str(value))
     size = unit.sizes.get(match[2] or unit.plain) if match else None
-    if match is None or size is None:
-        units = ", ".join(unit.sizes)
-        allowed = f"expected {unit.name} in {unit.plain}, or with a unit ({units})"
-        raise TopologyError(f"{str(value)[:40]!r}: {allowed}")
     try:
-        return float(Decimal(match[1]) * size)
+        if match is not None and size is not None:
+            number = Decimal(match[1]) * size
+            if number or not unit.above_0:
+                return float(number)
     except ArithmeticError:  # an exponent beyond what Decimal can hold
         return math.inf
+    units = ", ".join(unit.sizes)
+    allowed = f"expected {unit.name} in {unit.plain}, or with a unit ({units})"
+    raise TopologyError(f"{quote(str(value))}: {allowed}")

@@ -127,16 +127,25 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     return found
 
 
-def preload(**options: Any) -> None:
-    """Find every command and import the modules of `preload`. Raises OptionError."""
+def missing_files(**options: Any) -> list[OptionError]:
+    """Return what this machine lacks: the folder, programs, and the files that Python is to run."""
     command, folder = options["command"], Path(options.get("folder", "."))
     if not folder.is_dir():
-        raise OptionError("folder", str(folder), "a folder that exists")
-    commands = command if isinstance(command, Mapping) else {"": command}
-    for site, (first, *_) in commands.items():
-        if locate(str(first), folder, options.get("env", {}).get("PATH", search_path())) is None:
-            key = f"command.{site}".rstrip(".")
-            raise OptionError(key, first, f"a program in PATH, or a path from {folder}")
+        return [OptionError("folder", str(folder), "a folder that exists")]
+    found = []
+    for site, words in (command if isinstance(command, Mapping) else {"": command}).items():
+        program, *rest = map(str, words)
+        key = f"command.{site}".rstrip(".")
+        if locate(program, folder, options.get("env", {}).get("PATH", search_path())) is None:
+            found.append(OptionError(key, program, f"a program in PATH, or a path from {folder}"))
+        elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
+            found.append(OptionError(key, rest[0], f"a file in {folder}"))
+    return found
+
+
+def preload(**options: Any) -> None:
+    """Find every command and import the modules of `preload`. Raises OptionError."""
+    reject(missing_files(**options))
     for name in options.get("preload", ()):
         try:
             importlib.import_module(name)

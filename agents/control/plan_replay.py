@@ -113,7 +113,11 @@ class PlanReplay:
                     wanted = plan_gift(holder, found.receivers, count, self.overlay)
         except PlanError as error:
             return f"the scenario has no plan for it: {error}"
-        return None if found == wanted else "its plan is not the one that the scenario gives"
+        if found == wanted:
+            return None
+        return (
+            "its plan is not the one that the scenario gives (does it depend on its request alone?)"
+        )
 
     def explain_blocks(self, event: TaskRearranged) -> str | None:
         """Why blocks cannot have moved as they did; None if they moved by CREW's equation (3)."""

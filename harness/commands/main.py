@@ -8,6 +8,7 @@ error that the user can fix is one line that says how; tracebacks need TRUNKLINE
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import signal
 import sys
@@ -56,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             from trunkline.harness.commands import completers
 
             completers.answer(parser)
-        arguments = parser.parse_args(argv)
+        arguments, unknown = parser.parse_known_args(argv)
+        if unknown:
+            _refuse(unknown, arguments.parser, parser)
         if arguments.carry_out is None:
             parser.print_help()
             return BAD_USAGE
@@ -79,6 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 class _Parser(argparse.ArgumentParser):
     """Exits with 64, since 2 means `unknown` here; suggests corrections of misspelt words."""
 
+    commands: tuple[_Parser, ...] = ()
+    """The parsers of the commands that it has."""
+
+    @property
+    def options(self) -> list[str]:
+        """The names of its options."""
+        return [name for action in self._actions for name in action.option_strings]
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         from trunkline.harness.config.document import list_choices
 
@@ -94,7 +105,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_USAGE)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> _Parser:
     """Make the parser of all commands and their arguments."""
     made = _Parser(
         prog="trunkline",
@@ -104,7 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"trunkline {_read_version()}")
-    made.set_defaults(carry_out=None)
+    made.set_defaults(carry_out=None, parser=made)
     verbs = made.add_subparsers(metavar="COMMAND")
     for name, module in find_verbs().items():
         text = extensions.summarize(module)
@@ -117,8 +128,21 @@ def make_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add(command)
-        command.set_defaults(carry_out=module.run)
+        command.set_defaults(carry_out=module.run, parser=command)
+    made.commands = tuple(verbs.choices.values())
     return made
+
+
+def _refuse(unknown: Sequence[str], parser: _Parser, all_commands: _Parser) -> NoReturn:
+    """End with an error about words that a command does not know."""
+    hints = []
+    for option in (word.partition("=")[0] for word in unknown if word.startswith("--")):
+        near = difflib.get_close_matches(option, parser.options, n=1, cutoff=0.7)
+        others = [f"`{each.prog}`" for each in all_commands.commands if option in each.options]
+        if near or others:
+            hints.append(f"did you mean {near[0] if near else f'{option} of {others[0]}'}?")
+    said = f"unrecognized arguments: {' '.join(unknown)}"
+    parser.error(": ".join([said, *dict.fromkeys(hints)]))
 
 
 def _report_failure(error: Exception) -> int:

@@ -237,6 +237,9 @@ A scenario is one YAML file. It is read strictly: an unknown key, a missing unit
 value is an error with its line, and `trunkline validate FILE` reports all of them at once. Numbers
 are written with their unit; only 0 needs none.
 
+`--set scheme.p=4` sets one key for one command. `--set 'scheme={policy: mine.py, plan: crew}'`
+replaces the whole section, also the keys that only the other policy has.
+
 `trunkline schema --keys` writes this page. `trunkline schema` writes the same as a JSON Schema for
 editors, `trunkline show FILE --format yaml` a scenario with every default filled in.
 """

@@ -352,10 +352,13 @@ def _name_keys(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]
         refusal = _make_refusal(details)
         if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
             key = refusal.path[0]
-            yield Refusal(refusal.path, f"unknown key: {list_choices(keys, key)}")
+            yield Refusal(refusal.path, f"{UNKNOWN_KEY}: {list_choices(keys, key)}")
         else:
             yield refusal
 
+
+UNKNOWN_KEY = "unknown key"
+"""How the refusal of a key begins."""
 
 _PHRASES = {
     "int_type": "expected a whole number",

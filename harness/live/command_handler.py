@@ -47,7 +47,7 @@ Each look makes the kernel work a little, which lets virtual time pass.
 
 ENDING = "the run is ending"
 
-OWN_VERBS = ("step", "status", "watch", "save", "link", "source", "exit", "help")
+OWN_VERBS = ("step", "status", "links", "watch", "save", "link", "source", "exit", "help")
 """The shell's own verbs, for guesses."""
 
 SAVED_AFTER_S = 0.001
@@ -82,6 +82,11 @@ def explain_unknown(word: str, sites: Sequence[str]) -> str:
         near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"{word}: unknown: {hint}expected a verb (see: help) or a site: {', '.join(sites)}"
+
+
+def _write(lines: Sequence[live_state.Line]) -> str:
+    width = max(len(what) for what, _ in lines)
+    return "".join(f"{what:{width}}  {text}\n" for what, text in lines)
 
 
 @dataclass(slots=True)
@@ -223,7 +228,7 @@ class CommandHandler:
         verb, _, rest = line.strip().partition(" ")
         if self._ending:
             raise RefusedError(ENDING)
-        if verb in ("status", "exit") and rest.strip():
+        if verb in ("status", "links", "exit") and rest.strip():
             raise RefusedError(f"{verb}: expected {verb} alone")
         if verb in VERBS:
             return self._inject(parse(line, self.scenario.topology, read_beside(Path(cwd))))
@@ -232,6 +237,12 @@ class CommandHandler:
                 return self._inject(self._link_fault(rest.split()))
             case "status":
                 return self._status()
+            case "links":
+                return _write(
+                    live_state.describe_links(
+                        self.scenario.topology, self.injector.timeline.changed
+                    )
+                )
             case "step":
                 self._step(number, rest.strip())
             case "save":
@@ -339,8 +350,7 @@ class CommandHandler:
                 of_s,
             ),
         ]
-        width = max(len(what) for what, _ in lines)
-        return "".join(f"{what:{width}}  {text}\n" for what, text in lines)
+        return _write(lines)
 
     # -- commands at sites ----------------------------------------------------------------------
 

@@ -274,6 +274,25 @@ def describe(
     return [*lines, _describe_rates(rates_mbps, of_s)]
 
 
+def describe_links(
+    topology: Topology, changed: Iterable[tuple[Link, Link, frozenset[Cut]]]
+) -> list[Line]:
+    """The lines of `links`: the values of every directed link now, and what is not as built."""
+    differing = {(given.src, given.dst): each for each in changed for given in each[:1]}
+    lines = []
+    for built in topology.links:
+        given, link, cuts = differing.get((built.src, built.dst), (built, built, frozenset()))
+        values = [
+            f"{name.rpartition('_')[0]} {render(getattr(link, name), dimension)}"
+            for name, dimension in _VALUES
+            if getattr(link, name) or name == "rate_mbps"
+        ]
+        changes = [*sorted(cuts), *_list_former(given, link)]
+        state = f" ({', '.join(changes)})" if changes else ""
+        lines.append((f"{link.src} -> {link.dst}", ", ".join(values) + state))
+    return lines
+
+
 def compute_rates_mbps(
     before: Mapping[Directed, LinkCounters], after: Mapping[Directed, LinkCounters], of_s: float
 ) -> dict[Directed, float]:
@@ -333,3 +352,10 @@ def _describe_changes(given: Link, link: Link, cuts: frozenset[Cut]) -> Iterator
         if value != before:
             key = name.rpartition("_")[0]
             yield f"{key} {render(value, dimension)} (as built {render(before, dimension)})"
+
+
+def _list_former(given: Link, link: Link) -> Iterator[str]:
+    """The values of a link as built that it no longer has."""
+    for name, dimension in _VALUES:
+        if getattr(link, name) != (before := getattr(given, name)):
+            yield f"as built: {name.rpartition('_')[0]} {render(before, dimension)}"

@@ -48,6 +48,7 @@ WAIT_S = 1.0
 SHELL_VERBS = {
     "step": "Lets a virtual clock run; at the prompt it stands still.\nUsage: step TIME",
     "status": "Shows what is happening: tasks, sites, faults, links out of order, rates.",
+    "links": "Shows the rate, delay and loss of every link as it is now, and what is cut.",
     "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
     "real clock by default until Enter or Ctrl-C.\nUsage: watch [TIME]",
     "save": "Writes the session so far as a scenario, whose timeline repeats it.\nUsage: save FILE",

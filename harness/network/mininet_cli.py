@@ -39,7 +39,7 @@ REFUSED = {
 SHELL_ENDED = 3
 """The exit code of the process of a command that ended the shell of its site."""
 
-LOOKING = frozenset({"nodes", "net", "links", "dump", "intfs"})
+LOOKING = frozenset({"nodes", "net", "dump", "intfs"})
 """Verbs that only show the network, so that a run with them is not one that a user changed."""
 
 LOCAL = frozenset({"sh", "py"})
@@ -51,7 +51,7 @@ WINDOWS = frozenset({"xterm", "gterm"})
 def verbs() -> dict[str, str]:
     """The verbs of Mininet that work here, and their help texts."""
     names = (name.removeprefix("do_") for name in dir(_Cli) if name.startswith("do_"))
-    ours = {"EOF", "exit", "quit", "help", "link", "source"}
+    ours = {"EOF", "exit", "quit", "help", "link", "links", "source"}
     texts = {name: str(getattr(_Cli, f"do_{name}").__doc__) for name in names}
     return {name: text for name, text in texts.items() if name not in REFUSED.keys() | ours}
 

@@ -33,18 +33,25 @@ class CannotRunError(RuntimeError):
     """This machine lacks something that the scenario needs; the message names it."""
 
 
-def load(path: str | Path, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
+def load(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    *,
+    here: bool = False,
+) -> Scenario:
     """Load a scenario file.
 
     Args:
         path: the file.
         overrides: `key.path=value` assignments that change the scenario, in this order.
         seed: replaces the scenario's seed.
+        here: whether it is a problem, too, if this machine lacks the programs of the scenario.
 
     Raises:
         ScenarioErrors: the scenario has problems; the error has all of them.
     """
-    return parse(read_file(path), str(path), overrides, seed)
+    return parse(read_file(path), str(path), overrides, seed, here=here)
 
 
 def read_file(path: str | Path) -> str:
@@ -65,6 +72,8 @@ def parse(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     extensions: Extensions | None = None,
+    *,
+    here: bool = False,
 ) -> Scenario:
     """Load a scenario from a text.
 
@@ -74,6 +83,7 @@ def parse(
         overrides: as in `load`.
         seed: as in `load`.
         extensions: the components that a scenario may name; by default all that are installed.
+        here: as in `load`.
 
     Raises:
         ScenarioErrors: the scenario has problems; the error has all of them.
@@ -99,6 +109,10 @@ def parse(
     noted = dataclasses.replace(scenario, overrides=tuple(overrides))
     anchored = _anchor_folders(noted, Path(file).absolute().parent)
     _check_folders(anchored, source)
+    if here and scenario.runs_programs:
+        for problem in anchored.workload.module.missing_files(**anchored.workload.options):
+            path = ("workload", *problem.key.split(".", 1))
+            source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
     if source.problems:
         raise ScenarioErrors(source.problems)
     return anchored

@@ -16,10 +16,18 @@ from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.scenario.user_code import SUFFIX, UserCodeError
 
 TICKS = 100
 """How many ticks a policy gets to form its first group."""
+
+CALLS = 3
+"""How often a user's plan is built again, to see whether it is the same."""
+
+IMPURE = (
+    "two calls of build with equal requests gave different plans: expected one that depends on its "
+    "request alone, with random numbers of request.rng"
+)
 
 WITHOUT_SOLVER: Mapping[str, Mapping[str, Any]] = {
     "crew": {"split": "even"},
@@ -34,15 +42,18 @@ def find_refusal(scenario: Scenario) -> Exception | None:
     plan = scenario.scheme.plan
     options = {**plan.options, **WITHOUT_SOLVER.get(plan.kind, {})}
     scheme = replace(scenario.scheme, plan=replace(plan, options=options))
+    changed = replace(scenario, scheme=scheme)
     try:
-        first_group(replace(scenario, scheme=scheme))
+        first = first_task(changed)
+        if plan.kind.endswith(SUFFIX) and any(first_task(changed) != first for _ in range(CALLS)):
+            return PlanError(IMPURE)
     except (PlanError, DecisionError, UserCodeError) as error:
         return error
     return None
 
 
-def first_group(scenario: Scenario) -> tuple[str, ...] | None:
-    """The first group if all sites become ready one after the other; None if no group forms.
+def first_task(scenario: Scenario) -> NewTask | None:
+    """The first task if all sites become ready one after the other; None if no group forms.
 
     A policy that knows time may wake a few times before it forms a group.
 
@@ -53,15 +64,15 @@ def first_group(scenario: Scenario) -> tuple[str, ...] | None:
     """
     driver = planning.create_driver(scenario)
     for site in scenario.workers:
-        if group := _find_group(driver.step(Ready(site, 0), 0.0)):
-            return group
+        if task := _find_task(driver.step(Ready(site, 0), 0.0)):
+            return task
     for _ in range(TICKS):
         if driver.wake_s is None:
             break
-        if group := _find_group(driver.tick(driver.wake_s)):
-            return group
+        if task := _find_task(driver.tick(driver.wake_s)):
+            return task
     return None
 
 
-def _find_group(actions: Iterable[Action]) -> tuple[str, ...] | None:
-    return next((each.start.group for each in actions if isinstance(each, NewTask)), None)
+def _find_task(actions: Iterable[Action]) -> NewTask | None:
+    return next((each for each in actions if isinstance(each, NewTask)), None)

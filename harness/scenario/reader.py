@@ -22,6 +22,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.config.options import (
     REQUIRED,
+    UNKNOWN_KEY,
     Option,
     check,
     make_model,
@@ -216,7 +217,7 @@ class Reader:
         """The value of every key of `Basics`; the default if the file has a wrong value."""
         options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
-            self._source.refuse((key,), f"unknown key: {list_choices(KEYS, key)}")
+            self._source.refuse((key,), f"{UNKNOWN_KEY}: {list_choices(KEYS, key)}")
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
         stop = {"exit": "all"} if self._runs_programs() else {}
         given = {"name": stem or "scenario", "stop": stop} | self._data
@@ -370,7 +371,7 @@ class Reader:
                 continue
             if key not in known:
                 self._source.refuse(
-                    (section, key), f"unknown key: {list_choices([*selectors, *known], key)}"
+                    (section, key), f"{UNKNOWN_KEY}: {list_choices([*selectors, *known], key)}"
                 )
             elif all(
                 check(make_type(option.annotation, option.dimension), value)[1]
@@ -416,7 +417,8 @@ class Reader:
         policy_options, plan_options = read_options(policy.create), read_options(plan.build)
         choice = choose("policy", names["policy"]), choose("plan", names["plan"])
         options = merge(*SCHEME, *policy_options, *plan_options)
-        model = self._read(("scheme",), make_model("scheme", (*choice, *options)), names)
+        owners = {key: self._name_owners(key, choices) for key in names}
+        model = self._read(("scheme",), make_model("scheme", (*choice, *options)), names, owners)
         if model is None:
             sound, rest = _read_sound(make_model("scheme", (*choice, *options)), names)
             if rest is not None:
@@ -484,7 +486,7 @@ class Reader:
         except ValueError as error:
             first_word = re.split(r"\W", str(error), maxsplit=1)[0]
             if sound is None or units.split_name(first_word)[0] in sound:
-                self._refuse_option("scheme", first_word, str(error), options)
+                self._refuse_option("scheme", first_word, str(error), options, "policy")
 
     def _check_updates(self, scheme: Scheme, workload: Component, sites: tuple[str, ...]) -> None:
         """Check that the workload suits the servers, and gives updates if the policy wants them."""
@@ -625,7 +627,7 @@ class Reader:
             self._source.refuse(("scheme", refusal[0]), refusal[1])
         if error := plan_dry_run.find_refusal(scenario):
             name = str(error).partition(":")[0]
-            self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options)
+            self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options, "plan")
 
     def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
         algorithm = network.congestion_control
@@ -659,21 +661,42 @@ class Reader:
             whole = units.render(model_bytes, units.SIZE_BYTES)
             self._source.refuse(path, f"expected up to the whole model, {whole}")
 
-    def _read(self, path: KeyPath, annotation: Any, value: Any) -> Any:
-        """Read a value as a type; None if it is refused, and then note each refusal."""
+    def _read(
+        self, path: KeyPath, annotation: Any, value: Any, owners: Mapping[str, str] = {}
+    ) -> Any:
+        """Read a value as a type; None if it is refused, and then note each refusal.
+
+        `owners` says of keys that are unknown here which components have them.
+        """
         result, refusals = check(annotation, value)
         for refusal in refusals:
-            self._source.refuse((*path, *refusal.path), refusal.text)
+            text = refusal.text
+            if text.startswith(UNKNOWN_KEY) and (owner := owners.get(str(refusal.path[0]))):
+                text = text.replace(UNKNOWN_KEY, f"{UNKNOWN_KEY} (an option of {owner})", 1)
+            self._source.refuse((*path, *refusal.path), text)
         return result
 
+    def _name_owners(self, key: str, choices: Mapping[str, Mapping[str, Any]]) -> str:
+        """The policies and plans with an option of this name, in words; empty if none has it."""
+        functions = {"policy": "create", "plan": "build"}
+        found = [
+            f"{kind} {name}"
+            for kind, modules in choices.items()
+            for name, module in modules.items()
+            if any(option.key == key for option in read_options(getattr(module, functions[kind])))
+        ]
+        return ", ".join(found)
+
     def _refuse_option(
-        self, section: str, name: str, text: str, options: Mapping[str, Any]
+        self, section: str, name: str, text: str, options: Mapping[str, Any], selector: str = ""
     ) -> None:
-        """Note the error of an extension at the option that it names."""
+        """Note an extension's error: at the option that it names, or else at its selector."""
         key, _ = units.split_name(name)
         if name in options:
             text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")
             self._source.refuse((section, key), text)
+        elif selector:
+            self._source.refuse((section, selector), text)
         else:
             self._source.refuse((section,), text, value="")
 

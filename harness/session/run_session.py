@@ -78,7 +78,7 @@ def _import_planner(scenario: Scenario) -> None:
     The plans of other kinds were made, with all imports, when the scenario was loaded.
     """
     if not scenario.runs_programs and scenario.scheme.plan.kind in plan_dry_run.WITHOUT_SOLVER:
-        plan_dry_run.first_group(scenario)
+        plan_dry_run.first_task(scenario)
 
 
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:

@@ -279,7 +279,8 @@ def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
         if same and (group[numbers].nunique(dropna=False) == 1).all():
             cell = " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
             what = f"{cell}: its" if cell else "all"
-            yield f"{what} {len(group)} trials have identical results: nothing depends on the seed"
+            said = "have identical results: nothing in it depends on the seed"
+            yield f"{what} {len(group)} trials {said}"
 
 
 def _group_cells(
@@ -342,9 +343,8 @@ def make_mean_formatter(column: str) -> Text:
     """Make a function that formats a cell's mean of this column and half its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
-        half = row[f"{column}_high"] - row[column]
-        exact = np.isnan(half) or half <= 1e-9 * row[column]
-        return _format(row[column]) if exact else format_interval(row[column], half)
+        mean = row[column]
+        return "-" if np.isnan(mean) else format_interval(mean, row[f"{column}_high"] - mean)
 
     return text
 
@@ -354,7 +354,7 @@ def make_ratio_formatter(column: str) -> Text:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
-        exact = np.isnan(low) or high - low < 1e-9
+        exact = np.isnan(low) or _format(low) == _format(high)
         return _format(mean) + ("" if exact else f" ({_format(low)} to {_format(high)})")
 
     return text

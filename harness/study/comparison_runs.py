@@ -139,7 +139,7 @@ def plan(
                 if seed is None:
                     seed = parse(text, file, changes).seed
                 for number in range(trials):
-                    scenario = parse(text, file, changes, seed + number)
+                    scenario = parse(text, file, changes, seed + number, here=not number)
                     job = _make_job(scenario, cell, file, text, changes, draw)
                     planned.append((Trial(cell, number, job), scenario))
                     on_progress(len(planned), total)
@@ -181,12 +181,12 @@ def run(
     folder: Path,
     at_once: int,
     on_progress: OnProgress,
-    on_identical: Callable[[], None] = lambda: None,
+    on_identical: Callable[[Sequence[str]], None] = lambda lines: None,
 ) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
 
-    The first trials of all cells come before the second ones. `on_identical` is called if the first
-    two trials of every cell have come out identical, and more follow.
+    The first trials of all cells come before the second ones. Once all cells have two, and if more
+    follow, `on_identical` gets a line for each cell whose first two have come out identical.
 
     Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
     StoreError if the folder cannot be written or another comparison uses it.
@@ -214,8 +214,8 @@ def run(
                 errors[result.job.identity] = result.error or ""
             if result.job.identity in waited_for:
                 waited_for.remove(result.job.identity)
-                if not waited_for and _are_identical(spec, first, errors, folder):
-                    on_identical()
+                if not waited_for and (same := _list_identical(spec, first, errors, folder)):
+                    on_identical(same)
 
         def on_work(work: float) -> None:
             on_progress(done, work / max(1, len(missing)))
@@ -327,14 +327,13 @@ def _write_tables(
     return trials, summary
 
 
-def _are_identical(
+def _list_identical(
     spec: Comparison, trials: Sequence[Trial], errors: Mapping[str, str], folder: Path
-) -> bool:
-    """Whether these trials, several of each cell, came out identical within every cell."""
+) -> list[str]:
+    """A line for each cell whose trials, of these, came out identical."""
     there = find_finished(spec, folder)
     rows = [_make_row(each, there.get(each.job.identity), errors, folder) for each in trials]
-    found = list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
-    return len(found) == len({trial.cell for trial in trials})
+    return list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
 
 
 def _make_row(

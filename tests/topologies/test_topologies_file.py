@@ -217,12 +217,13 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         ),
         (
             NODES + 'edge [ source 0 target 1 rate "5 Mbps" ] ]',
-            "edge a - b: rate '5 Mbps': expected a rate in Mbit/s, or with a unit (bit/s, "
+            "edge a - b: rate '5 Mbps': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
             "kbit/s, Mbit/s, Gbit/s)",
         ),
         (
             NODES + 'edge [ source 0 target 1 delay "-5" ] ]',
-            "edge a - b: delay '-5': expected a time in ms, or with a unit (us, ms, s)",
+            "edge a - b: delay '-5': expected a time of 0 or more in ms, or with a unit (us, ms, "
+            "s)",
         ),
         (
             NODES + 'edge [ source 0 target 1 LinkSpeed "5" ] ]',
@@ -246,7 +247,8 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         ),
         (
             NODES + "edge [ source 0 target 1 rate 0 delay 1 ] ]",
-            "link a -> b: rate_mbps 0.0: expected 0.001 to 1000000",
+            "edge a - b: rate '0': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
+            "kbit/s, Mbit/s, Gbit/s)",
         ),
         (
             "graph [" + "".join(f"node [ id {n} ]" for n in range(3000)) + "]",
@@ -350,16 +352,16 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
         (",a,b\na,,1\n", "no row for b: each site has a row and a column"),
         (
             ",a,b\na,,ten\nb,1,\n",
-            "line 2: a -> b: 'ten': expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, "
-            "Mbit/s, Gbit/s)",
+            "line 2: a -> b: 'ten': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
+            "kbit/s, Mbit/s, Gbit/s)",
         ),
         (
             ",a,b\na,,-1\nb,1,\n",
-            "line 2: a -> b: '-1': expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, "
-            "Mbit/s, Gbit/s)",
+            "line 2: a -> b: '-1': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
+            "kbit/s, Mbit/s, Gbit/s)",
         ),
         (",a,b\na,,1\nb,nan,\n",
-         "line 3: b -> a: 'nan': expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, "
+         "line 3: b -> a: 'nan': expected a rate above 0 in Mbit/s, or with a unit (bit/s, kbit/s, "
          "Mbit/s, Gbit/s)"),
         (
             ",a,b\na,,1\nb,-,\n",
@@ -468,9 +470,18 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
             "line 2: a -> b: expected either a delay or an rtt",
         ),
         (
+            "src,dst,rate\na,b,0e5\n",
+            "line 2: a -> b: '0e5': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
+            "kbit/s, Mbit/s, Gbit/s)",
+        ),
+        (
+            f"src,dst,rate\na{'b' * 75},b,1\n",
+            f"line 2: 'a{'b' * 38}…': expected a name of up to 32 Latin letters, digits and -",
+        ),
+        (
             "src,dst,rate\na,b,1 GB\n",
-            "line 2: a -> b: '1 GB': expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, "
-            "Mbit/s, Gbit/s)",
+            "line 2: a -> b: '1 GB': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
+            "kbit/s, Mbit/s, Gbit/s)",
         ),
     ],
 )

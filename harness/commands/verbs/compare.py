@@ -43,8 +43,8 @@ seed. Only trials that passed are averaged. The exit code is that of the worst t
 """
 
 IDENTICAL = (
-    "the first two trials of every variant have identical results: nothing depends on the seed, so "
-    "more trials tell nothing new"
+    "More trials of the same tell nothing new. Random rates, compute times and losses depend on "
+    "the seed (docs/compare.md, What depends on the seed)."
 )
 
 
@@ -163,13 +163,18 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
         with progress.live(console) as show:
 
             def on_progress(done: int, share: float) -> None:
-                left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else None
-                when = "" if left_s is None else f", about {progress.render_roughly(left_s)} left"
+                left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else 0.0
+                when = f", about {progress.render_roughly(left_s)} left" if left_s >= 1 else ""
                 whole = (min(done, before) + share * (total - before)) / total
+                whole = min(whole, 0.99) if done < total else whole
                 show(whole, f"{done} of {total} trials done{when}")
 
             return comparison_runs.run(
-                spec, folder, arguments.jobs, on_progress, lambda: tell(IDENTICAL)
+                spec,
+                folder,
+                arguments.jobs,
+                on_progress,
+                lambda same: tell("\n".join([*same, IDENTICAL])),
             )
     except KeyboardInterrupt:
         kept = len(comparison_runs.find_finished(spec, folder))

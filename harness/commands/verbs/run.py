@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,21 +54,37 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a scenario and print its verdict."""
-    from trunkline.harness.scenario.loading import load
-
     if arguments.on is not None and arguments.watch:
         raise terminal.UsageError("--watch: not with --on, whose event log is elsewhere")
-    scenario = load(arguments.file, [*arguments.set, *_captures(arguments.pcap)], arguments.seed)
+    scenario = _load(arguments)
     remote = arguments.on is not None
     carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
 
 
-def _captures(links: list[str]) -> list[str]:
-    """The assignment to the scenario that `--pcap` stands for."""
+def _load(arguments: argparse.Namespace) -> Scenario:
+    """The scenario; `--pcap` stands for an assignment to it. Raises ScenarioErrors."""
+    from trunkline.harness.config.document import ScenarioErrors
+    from trunkline.harness.scenario.loading import load
+
+    links: list[str] = arguments.pcap
     named = "all" if "all" in links else json.dumps(links)
-    return [f"capture.links={named}"] if links else []
+    captures = [f"capture.links={named}"] if links else []
+    try:
+        return load(
+            arguments.file,
+            [*arguments.set, *captures],
+            arguments.seed,
+            here=arguments.on is None,
+        )
+    except ScenarioErrors as errors:
+        raise ScenarioErrors(
+            replace(problem, file="--pcap", key_path="")
+            if captures and problem.key_path.startswith("capture.links")
+            else problem
+            for problem in errors.problems
+        ) from None
 
 
 def _run_here(

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.live.live_state import Progress
     from trunkline.harness.scenario.loading import load
 
-    scenario = load(arguments.file, arguments.set, arguments.seed)
+    scenario = load(arguments.file, arguments.set, arguments.seed, here=True)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
     shown = None

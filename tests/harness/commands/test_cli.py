@@ -222,7 +222,15 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run", "none.yaml"], "none.yaml: cannot read: no such file or directory"),
         (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
         (["run", RING, "--seed", "x"], "argument --seed: invalid int value: 'x'"),
-        (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1"),
+        (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1: did you mean --seed? (see"),
+        (
+            ["run", RING, "--trials", "3"],
+            "unrecognized arguments: --trials 3: did you mean --trials of `trunkline compare`? "
+            "(see: trunkline run --help)",
+        ),
+        (["run", RING, "--zz"], "unrecognized arguments: --zz (see: trunkline run --help)"),
+        (["--zz"], "unrecognized arguments: --zz (see: trunkline --help)"),
+        (["run", RING, "--pcap", "n1-n99"], "--pcap: "),
         (["run", RING, "--on="], "'' is not an address: expected [USER@]HOST[:PORT] with a port"),
         (["run", RING, "--on", "a:99999"], "'a:99999' is not an address: expected [USER@]HOST["),
         (["run", RING, "--on=-oX@host"], "'-oX@host' is not an address: expected [USER@]HOST["),
@@ -447,6 +455,29 @@ def test_validate_and_show_have_notes_about_the_file_of_a_network(tmp_path, caps
     assert main.main(["show", str(scenario)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"notes {note} workload" in shown
+
+
+def test_validate_names_programs_that_this_machine_lacks(tmp_path, capsys):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "topology: {builder: full_mesh, sites: 3, rates: 10 Mbit/s}\n"
+        "workload:\n"
+        "  kind: program\n"
+        "  command: {n1: [pyton3, x.py], n2: [python3, none.py], n3: [python3, here.py]}\n"
+        "stop: {time: 1 s}\n"
+    )
+    (tmp_path / "here.py").touch()
+    assert main.main(["validate", str(file)]) == 64
+    assert capsys.readouterr().out.splitlines() == [
+        f"{file}:4: workload.command.n1: pyton3: expected a program in PATH, or a path from "
+        f"{tmp_path}",
+        f"{file}:4: workload.command.n2: none.py: expected a file in {tmp_path}",
+    ]
+    assert main.main(["run", str(file), "--set", "workload.folder=none"]) == 64
+    assert capsys.readouterr().err == (
+        f"--set workload.folder=none: workload.folder: {tmp_path}/none: expected a folder that "
+        "exists\n"
+    )
 
 
 def test_validate_changes_scenarios_before_it_reads_them(capsys):

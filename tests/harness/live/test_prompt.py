@@ -461,6 +461,12 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("Mbit/s", "n1 -> n2 1.00 (over the last 2.0 s)"),
     ]
     assert live_state.compute_rates_mbps(*counted, 0.0) == {}
+    links = dict(live_state.describe_links(topology, timeline.changed))
+    assert len(links) == len(topology.links)
+    built = f"{topology.link('n1', 'n2').rate_mbps:g} Mbit/s"
+    assert links["n1 -> n2"] == f"rate 5 Mbit/s, delay 20 ms (as built: rate {built})"
+    assert links["n2 -> n1"] == f"rate {topology.link('n2', 'n1').rate_mbps:g} Mbit/s, delay 20 ms"
+    assert links["n3 -> n4"].endswith(" Mbit/s, delay 20 ms (blackhole)")
 
 
 @pytest.mark.parametrize(("swallowed", "mbps"), [(5, 0.0), (2, 0.6), (9, 0.0)])

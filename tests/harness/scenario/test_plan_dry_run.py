@@ -7,7 +7,7 @@ import pytest
 from trunkline.agents import registry
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.scenario.loading import load, parse
-from trunkline.harness.scenario.plan_dry_run import first_group
+from trunkline.harness.scenario.plan_dry_run import first_task
 
 SCENARIO = """\
 topology: {{builder: full_mesh, sites: 5, rates: 50 Mbit/s}}
@@ -33,6 +33,51 @@ def test_an_option_that_the_plan_refuses_is_a_problem_of_the_scenario(scheme, sa
     assert str(refused.value) == said
 
 
+STAR = """
+import random
+from trunkline.plan import Block, Plan, PlanRequest
+
+
+def build(request: PlanRequest) -> Plan:
+    root = {draw}.choice(request.group)
+    others = [site for site in request.group if site != root][{first}:]
+    ways = tuple((site, root) for site in others), tuple((root, site) for site in others)
+    blocks = (Block(((0, request.chunk_count),), root, *ways),)
+    return Plan(request.group, request.group, request.chunk_count, blocks)
+"""
+
+
+def write_plan(folder, **parts):
+    """A scenario with a plan of its own, and the scenario's file."""
+    text = STAR.replace("{draw}", parts.get("draw", "request.rng"))
+    (folder / "mine.py").write_text(text.replace("{first}", parts.get("first", "0")))
+    (folder / "x.yaml").write_text(SCENARIO.format(scheme="\n  plan: mine.py\n  p: 5"))
+    return folder / "x.yaml"
+
+
+def test_a_plan_that_draws_from_its_request_is_accepted(tmp_path):
+    assert load(write_plan(tmp_path)).scheme.plan.kind == "mine.py"
+
+
+def test_a_plan_that_draws_elsewhere_is_refused_where_it_is_named(tmp_path):
+    draw = "random.Random(random.getrandbits(64))"
+    with pytest.raises(ScenarioErrors) as refused:
+        load(write_plan(tmp_path, draw=draw))
+    assert str(refused.value).endswith(
+        "x.yaml:4: scheme.plan: mine.py: two calls of build with equal requests gave different "
+        "plans: expected one that depends on its request alone, with random numbers of request.rng"
+    )
+
+
+def test_a_wrong_plan_is_refused_where_the_command_names_it(tmp_path):
+    file = write_plan(tmp_path, first="1")
+    with pytest.raises(ScenarioErrors) as refused:
+        load(file, ["scheme.plan=mine.py"])
+    said = str(refused.value)
+    assert said.startswith("--set scheme.plan=mine.py: scheme.plan: mine.py: block 0 at n")
+    assert " instead of each of " in said
+
+
 def test_every_plan_is_rehearsed_without_complaint():
     for plan in registry.plans():
         parse(SCENARIO.format(scheme=f"{{plan: {plan}, p: 3}}"), "x.yaml")
@@ -43,7 +88,8 @@ def test_every_plan_is_rehearsed_without_complaint():
     [("{p: 2}", ("n1", "n2")), ("{policy: bsp}", ("n1", "n2", "n3", "n4", "n5"))],
 )
 def test_the_sample_group_is_the_first_that_the_policy_makes(scheme, group):
-    assert first_group(parse(SCENARIO.format(scheme=scheme), "x.yaml")) == group
+    task = first_task(parse(SCENARIO.format(scheme=scheme), "x.yaml"))
+    assert (None if task is None else task.start.group) == group
 
 
 LATER = """
@@ -69,4 +115,17 @@ def create(sites):
 def test_the_sample_group_of_a_policy_that_knows_time_may_begin_at_a_tick(tmp_path):
     (tmp_path / "later.py").write_text(LATER)
     (tmp_path / "x.yaml").write_text(SCENARIO.format(scheme="{policy: later.py}"))
-    assert first_group(load(tmp_path / "x.yaml")) == ("n1", "n2", "n3", "n4", "n5")
+    task = first_task(load(tmp_path / "x.yaml"))
+    assert task is not None
+    assert task.start.group == ("n1", "n2", "n3", "n4", "n5")
+
+
+@pytest.mark.parametrize(
+    ("key", "owners"),
+    [("p", "policy preduce"), ("split", "plan crew, plan opr"), ("roots", "plan fapt)")],
+)
+def test_an_unknown_key_names_the_policies_and_plans_that_have_it(key, owners):
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(SCENARIO.format(scheme=f"{{policy: bsp, plan: ring, {key}: 3}}"), "x.yaml")
+    said = f"x.yaml:3: scheme.{key}: 3: unknown key (an option of {owners}"
+    assert str(refused.value).startswith(said)

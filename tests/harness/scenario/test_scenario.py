@@ -434,7 +434,9 @@ def test_a_file_of_a_network_that_cannot_be_read_is_a_problem_of_its_key(tmp_pat
     (tmp_path / "r.csv").write_text(",a,b\na,,1\nb,x,\n")
     (tmp_path / "ok.csv").write_text(",a,b\na,,1\nb,2,\n")
     os.mkfifo(tmp_path / "pipe.gml")
-    allowed_rate = "expected a rate in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
+    allowed_rate = (
+        "expected a rate above 0 in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
+    )
     for named, message in (
         ("file: none.gml", "file: none.gml: cannot read: no such file or directory"),
         ("file: pipe.gml", "file: pipe.gml: expected a regular file"),

@@ -126,7 +126,7 @@ def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
 def test_trials_that_came_out_alike_are_named(trials):
     assert list(comparison.list_identical(trials, KEYS)) == [
         "scheme.plan=crew scheme.p=10: its 2 trials have identical results: "
-        "nothing depends on the seed"
+        "nothing in it depends on the seed"
     ]
     trials.loc[3, "verdict"] = "fail"
     assert list(comparison.list_identical(trials, KEYS)) == []
@@ -273,7 +273,13 @@ def test_a_figure_names_values_as_a_reader_would(trials):
         (7.5, 32.0, "7.5 ± 32"),
         (199.3, 47.2, "199 ± 47"),
         (17.123, 3.64, "17.1 ± 3.6"),
+        (2.93267, 9.4e-05, "2.9327 ± 0.0001"),
+        (2.93267, 9.4e-06, "2.93"),
+        (61123.4, 0.7, "61123 ± 1"),
+        (1234.5, 47.0, "1234 ± 47"),
+        (1234.5, 123.0, "1234 ± 123"),
+        (0.0, 0.5, "0.00 ± 0.50"),
     ],
 )
-def test_a_mean_has_all_digits_that_its_interval_has(mean, half, text):
+def test_a_mean_has_all_digits_that_its_interval_has_up_to_five(mean, half, text):
     assert format_interval(mean, half) == text

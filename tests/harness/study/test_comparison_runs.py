@@ -314,13 +314,13 @@ def test_the_share_that_is_done_includes_trials_that_were_done_before(
     assert all(share >= 0.25 for share, _ in later[1:])
 
 
-def test_two_identical_trials_of_every_variant_are_told_before_the_others_run(
+def test_variants_whose_first_two_trials_are_identical_are_told_before_the_others_run(
     scenario, started, tmp_path
 ):
     told = []
 
-    def on_identical():
-        told.append(started())
+    def on_identical(lines):
+        told.append((len(started()), lines))
 
     axes = read_axes(["scheme.plan=crew,opr"])
     spec = comparison_runs.plan(scenario, axes, 3)
@@ -328,10 +328,12 @@ def test_two_identical_trials_of_every_variant_are_told_before_the_others_run(
     comparison_runs.run(spec, tmp_path / "out", 1, quiet, on_identical)
     assert told == []  # the pretended task times are the seeds
     fake = tmp_path / "fake.py"
-    fake.write_text(fake.read_text().replace("{job['seed']}.5", "1.5"))
+    seed = "{1 if plan == 'opr' else job['seed']}"
+    fake.write_text(fake.read_text().replace("{job['seed']}", seed))
     started()
     comparison_runs.run(spec, tmp_path / "same", 1, quiet, on_identical)
-    assert [[line.split()[1] for line in lines] for lines in told] == [["1", "1", "2", "2"]]
+    line = "scheme.plan=opr: its 2 trials have identical results: nothing in it depends on the seed"
+    assert told == [(4, [line])]
     comparison_runs.run(
         comparison_runs.plan(scenario, axes, 2), tmp_path / "two", 1, quiet, on_identical
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, isfinite, log10
 
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
@@ -100,15 +100,31 @@ def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iter
 def _format(each: Mean) -> str:
     if not isfinite(each.mean):
         return "no trial passed"
-    half = each.high - each.mean
-    is_exact = half <= 1e-9 * abs(each.mean)
-    return f"{each.mean:.3g}" if is_exact else format_interval(each.mean, half)
+    return format_interval(each.mean, each.high - each.mean)
 
 
 def format_interval(mean: float, half: float) -> str:
-    """A mean and half of its interval, of which the mean has all digits: `0.23392 ± 0.00071`."""
-    decimals = f"{half:.2g}".partition(".")[2] if half < 1 else ""
-    text = f"{mean:.3g}"
-    if len(decimals) > len(text.partition(".")[2]):
-        text = f"{mean:.{len(decimals)}f}"
-    return f"{text} ± {half:.2g}"
+    """A mean and half of its interval, of which the mean has all digits: `0.23392 ± 0.00071`.
+
+    The mean has at most five digits, and an interval below the fifth, or that is NaN, is left out.
+    """
+    if not isfinite(half):
+        return _format_number(mean)
+    places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
+    if round(half, places) == 0:
+        return _format_number(mean)
+    shown = f"{half:.{places}f}" if half < 1 else f"{half:.2g}" if half < 100 else f"{half:.0f}"
+    least = 0 if half >= 1 else places
+    text = _format_number(mean)
+    if least > len(text.partition(".")[2]):
+        text = f"{mean:.{least}f}"
+    return f"{text} ± {shown}"
+
+
+def _format_number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _find_exponent(value: float) -> int:
+    """The power of ten of the first digit."""
+    return floor(log10(abs(value))) if value else 0
