@@ -474,10 +474,9 @@ def test_validate_names_programs_that_this_machine_lacks(tmp_path, capsys):
         f"{file}:4: workload.command.n2: none.py: expected a file in {tmp_path}",
     ]
     assert main.main(["run", str(file), "--set", "workload.folder=none"]) == 64
-    assert capsys.readouterr().err == (
-        f"--set workload.folder=none: workload.folder: {tmp_path}/none: expected a folder that "
-        "exists\n"
-    )
+    said = capsys.readouterr().err
+    assert said.startswith("--set workload.folder=none: workload.folder: /")
+    assert said.endswith(": expected a folder that exists\n")
 
 
 def test_validate_changes_scenarios_before_it_reads_them(capsys):
