@@ -87,7 +87,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.PATH=VALUE",
         help="change a value of the scenario, such as scheme.p=4; may be given more than once",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="change the scenario's seed")
+    parser.add_argument("--seed", type=parse_whole, metavar="N", help="change the scenario's seed")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
@@ -124,9 +124,17 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=parse_count, default=1, metavar="N", help="runs at once (1)")
 
 
+def parse_whole(text: str) -> int:
+    """Parse a whole number; for argparse."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number") from None
+
+
 def parse_count(text: str) -> int:
     """Parse a whole number of at least 1; for argparse."""
-    number = int(text)
+    number = parse_whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number}: expected 1 or more")
     return number

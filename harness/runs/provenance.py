@@ -43,10 +43,10 @@ REPORT = ("trunkline.harness.report.outputs",)
 def identify_run(scenario: Scenario) -> str:
     """A hash of all inputs of a run: equal hashes mean equal events on the virtual clock.
 
-    The scenario's name, description and outputs are left out. Raises OSError if a file of the
-    workload cannot be read.
+    The scenario's name, description and outputs are left out, and which of its values a command
+    line gave. Raises OSError if a file of the workload cannot be read.
     """
-    bare = replace(scenario, name="", description="", outputs=Outputs())
+    bare = replace(scenario, name="", description="", outputs=Outputs(), overrides=())
     workload = scenario.workload
     found = getattr(workload.module, "files", None)
     files = found(**workload.options) if found else ()

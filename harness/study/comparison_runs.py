@@ -176,6 +176,21 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     return found
 
 
+def is_of_others(spec: Comparison, folder: Path) -> bool:
+    """Whether the folder has tables with cells or trials that are not in this comparison."""
+    try:
+        found = pd.read_csv(folder / "tables" / "trials.csv", dtype=str, keep_default_na=False)
+        there = {tuple(row) for row in found[[*spec.keys, "seed"]].itertuples(index=False)}
+    except FileNotFoundError:
+        return False
+    except (KeyError, ValueError):
+        return True
+    wanted = {
+        (*(value for _, value in trial.cell.values), str(trial.job.seed)) for trial in spec.trials
+    }
+    return not there <= wanted
+
+
 def run(
     spec: Comparison,
     folder: Path,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from trunkline.harness.measure.judge import Reading
 
+SUBJECTS = ("fidelity",)
+
 EPILOG = """\
 examples:
   trunkline bench fidelity                                       six kinds of links
@@ -29,7 +31,12 @@ is not, 2 unknown (the real clock was late).
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the network to measure, and how."""
-    parser.add_argument("subject", choices=("fidelity",), help="compare links with the scenario")
+    parser.add_argument(
+        "subject",
+        choices=SUBJECTS,
+        metavar="{" + ",".join(SUBJECTS) + "}",
+        help="compare links with the scenario",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--scenario", metavar="FILE", help="measure every link of this scenario")
     which.add_argument("--grid", action="store_true", help="measure rates x delays x losses")
@@ -40,7 +47,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.PATH=VALUE",
         help="change a value of the scenario, such as network.mtu=9000; may be repeated",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="change the scenario's seed")
+    parser.add_argument(
+        "--seed", type=terminal.parse_whole, metavar="N", help="change the scenario's seed"
+    )
     parser.add_argument(
         "--out",
         metavar="DIR",

@@ -109,6 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
         return _list(spec, folder)
+    if comparison_runs.is_of_others(spec, folder):
+        terminal.print_error(
+            f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
+            "--out DIR keeps them"
+        )
     return show(spec, carry_out(spec, folder, arguments), folder, arguments.quiet)
 
 
@@ -186,9 +191,11 @@ def _list(spec: Comparison, folder: Path) -> int:
     from trunkline.harness.study import comparison_runs
 
     there = comparison_runs.find_finished(spec, folder)
+    cells = list(dict.fromkeys(trial.cell for trial in spec.trials))
+    names = dict(zip(cells, spec.labels or map(str, cells), strict=True))
     for trial in spec.trials:
         state = "done" if trial.job.identity in there else "to do"
-        print(f"{state:5}  {trial.cell}  seed {trial.job.seed}")
+        print(f"{state:5}  {names[trial.cell]}  seed {trial.job.seed}")
     done = sum(trial.job.identity in there for trial in spec.trials)
     print(f"{len(spec.trials)} trials, {done} of them done, in {folder}")
     return 0

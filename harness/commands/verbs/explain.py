@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--task",
-        type=int,
+        type=terminal.parse_whole,
         metavar="N",
         help="the number of a task (default: the three that lost most time, compared with their "
         "plans)",

@@ -25,7 +25,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add what to list."""
-    parser.add_argument("what", choices=LISTS, help="what to list")
+    parser.add_argument(
+        "what", choices=LISTS, metavar="{" + ",".join(LISTS) + "}", help="what to list"
+    )
     terminal.add_runs(parser)
     parser.add_argument("--json", action="store_true", help="print runs as JSON, one per line")
 

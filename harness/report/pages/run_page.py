@@ -181,7 +181,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
     if not data.scenario.runs_programs:
-        slowest = f"the slowest {run['rounds_least']}"
+        slowest = f"when the run was stopped; the slowest {run['rounds_least']}"
         yield "rounds per worker", charts.format_value(float(run["rounds"])), slowest
         yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
     reached = data.tables["accuracy"]
@@ -367,7 +367,7 @@ def _write_sites(data: RunData) -> list[Child]:
     if found is None or data.scenario.runs_programs:
         return [None]
     regions = {site.name: site.region for site in data.scenario.topology.sites}
-    heads = ["site", "rounds", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
+    heads = ["site", "rounds in all", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
              "received (MB)"]  # fmt: skip
     has_regions = any(regions.values())
     # Tables of earlier versions lack these columns.

@@ -221,7 +221,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run", RING, "--set", "scheme.p=3"], "--set scheme.p=3: scheme.p: 3: unknown key"),
         (["run", "none.yaml"], "none.yaml: cannot read: no such file or directory"),
         (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
-        (["run", RING, "--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        (["run", RING, "--seed", "x"], "argument --seed: x: expected a whole number"),
         (["run", RING, "--sed", "1"], "unrecognized arguments: --sed 1: did you mean --seed? (see"),
         (
             ["run", RING, "--trials", "3"],

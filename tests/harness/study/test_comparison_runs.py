@@ -340,6 +340,24 @@ def test_variants_whose_first_two_trials_are_identical_are_told_before_the_other
     assert len(told) == 1
 
 
+def test_a_comparison_with_fewer_cells_or_trials_would_replace_tables(scenario, started, tmp_path):
+    folder = tmp_path / "out"
+    whole = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,opr"]), 2)
+    assert not comparison_runs.is_of_others(whole, folder)
+    run(scenario, "scheme.plan=crew,opr", trials=2)
+    assert not comparison_runs.is_of_others(whole, folder)
+    more = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,opr"]), 3)
+    assert not comparison_runs.is_of_others(more, folder)
+    for axes, trials in ((["scheme.plan=crew,opr"], 1), (["scheme.plan=crew"], 2), ([], 2)):
+        fewer = comparison_runs.plan(scenario, read_axes(axes), trials)
+        assert comparison_runs.is_of_others(fewer, folder)
+
+
+def test_a_run_is_the_same_whether_a_file_or_a_command_gave_its_values(scenario):
+    given = parse(SCENARIO, "three.yaml", ["scheme.plan=crew"])
+    assert provenance.identify_run(given) == provenance.identify_run(parse(SCENARIO, "three.yaml"))
+
+
 def test_two_comparisons_do_not_share_a_folder(scenario, started):
     def again(done, share):
         with pytest.raises(StoreError, match="another comparison is using it"):
