@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that remembers the time of its last wake-up, which on a virtual clock is now.
+    """An event loop that remembers when its clock was read, which on a virtual clock is now.
 
     In the embedded kernel, reading the clock costs a system call: as much as several packets.
     """
@@ -29,8 +29,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """The clock's time in seconds; asyncio calls this after every wake-up."""
+        return self.read_ns() / 1e9
+
+    def read_ns(self) -> int:
+        """Read the clock, in ns."""
         self.now_ns = time.monotonic_ns()
-        return self.now_ns / 1e9
+        return self.now_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from trunkline.workloads.layered.model import LayeredModel
 
 CLOCK_NS = 100_000
 """Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
-its process woke up, other events with the time at which they are logged."""
+its process woke up or logged an event, other events with the time at which they are logged."""
 
 HANDED_NS = 300
 """Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""

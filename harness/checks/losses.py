@@ -381,6 +381,9 @@ class Losses:
                     case ComputeStarted() | ServerBegan() | WorkerFinished() if event.site in new:
                         new.discard(event.site)
                         yield event.site, False, event.t_ns
+            if self.history.interrupted:
+                for site in {event.site for event in self.history.events}:
+                    yield site, True, self.history.end_ns
 
         return _name_spans(self._spans(edges()), "had no controller")
 
@@ -418,7 +421,10 @@ class Losses:
         self, begin: tuple[str, ...], end: tuple[str, ...]
     ) -> dict[str, list[Interval]]:
         changes = self.history.all(AgentChanged)
-        edges = ((e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end))
+        edges = [(e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end)]
+        if self.history.interrupted:  # which ended all agents like a kill
+            end_ns = self.history.end_ns
+            edges += [(who, True, end_ns) for who in {e.site for e in self.history.events}]
         return self._spans(edges)
 
     def _spans(self, edges: Iterable[tuple[str, bool, int]]) -> dict[str, list[Interval]]:

@@ -40,6 +40,7 @@ from trunkline.harness.checks.verdict import (
     format_time,
     judged,
     note,
+    unfinished,
 )
 from trunkline.harness.record.history import History, Task
 
@@ -75,11 +76,12 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
         elif began_in is None or began_in.whole or _heard_of_all(task, began_in, losses):
             if began_in not in terms:
                 how = "ended by another controller" if ends else "neither completed nor abandoned"
-                yield fail(f"{task} was {how}")
+                text = f"{task} was {how}"
+                yield fail(text) if ends else unfinished(history, text)
             yield judged()
         elif not ends and (heir := _find_heir(task, began_in, losses, rules)) is not None:
             what = f"the {heir.controller} heard of it, and did not end it"
-            yield fail(f"{task} was neither completed nor abandoned: {what}")
+            yield unfinished(history, f"{task} was neither completed nor abandoned: {what}")
             yield judged()
         else:
             yield _excuse_ending(task, began_in, len(ends))
@@ -180,7 +182,7 @@ def no_site_is_blocked(history: History, rules: Rules) -> Iterator[Finding]:
                 waiting.pop(who, None)
                 aside = {key: each for key, each in aside.items() if key[0] != who}
     for left in (*waiting.values(), *aside.values()):
-        yield fail(f"{_describe_wait(left)} and waited to the end of the log")
+        yield unfinished(history, f"{_describe_wait(left)} and waited to the end of the log")
     yield judged(len(history.all(Ready)) + len(history.all(Contributed)))
 
 
@@ -407,7 +409,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
         until_ns = losses.history.end_ns if plain else losses.told_ns(task, site)
         dead = losses.find(losses.dead(site), since_ns, until_ns)
         if dead is None:
-            yield fail(f"{who} was not told how it ended")
+            yield unfinished(losses.history, f"{who} was not told how it ended")
             yield judged()
         else:
             yield excused("the member was killed", f"{who}: {losses.explain(dead)}")

@@ -30,6 +30,7 @@ from trunkline.harness.checks.verdict import (
     format_time,
     judged,
     note,
+    unfinished,
 )
 from trunkline.harness.record.history import History
 
@@ -41,7 +42,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     for site in programs:
         times = sum(event.who == site for event in exits)
         if times != 1:
-            yield fail(f"the program of {site} exited {times} times")
+            text = f"the program of {site} exited {times} times"
+            yield fail(text) if times else unfinished(history, text)
         yield judged()
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for event in exits:
@@ -87,7 +89,7 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
         yield judged()
     for site, begun in computing.items():
         if site not in asked:
-            yield fail(f"{site} did not finish iteration {begun.iteration}")
+            yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
@@ -111,7 +113,8 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
             yield excused("the program was told to end", f"task {task} at {site}")
             continue
         if counts != (1, 1):
-            yield fail(f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}")
+            text = f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}"
+            yield unfinished(history, text) if counts == (1, 0) else fail(text)
         elif ends and ends[0].t_ns < starts[0].t_ns:
             yield fail(f"task {task}: {site} ended it before it began")
         yield judged()
@@ -119,7 +122,8 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
         left = set(rules.programs or ()) - sync.begun_ns.keys()
         left -= set() if sync.ended_ns else asked
         if sync.operation == "allreduce" and left:
-            yield fail(f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce")
+            text = f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce"
+            yield fail(text) if sync.ended_ns else unfinished(history, text)
     for task, meanings in meant.items():
         if len(meanings) > 1:
             yield fail(f"task {task}: sites disagree about it: {sorted(meanings)}")

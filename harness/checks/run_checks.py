@@ -71,7 +71,16 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    doubt,
+    fail,
+    format_time,
+    judged,
+    note,
+    unfinished,
+)
 from trunkline.harness.record.history import History
 
 ENDS_AFTER_S = 1e-3
@@ -164,7 +173,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
     reaped_ns = REAPED_NS["real" if history.run is None else history.run.clock]
     if finished and before and finished[-1].t_ns > before[-1] + reaped_ns:
-        yield fail("run_finished is long after the last event before it")
+        yield unfinished(history, "run_finished is long after the last event before it")
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{where}: {event} belongs to no task or starts one again")
@@ -219,15 +228,19 @@ def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
 def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     """The run stopped for the reason that the log gives, and a stop condition held."""
     stops = history.all(Stopping)
-    if not stops:
+    if history.interrupted:
+        yield doubt(f"the run was interrupted at {format_time(history.end_ns)}")
+    elif not stops:
         yield fail("the log has no stopping event")
+    if not stops:
         return
     exits = history.all(AgentExited)
     broken = bool(history.all(AgentFailed)) or any(
         (event.code or event.signal) and event.fault is None and not event.asked for event in exits
     )
     for end in history.all(RunFinished):
-        if end.reason not in {stop.reason for stop in stops} and not broken:
+        said = {stop.reason for stop in stops}
+        if end.reason not in said and not broken and not history.interrupted:
             yield fail(f"the run ended because of {end.reason!r}, which no controller said")
     if rules.programs is not None and len(stops) > 1:
         yield fail(f"the run stopped {len(stops)} times")
@@ -255,9 +268,10 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         exits = [event for event in history.all(AgentExited) if event.who == who]
         restarts = sum(event.who == who and event.do == "restart" for event in changes)
         if not exits:
-            yield fail(f"{who} did not exit before the run ended")
+            yield unfinished(history, f"{who} did not exit before the run ended")
         elif len(exits) != 1 + restarts:
-            yield fail(f"{who} exited {len(exits)} times")
+            text = f"{who} exited {len(exits)} times"
+            yield unfinished(history, text) if len(exits) == restarts else fail(text)
         yield judged(len(exits))
     yield from _check_kills(history)
     last_ns: dict[str, int] = {}
@@ -265,7 +279,8 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         last_ns[said.site] = said.t_ns
     for who in agents:
         lives = [event.t_ns for event in history.all(AgentExited) if event.who == who]
-        if lives and last_ns.get(who, 0) > max(lives) + EXIT_NS:
+        restarts = sum(event.who == who and event.do == "restart" for event in changes)
+        if len(lives) > restarts and last_ns.get(who, 0) > max(lives) + EXIT_NS:
             yield fail(f"{who} logged an event after it had exited")
     for event in history.all(AgentExited):
         if event.who not in agents:

@@ -273,6 +273,11 @@ def fail(text: str) -> Finding:
     return Finding("fail", text)
 
 
+def unfinished(history: History, text: str) -> Finding:
+    """Something had not ended when the log did: a failure, unless a user interrupted the run."""
+    return doubt(text) if history.interrupted else fail(text)
+
+
 def doubt(text: str) -> Finding:
     """Make an `unknown` finding: why the run proves nothing."""
     return Finding("unknown", text)

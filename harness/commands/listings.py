@@ -52,6 +52,10 @@ def list_scenarios(folder: Path) -> Iterator[Line]:
             yield str(path), text[:1].upper() + text[1:]
 
 
+PROGRAM = "program"
+"""The policy and the plan of a run of programs."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListedRun:
     """A run in the folder of runs; a value that is not written yet is None.
@@ -104,10 +108,13 @@ def list_runs(folder: Path) -> Iterator[ListedRun]:
 
 def describe_run(run: ListedRun) -> str:
     """Date, verdict, scheme, seed, tasks and overrides, as far as they are known."""
+    runs_programs = run.policy == PROGRAM
+    scheme = PROGRAM if runs_programs else f"{run.policy}, {run.plan}"
+    counts_tasks = run.tasks is not None and (run.tasks > 0 or not runs_programs)
     parts = [
-        *([f"{run.policy}, {run.plan}"] if run.policy else ()),
+        *([scheme] if run.policy else ()),
         *([f"seed {run.seed}"] if run.seed is not None else ()),
-        *([count_of(run.tasks, "task")] if run.tasks is not None else ()),
+        *([count_of(run.tasks or 0, "task")] if counts_tasks else ()),
         *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
         *([count_of(run.faults, "fault")] if run.faults else ()),
         *(["by hand"] if run.by_hand else ()),

@@ -23,7 +23,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
-from trunkline.harness.report.faults.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
 Show = Callable[[float, str], None]
@@ -41,6 +41,9 @@ SHOWN_SITES = 8
 
 SHOWN_CALLS = 4
 """The kinds of calls of programs that are listed."""
+
+SLOW = 1.5
+"""From which median of measured over expected on the summary names `trunkline explain`."""
 
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
 
@@ -213,7 +216,7 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
 def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
     """Faults from their rows of the table of faults, with the time in the column `when`."""
     words = [
-        f"{shorten(row['text'])} at {short(float(row[when]), TIME_S)}"
+        f"{shorten(row['text'], LETTERS)} at {short(float(row[when]), TIME_S)}"
         for row in faults[:SHOWN_FAULTS]
     ]
     left = len(faults) - len(words)
@@ -260,6 +263,8 @@ def _against(
     text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
     if ratios:
         text += f"; measured / {what}: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
+        if with_latency and median(ratios) >= SLOW:
+            text += "; see: trunkline explain"
     yield what, text
 
 

@@ -64,6 +64,9 @@ Interval = tuple[int, int]
 Outcome = Literal["completed", "abandoned", "unfinished"]
 Doing = Literal["compute", "wait", "sync"]
 
+INTERRUPTED = "interrupted"
+"""The logged reason of a run that Ctrl-C or a signal ended."""
+
 EXIT_SHARE = 0.1
 """Charts do not show the exit of agents if it takes longer than this share of the time before."""
 
@@ -318,6 +321,11 @@ class History:
     def end_ns(self) -> int:
         """The time of the last event, 0 in an empty log."""
         return self.events[-1].t_ns if self.events else 0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should."""
+        return any(INTERRUPTED in event.reason.split("; ") for event in self.all(RunFinished))
 
     @property
     def active_end_ns(self) -> int:

@@ -13,10 +13,7 @@ from trunkline.agents.control.termination import ASKED
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.harness.faults.fault_types import Heal
-from trunkline.harness.record.history import History
-
-INTERRUPTED = "interrupted"
-"""The logged reason of a run that Ctrl-C or a signal ended."""
+from trunkline.harness.record.history import INTERRUPTED, History
 
 LETTERS = 200
 """The longest text of one action or reason."""
@@ -30,7 +27,10 @@ def describe_end(history: History) -> str:
     finished = history.all(RunFinished)
     if not finished:
         return f"the log breaks off at {_format_s(history.end_ns)}"
-    return textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…") or "no reason is given"
+    reason = textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…")
+    if reason == INTERRUPTED:
+        return f"interrupted at {_format_s(finished[-1].t_ns)}"
+    return reason or "no reason is given"
 
 
 def list_actions(history: History) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def _find_end_ns(history: History) -> int | None:
     """When a user ended the run; None if no user did."""
     asked = (event.t_ns for event in history.all(Stopping) if event.reason == ASKED)
     finished = history.all(RunFinished)
-    cut = (event.t_ns for event in finished if INTERRUPTED in event.reason.split("; "))
+    cut = (event.t_ns for event in finished if history.interrupted)
     return min((*asked, *cut), default=None)
 
 

@@ -14,7 +14,7 @@ import socket
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -111,10 +111,11 @@ class Pipes:
     events_fd: int
     epoch_fd: int
     epoch_ns: int = 0
+    read_ns: Callable[[], int] = field(default=time.monotonic_ns, init=False)
 
     def log(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> None:
         """Log an event, stamped now."""
-        t_ns = time.monotonic_ns() - self.epoch_ns if self.epoch_ns else 0
+        t_ns = self.read_ns() - self.epoch_ns if self.epoch_ns else 0
         event = kind(t_ns, self.name, *values, **fields)
         self.survivors.note(event)
         write_all(self.events_fd, to_line(event))
@@ -129,6 +130,7 @@ class Pipes:
         if kind == "virtual":
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
+            self.read_ns = loop.read_ns  # so that later traffic is not stamped earlier
             return VirtualClock(self.epoch_ns, loop)
         return RealClock(self.epoch_ns, lambda late_s: self.log(Late, seconds=late_s))
 

@@ -34,7 +34,7 @@ from trunkline.harness.network.interface import HOSTS, NetworkError, list_hosts
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
-from trunkline.harness.report.manual_actions import INTERRUPTED
+from trunkline.harness.record.history import INTERRUPTED
 from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load

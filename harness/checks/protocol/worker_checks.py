@@ -43,7 +43,15 @@ from trunkline.agents.events.task_events import (
     TaskJoined,
 )
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.verdict import (
+    Finding,
+    Rules,
+    fail,
+    format_time,
+    judged,
+    note,
+    unfinished,
+)
 from trunkline.harness.record.history import History, Task
 
 PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
@@ -93,11 +101,13 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
         )
         for task in sorted(worker.passive | worker.left):
             if worker.state != "dead":
-                yield fail(f"{worker.site} did not end its part of task {task}")
+                yield unfinished(history, f"{worker.site} did not end its part of task {task}")
         if worker.owed is not None and worker.state != "dead":
-            yield fail(f"{worker.site} did not merge the result of task {worker.owed}")
+            text = f"{worker.site} did not merge the result of task {worker.owed}"
+            yield unfinished(history, text)
         if worker.state not in ("left", "dead", "serving") and not ended:
-            yield fail(f"{worker.site} did not finish: its last step was {worker.state!r}")
+            text = f"{worker.site} did not finish: its last step was {worker.state!r}"
+            yield unfinished(history, text)
         yield judged(worker.steps)
     for site, releases_ns in released.items():
         for t_ns in releases_ns:

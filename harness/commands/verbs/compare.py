@@ -183,7 +183,10 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
             )
     except KeyboardInterrupt:
         kept = len(comparison_runs.find_finished(spec, folder))
-        tell(f"{kept} of {total} trials are kept in {folder}; the same command continues")
+        tell(
+            f"{kept} of {total} trials are kept in {folder}, whose tables have their means; the "
+            "same command continues"
+        )
         raise
 
 

@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print explanations."""
-    from trunkline.harness.report import outputs
+    from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
 
     folder = terminal.find_run(arguments.run, Path(arguments.runs))
@@ -57,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(_to_json(each)))
         return 0
     console = terminal.make_console()
+    if data.history.interrupted:
+        console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     for number, each in enumerate(chosen):
         if number:
             console.print()

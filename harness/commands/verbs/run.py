@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,13 +90,31 @@ def _load(arguments: argparse.Namespace) -> Scenario:
         ) from None
 
 
+@contextlib.contextmanager
+def _naming_folder() -> Iterator[Callable[[Path], None]]:
+    """Takes the run's folder, and names it if the user interrupts the run."""
+    folders: list[Path] = []
+    try:
+        yield folders.append
+    except KeyboardInterrupt:
+        for folder in map(os.path.relpath, folders):
+            if Path(folder, "events.jsonl").exists():
+                terminal.print_error(
+                    f"the events until then are in {folder}; `trunkline report {folder}` makes "
+                    "tables and figures of them"
+                )
+        raise
+
+
 def _run_here(
     scenario: Scenario, source: Path, runs_dir: Path, arguments: argparse.Namespace
 ) -> RunResult:
     from trunkline.harness.runs import runner
 
-    with terminal.follow(arguments.quiet) as (show, _):
-        return runner.run(scenario, source, runs_dir, lambda now: show(scenario, now))
+    with terminal.follow(arguments.quiet) as (show, _), _naming_folder() as note:
+        return runner.run(
+            scenario, source, runs_dir, lambda now: show(scenario, now), on_folder=note
+        )
 
 
 def _run_watched(
@@ -102,8 +123,14 @@ def _run_watched(
     from trunkline.harness.live.watch import watch
     from trunkline.harness.runs import runner
 
-    with watch(terminal.make_console(stderr=True, quiet=arguments.quiet), scenario) as shown:
-        return runner.run(scenario, source, runs_dir, shown.show_progress, on_folder=shown.follow)
+    console = terminal.make_console(stderr=True, quiet=arguments.quiet)
+    with _naming_folder() as note, watch(console, scenario) as shown:
+
+        def on_folder(folder: Path) -> None:
+            note(folder)
+            shown.follow(folder)
+
+        return runner.run(scenario, source, runs_dir, shown.show_progress, on_folder=on_folder)
 
 
 def _run_there(

@@ -12,7 +12,7 @@ from trunkline.harness.report.explanations.causes import Missing, Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.waits import Wait
-from trunkline.harness.report.faults.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
 """A part that is a smaller share of a task's time is not shown."""
@@ -47,7 +47,7 @@ def _name_fault(number: int | None, history: History) -> str:
     """A fault in brackets; an empty text without one."""
     found = (each.started for each in history.faults if each.started.fault == number)
     fault = next(found, None)
-    return "" if fault is None else f" (fault {fault.fault}: {shorten(fault.text)})"
+    return "" if fault is None else f" (fault {fault.fault}: {shorten(fault.text, LETTERS)})"
 
 
 def summarize(found: Explanation, history: History) -> str:
@@ -96,7 +96,11 @@ def describe(found: Explanation, history: History, path: bool) -> Iterator[str |
 
 def describe_wait(wait: Wait, history: History) -> str:
     """How the group of a task came together."""
-    computed = "" if wait.compute_s is None else f", which had computed for {wait.compute_s:.3f} s"
+    earlier = [] if wait.after is None else [f"was in task {wait.after}"]
+    if wait.compute_s is not None:
+        what = "then computed" if earlier else "had computed"
+        earlier.append(f"{what} for {wait.compute_s:.3f} s")
+    computed = f", which {' and '.join(earlier)}" if earlier else ""
     reason = f", {wait.reason}{_name_fault(wait.fault, history)}" if wait.reason else ""
     return (
         f"Before it, its group waited up to {wait.wait_s:.3f} s for {wait.last}{computed}; "

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyTold
 from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import Contributed, GroupPostponed, TaskStarted
+from trunkline.agents.events.task_events import (
+    Contributed,
+    GroupPostponed,
+    TaskDropped,
+    TaskFinished,
+    TaskStarted,
+)
 from trunkline.harness.record.history import History, Interval
 
 _REASONS = {
@@ -34,6 +40,8 @@ class Wait:
         reason: what let it start the task then, if that was not the last member.
         span: from the time at which the last one was ready to the start, in ns.
         fault: the number of the fault behind the reason; None without one.
+        after: the task that the last member was in before it computed, while the first one waited
+            already; None if it was in none.
     """
 
     last: str
@@ -43,6 +51,7 @@ class Wait:
     reason: str
     span: Interval
     fault: int | None = None
+    after: int | None = None
 
 
 def find_waits(history: History) -> dict[int, Wait]:
@@ -52,6 +61,7 @@ def find_waits(history: History) -> dict[int, Wait]:
     computed: dict[str, float] = {}
     told: dict[str, PolicyTold] = {}
     postponed: dict[frozenset[str], GroupPostponed] = {}
+    left: dict[str, TaskFinished | TaskDropped] = {}
     found: dict[int, Wait] = {}
     for event in history.events:
         match event:
@@ -62,6 +72,8 @@ def find_waits(history: History) -> dict[int, Wait]:
                 computed.pop(event.site, None)
                 if event.site in began:
                     computed[event.site] = (event.t_ns - began.pop(event.site)) / 1e9
+            case TaskFinished() | TaskDropped():
+                left[event.site] = event
             case Contributed():  # it waits no more, such as before a pull
                 ready.pop(event.site, None)
             case PolicyTold():
@@ -72,7 +84,7 @@ def find_waits(history: History) -> dict[int, Wait]:
                 active = set(event.group) - set(event.passive)
                 if here := {site: each for site, each in ready.items() if site in active}:
                     why = postponed.pop(frozenset(event.group), told.get(event.site))
-                    found[event.task] = _make_wait(event, here, computed, why)
+                    found[event.task] = _make_wait(event, here, computed, why, left)
     return found
 
 
@@ -81,9 +93,12 @@ def _make_wait(
     ready: Mapping[str, Ready],
     computed: Mapping[str, float],
     why: Event | None,
+    left: Mapping[str, TaskFinished | TaskDropped],
 ) -> Wait:
     last = max(ready.values(), key=lambda event: event.t_ns)
     first_ns = min(event.t_ns for event in ready.values())
+    before = left.get(last.site)
+    after = None if before is None or before.t_ns < first_ns else before.task
     return Wait(
         last.site,
         (last.t_ns - first_ns) / 1e9,
@@ -91,6 +106,7 @@ def _make_wait(
         (started.t_ns - last.t_ns) / 1e9,
         _find_reason(started.group, why),
         (last.t_ns, started.t_ns),
+        after=after,
     )
 
 

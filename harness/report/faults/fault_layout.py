@@ -11,6 +11,9 @@ from trunkline.harness.record.history import Disturbance
 CHARACTERS = 44
 """The longest text of a fault in a figure."""
 
+LETTERS = 200
+"""The longest text of a fault in words."""
+
 LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 """A time drawn at random has up to 17 digits; figures show four."""
 
@@ -65,10 +68,10 @@ def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, fl
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
 
 
-def shorten(text: str) -> str:
-    """A fault's text, cut to fit into a figure."""
+def shorten(text: str, most: int = CHARACTERS) -> str:
+    """A fault's text, cut to fit into a figure, or to `most` characters."""
     text = LONG_NUMBER.sub(lambda number: _round(float(number[0])), text)
-    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _round(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from trunkline.harness.report.faults.fault_layout import shorten
+from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 
@@ -30,7 +30,7 @@ def write_faults(found: pd.DataFrame | None, programs: bool) -> list[Child]:
         rows.append(
             (
                 "" if pd.isna(row["fault"]) else str(row["fault"]),
-                f"{shorten(str(row['text']))}{', by hand' if row['by_hand'] else ''}",
+                f"{shorten(str(row['text']), LETTERS)}{', by hand' if row['by_hand'] else ''}",
                 *("" if pd.isna(time_s) else f"{time_s:.3f}" for time_s in times_s),
                 "did not begin: the run ended before" if missed else targets,
             )

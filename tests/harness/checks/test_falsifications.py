@@ -92,6 +92,9 @@ CANNOT_BE_KNOWN = {
 }
 """What no log can show, by the kind of the run."""
 
+CUTS = 12
+"""Every log is also judged as if a user had interrupted the run, at one time less than this."""
+
 LEAST = {
     "without faults": 130,
     "with faults": 180,
@@ -137,6 +140,16 @@ def test_every_falsified_log_is_noticed(embedded, tmp_path):
         unseen = {each for each in applied if not is_noticed(falsify(each, log) or [], rules)}
         assert unseen - CANNOT_BE_KNOWN[name] == set(), name
         assert len(applied) >= LEAST[name], f"{name}: {len(applied)}"
+        for part in range(1, CUTS):
+            cut = interrupt(log, part * log[-1]["t_ns"] // CUTS)
+            found = judge(History.of(event_reading.read(map(json.dumps, cut))), rules)
+            assert found.outcome == "unknown", (name, part, found.problems)
+
+
+def interrupt(log: Log, t_ns: int) -> Log:
+    """The log of the same run if a user had ended it by Ctrl-C at this time."""
+    end = log[-1] | {"t_ns": t_ns, "reason": "interrupted"}
+    return [*(line for line in log if line["t_ns"] <= t_ns), end]
 
 
 def falsify(name: str, log: Log) -> Log | None:
