@@ -486,7 +486,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     tmp_path: Path,
 ) -> None:
     page(tmp_path, LOG.read_text(), SCENARIO.read_text())
-    rows = [["crew", "3", "1.5 ± 0.1", "7"], ["ring", "3: 2 pass, 1 fail", "3", "7"]]
+    rows = [["crew", "3", "1.50 ± 0.10", "7"], ["ring", "3: 2 pass, 1 fail", "3", "7"]]
     heads = ["scheme.plan", "trials", "task time, s", "bound, s"]
     nan = math.nan
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
@@ -499,7 +499,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
-    words = ("CREW", "1.5 ± 0.1", "ring", "no trial passed")
+    words = ("CREW", "1.50 ± 0.10", "ring", "no trial passed")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
