@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -97,13 +96,19 @@ def _naming_folder() -> Iterator[Callable[[Path], None]]:
     try:
         yield folders.append
     except KeyboardInterrupt:
-        for folder in map(os.path.relpath, folders):
+        for folder in map(_name_folder, folders):
             if Path(folder, "events.jsonl").exists():
                 terminal.print_error(
                     f"the events until then are in {folder}; `trunkline report {folder}` makes "
                     "tables and figures of them"
                 )
         raise
+
+
+def _name_folder(folder: Path) -> str:
+    """A folder's name from here, if it is below this one."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def _run_here(

@@ -63,7 +63,8 @@ def runner(monkeypatch, run_dir):
     """A runner that is told how to end, and remembers what it was asked for."""
     fake = SimpleNamespace(outcome="pass", error=None, ended_by=None, asked=None)
 
-    def run(scenario, source_path, runs_dir, on_progress):
+    def run(scenario, source_path, runs_dir, on_progress, on_folder):
+        on_folder(run_dir)
         fake.asked = (scenario, source_path, runs_dir)
         on_progress(Progress(message="building the network"))
         if fake.error:
@@ -116,7 +117,8 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
         "tasks      2 completed, 1 not",
         "task time  3 s on average (2 s to 4 s)",
         "expected   2 s on average, 500 ms of it latency; "
-        "measured / expected: median 1.50, mean 1.50",
+        "measured / expected: median 1.50, mean 1.50; see: "
+        "trunkline explain",
         "bound      1 s on average; measured / bound: median 3.00, mean 3.00",
         "accuracy   81.5 % after 5 s",
         "verdict    fail",
@@ -156,6 +158,19 @@ def test_a_run_that_cannot_end_says_why_without_a_traceback(runner, error, code,
     assert ("Please report" in err) == isinstance(error, ZeroDivisionError)
 
 
+def test_an_interrupted_run_names_the_folder_of_its_events(runner, run_dir, capsys):
+    runner.error = KeyboardInterrupt()
+    (run_dir / "events.jsonl").unlink()
+    assert main.main(["run", QUICKSTART]) == 130
+    assert "the events until then" not in capsys.readouterr().err
+    (run_dir / "events.jsonl").touch()
+    assert main.main(["run", QUICKSTART]) == 130
+    assert capsys.readouterr().err.endswith(
+        f"trunkline: the events until then are in {run_dir}; `trunkline report {run_dir}` makes "
+        "tables and figures of them\ntrunkline: interrupted\n"
+    )
+
+
 def test_the_traceback_is_shown_to_who_asks_for_it(runner, monkeypatch, capsys):
     monkeypatch.setenv("TRUNKLINE_DEBUG", "1")
     runner.error = ZeroDivisionError("by zero")
@@ -167,7 +182,7 @@ SIGNALLED = """
 import sys, signal, types
 from trunkline.harness import runs
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-def run(*_):
+def run(*_, on_folder):
     try:
         print("running", flush=True)
         while True:
@@ -236,7 +251,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run", RING, "--on=-oX@host"], "'-oX@host' is not an address: expected [USER@]HOST["),
         (["attach", "host:0"], "'host:0' is not an address: expected [USER@]HOST[:PORT]"),
         (["run", "x" * 10**5], "xxx...: cannot read: "),
-        (["run", RING, "--seed", "x" * 10**5], "argument --seed: invalid int value: 'xxxxx"),
+        (["run", RING, "--seed", "x" * 10**5], "argument --seed: xxxxx"),
         (["rum", RING], "invalid choice: 'rum': did you mean run? expected one of attach, "),
         (["list", "plan"], "invalid choice: 'plan': did you mean plans? expected one of top"),
         (["report", "nothing"], "nothing: no such run: expected a run's folder, or"),
