@@ -180,6 +180,8 @@ def is_of_others(spec: Comparison, folder: Path) -> bool:
     """Whether the folder has tables with cells or trials that are not in this comparison."""
     try:
         found = pd.read_csv(folder / "tables" / "trials.csv", dtype=str, keep_default_na=False)
+        if list(found)[: list(found).index("trial")] != list(spec.keys):
+            return True
         there = {tuple(row) for row in found[[*spec.keys, "seed"]].itertuples(index=False)}
     except FileNotFoundError:
         return False
