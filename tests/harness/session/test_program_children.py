@@ -140,7 +140,7 @@ BAD = {
 }
 REFUSED = {
     "command": "  command: {n1: [echo], n2: [./nowhere]}\n",
-    "module": "  command: [python3, x.py]\n  preload: [nowhere]\n",
+    "module": "  command: [python3, mine.py]\n  preload: [nowhere]\n",
     "log": by_site(n2="exit 0"),
 }
 ENDED = {"terminated": signal.SIGTERM, "killed": signal.SIGKILL}
