@@ -21,9 +21,9 @@ class Cell:
     runs: tuple[Path, ...]
 
 
-def make_parser(description: str, out: Path) -> argparse.ArgumentParser:
-    """The options of a comparison; a benchmark adds its own."""
-    parser = argparse.ArgumentParser(description=description)
+def make_parser(docstring: str | None, out: Path) -> argparse.ArgumentParser:
+    """The options of a comparison; a benchmark with this docstring adds its own."""
+    parser = argparse.ArgumentParser(description=(docstring or "").partition("\n")[0])
     parser.add_argument("--vary", action="append", default=[], metavar="KEY=VALUE,VALUE,...")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--trials", type=int, default=5, help="networks of each cell")

@@ -55,7 +55,7 @@ def read(run_dir: Path, settled_s: float) -> Mapping[str, float]:
 
 def main() -> None:
     """Run what is missing, and write the table."""
-    parser = cells.make_parser((__doc__ or "").partition("\n")[0], FOLDER)
+    parser = cells.make_parser(__doc__, FOLDER)
     parser.add_argument("scenario", type=Path, help="a scenario file")
     parser.add_argument("--settled", type=float, default=SETTLED_S, metavar="S", help="in seconds")
     arguments = parser.parse_args()

@@ -153,7 +153,7 @@ def share(known: Sequence[bool | None]) -> float:
 
 def main() -> None:
     """Run what is missing, and write the table."""
-    parser = cells.make_parser((__doc__ or "").partition("\n")[0], FOLDER)
+    parser = cells.make_parser(__doc__, FOLDER)
     arguments = parser.parse_args()
     arguments.vary.append(f"scheme.name={','.join(SCHEMES)}")
     _, found = cells.run(FILE, arguments)

@@ -42,7 +42,7 @@ def summarize(runs: Sequence[pd.DataFrame]) -> list[str]:
 
 def main() -> None:
     """Run what is missing, and write the table."""
-    parser = cells.make_parser((__doc__ or "").partition("\n")[0], FOLDER)
+    parser = cells.make_parser(__doc__, FOLDER)
     parser.add_argument("scenario", type=Path, help="a scenario file")
     arguments = parser.parse_args()
     keys, found = cells.run(arguments.scenario, arguments)

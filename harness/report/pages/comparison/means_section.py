@@ -109,19 +109,20 @@ def format_interval(mean: float, half: float) -> str:
     The mean has at most five digits, and an interval below the fifth, or that is NaN, is left out.
     """
     if not isfinite(half):
-        return _format_number(mean)
+        return format_number(mean)
     places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
     if round(half, places) == 0:
-        return _format_number(mean)
+        return format_number(mean)
     shown = f"{half:.{places}f}" if half < 1 else f"{half:.2g}" if half < 100 else f"{half:.0f}"
     least = 0 if half >= 1 else places
-    text = _format_number(mean)
+    text = format_number(mean)
     if least > len(text.partition(".")[2]):
         text = f"{mean:.{least}f}"
     return f"{text} ± {shown}"
 
 
-def _format_number(value: float) -> str:
+def format_number(value: float) -> str:
+    """A number with three significant digits; from 1000 on whole."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
