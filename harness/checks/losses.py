@@ -353,6 +353,14 @@ class Losses:
             yield Term(BACKUP, start_ns, self.history.end_ns, first, True)
 
     @cached_property
+    def _last_kills(self) -> tuple[AgentChanged, ...]:
+        """The end of an interrupted run, which ended all agents like a kill."""
+        if not self.history.interrupted:
+            return ()
+        sites = sorted({event.site for event in self.history.events})
+        return tuple(AgentChanged(self.history.end_ns, "", site, "kill", -1) for site in sites)
+
+    @cached_property
     def _dead(self) -> Mapping[str, tuple[Span, ...]]:
         found = self._agent_spans(("kill",), ("restart",))
         return _name_spans(found, "was dead")
@@ -368,7 +376,7 @@ class Losses:
 
         def edges() -> Iterator[tuple[str, bool, int]]:
             new = set[str]()
-            for event in self.history.events:
+            for event in (*self.history.events, *self._last_kills):
                 match event:
                     case ControllerLost():
                         yield event.site, True, event.t_ns
@@ -381,9 +389,6 @@ class Losses:
                     case ComputeStarted() | ServerBegan() | WorkerFinished() if event.site in new:
                         new.discard(event.site)
                         yield event.site, False, event.t_ns
-            if self.history.interrupted:
-                for site in {event.site for event in self.history.events}:
-                    yield site, True, self.history.end_ns
 
         return _name_spans(self._spans(edges()), "had no controller")
 
@@ -420,11 +425,8 @@ class Losses:
     def _agent_spans(
         self, begin: tuple[str, ...], end: tuple[str, ...]
     ) -> dict[str, list[Interval]]:
-        changes = self.history.all(AgentChanged)
-        edges = [(e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end)]
-        if self.history.interrupted:  # which ended all agents like a kill
-            end_ns = self.history.end_ns
-            edges += [(who, True, end_ns) for who in {e.site for e in self.history.events}]
+        changes = (*self.history.all(AgentChanged), *self._last_kills)
+        edges = ((e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end))
         return self._spans(edges)
 
     def _spans(self, edges: Iterable[tuple[str, bool, int]]) -> dict[str, list[Interval]]:

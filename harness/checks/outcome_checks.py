@@ -409,7 +409,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
         until_ns = losses.history.end_ns if plain else losses.told_ns(task, site)
         dead = losses.find(losses.dead(site), since_ns, until_ns)
         if dead is None:
-            yield unfinished(losses.history, f"{who} was not told how it ended")
+            yield fail(f"{who} was not told how it ended")
             yield judged()
         else:
             yield excused("the member was killed", f"{who}: {losses.explain(dead)}")

@@ -5,7 +5,7 @@ A log that lacks one of these is incomplete, and so proves nothing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -262,25 +262,27 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
     agents = (*(rules.controllers or {CONTROLLER: ""}), *rules.topology.site_names)
     changes = history.all(AgentChanged)
     kills = {(event.who, event.fault) for event in changes if event.do == "kill"}
+    restarts = Counter(event.who for event in changes if event.do == "restart")
+    exits_ns: defaultdict[str, list[int]] = defaultdict(list)
+    for event in history.all(AgentExited):
+        exits_ns[event.who].append(event.t_ns)
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site} gave up: {failure.reason}")
     for who in agents:
-        exits = [event for event in history.all(AgentExited) if event.who == who]
-        restarts = sum(event.who == who and event.do == "restart" for event in changes)
-        if not exits:
+        times = len(exits_ns[who])
+        if not times:
             yield unfinished(history, f"{who} did not exit before the run ended")
-        elif len(exits) != 1 + restarts:
-            text = f"{who} exited {len(exits)} times"
-            yield unfinished(history, text) if len(exits) == restarts else fail(text)
-        yield judged(len(exits))
+        elif times != 1 + restarts[who]:
+            text = f"{who} exited {times} times"
+            yield unfinished(history, text) if times == restarts[who] else fail(text)
+        yield judged(times)
     yield from _check_kills(history)
     last_ns: dict[str, int] = {}
     for said in history.events:
         last_ns[said.site] = said.t_ns
     for who in agents:
-        lives = [event.t_ns for event in history.all(AgentExited) if event.who == who]
-        restarts = sum(event.who == who and event.do == "restart" for event in changes)
-        if len(lives) > restarts and last_ns.get(who, 0) > max(lives) + EXIT_NS:
+        has_ended = len(exits_ns[who]) > restarts[who]
+        if has_ended and last_ns.get(who, 0) > max(exits_ns[who]) + EXIT_NS:
             yield fail(f"{who} logged an event after it had exited")
     for event in history.all(AgentExited):
         if event.who not in agents:
