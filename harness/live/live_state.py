@@ -278,7 +278,7 @@ def describe_links(
     topology: Topology, changed: Iterable[tuple[Link, Link, frozenset[Cut]]]
 ) -> list[Line]:
     """The lines of `links`: the values of every directed link now, and what is not as built."""
-    differing = {(given.src, given.dst): each for each in changed for given in each[:1]}
+    differing = {(each[0].src, each[0].dst): each for each in changed}
     lines = []
     for built in topology.links:
         given, link, cuts = differing.get((built.src, built.dst), (built, built, frozenset()))
@@ -287,7 +287,8 @@ def describe_links(
             for name, dimension in _VALUES
             if getattr(link, name) or name == "rate_mbps"
         ]
-        changes = [*sorted(cuts), *_list_former(given, link)]
+        former = (f"as built: {key} {before}" for key, _, before in _list_changes(given, link))
+        changes = [*sorted(cuts), *former]
         state = f" ({', '.join(changes)})" if changes else ""
         lines.append((f"{link.src} -> {link.dst}", ", ".join(values) + state))
     return lines
@@ -347,15 +348,14 @@ def _describe_rates(rates_mbps: Mapping[Directed, float], of_s: float) -> Line:
 
 def _describe_changes(given: Link, link: Link, cuts: frozenset[Cut]) -> Iterator[str]:
     yield from sorted(cuts)
+    for key, value, before in _list_changes(given, link):
+        yield f"{key} {value} (as built {before})"
+
+
+def _list_changes(given: Link, link: Link) -> Iterator[tuple[str, str, str]]:
+    """The key, the value and the former value of what differs from the link as built."""
     for name, dimension in _VALUES:
         value, before = getattr(link, name), getattr(given, name)
         if value != before:
             key = name.rpartition("_")[0]
-            yield f"{key} {render(value, dimension)} (as built {render(before, dimension)})"
-
-
-def _list_former(given: Link, link: Link) -> Iterator[str]:
-    """The values of a link as built that it no longer has."""
-    for name, dimension in _VALUES:
-        if getattr(link, name) != (before := getattr(given, name)):
-            yield f"as built: {name.rpartition('_')[0]} {render(before, dimension)}"
+            yield key, render(value, dimension), render(before, dimension)

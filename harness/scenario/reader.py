@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -147,6 +148,17 @@ def _prepare(
     options = read_options(build)
     options += NETWORK if section == "topology" else ()
     return make_model(name, (choose(key, name), *options)), options
+
+
+def _find_owners(choices: Mapping[str, Mapping[str, Any]], key: str) -> str:
+    """The policies and plans with an option of this name, in words; empty if none has it."""
+    functions = {"policy": "create", "plan": "build"}
+    return ", ".join(
+        f"{kind} {name}"
+        for kind, modules in choices.items()
+        for name, module in modules.items()
+        if any(option.key == key for option in read_options(getattr(module, functions[kind])))
+    )
 
 
 def _read_sound(model: Any, given: Mapping[str, Any]) -> tuple[set[str], Any]:
@@ -417,10 +429,11 @@ class Reader:
         policy_options, plan_options = read_options(policy.create), read_options(plan.build)
         choice = choose("policy", names["policy"]), choose("plan", names["plan"])
         options = merge(*SCHEME, *policy_options, *plan_options)
-        owners = {key: self._name_owners(key, choices) for key in names}
-        model = self._read(("scheme",), make_model("scheme", (*choice, *options)), names, owners)
+        find_owners = partial(_find_owners, choices)
+        checked = make_model("scheme", (*choice, *options))
+        model = self._read(("scheme",), checked, names, find_owners)
         if model is None:
-            sound, rest = _read_sound(make_model("scheme", (*choice, *options)), names)
+            sound, rest = _read_sound(checked, names)
             if rest is not None:
                 values = read_values(rest, options)
                 taken = pick(values, policy_options)
@@ -662,30 +675,23 @@ class Reader:
             self._source.refuse(path, f"expected up to the whole model, {whole}")
 
     def _read(
-        self, path: KeyPath, annotation: Any, value: Any, owners: Mapping[str, str] = {}
+        self,
+        path: KeyPath,
+        annotation: Any,
+        value: Any,
+        find_owners: Callable[[str], str] = lambda key: "",
     ) -> Any:
         """Read a value as a type; None if it is refused, and then note each refusal.
 
-        `owners` says of keys that are unknown here which components have them.
+        `find_owners` says of a key that is unknown here which components have it.
         """
         result, refusals = check(annotation, value)
         for refusal in refusals:
             text = refusal.text
-            if text.startswith(UNKNOWN_KEY) and (owner := owners.get(str(refusal.path[0]))):
-                text = text.replace(UNKNOWN_KEY, f"{UNKNOWN_KEY} (an option of {owner})", 1)
+            if text.startswith(UNKNOWN_KEY) and (owners := find_owners(str(refusal.path[0]))):
+                text = text.replace(UNKNOWN_KEY, f"{UNKNOWN_KEY} (an option of {owners})", 1)
             self._source.refuse((*path, *refusal.path), text)
         return result
-
-    def _name_owners(self, key: str, choices: Mapping[str, Mapping[str, Any]]) -> str:
-        """The policies and plans with an option of this name, in words; empty if none has it."""
-        functions = {"policy": "create", "plan": "build"}
-        found = [
-            f"{kind} {name}"
-            for kind, modules in choices.items()
-            for name, module in modules.items()
-            if any(option.key == key for option in read_options(getattr(module, functions[kind])))
-        ]
-        return ", ".join(found)
 
     def _refuse_option(
         self, section: str, name: str, text: str, options: Mapping[str, Any], selector: str = ""

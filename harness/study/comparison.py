@@ -24,6 +24,7 @@ from trunkline.harness.report.pages.comparison.means_section import (
     Mean,
     Metric,
     format_interval,
+    format_number,
 )
 from trunkline.harness.study.grid import NONE, SCENARIO
 
@@ -365,4 +366,4 @@ def _format_expected(row: Mapping[Any, Any]) -> str:
 
 
 def _format(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return "-" if np.isnan(value) else format_number(value)
