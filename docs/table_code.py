@@ -27,7 +27,7 @@ from table_commands import MEASURED, ROOT, find_script, read_study
 from trunkline.harness.config import document
 from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.runs import provenance
-from trunkline.harness.scenario.reader import SCHEMES
+from trunkline.harness.scenario.named_schemes import SCHEMES
 
 BY_NAME = ("agents/plans", "agents/policies", "topologies", "workloads")
 """Folders of which a table depends only on the files that its command or scenario names."""

@@ -76,7 +76,8 @@ def list_settings() -> dict[str, tuple[str, ...]]:
     """The key path of every value of a scenario -> the words that it may be, if it may be one."""
     from trunkline.harness.config.options import read_options
     from trunkline.harness.scenario.extensions import discover
-    from trunkline.harness.scenario.reader import NETWORK, SCHEME, SCHEMES
+    from trunkline.harness.scenario.named_schemes import SCHEMES
+    from trunkline.harness.scenario.reader import NETWORK, SCHEME
     from trunkline.harness.scenario.settings import Basics
 
     known = discover()

@@ -29,7 +29,7 @@ def list_extensions(kind: str) -> Iterator[Line]:
 
 def list_schemes() -> Iterator[Line]:
     """The schemes, each with the keys that it sets."""
-    from trunkline.harness.scenario.reader import SCHEMES
+    from trunkline.harness.scenario.named_schemes import SCHEMES
 
     for name, values in SCHEMES.items():
         yield name, ", ".join(f"{key}: {document.show(value)}" for key, value in values.items())

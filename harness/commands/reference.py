@@ -21,7 +21,8 @@ from trunkline.harness.config import document
 from trunkline.harness.config.options import REQUIRED, Option, read_options, render
 from trunkline.harness.config.units import DIMENSIONS, Dimension
 from trunkline.harness.scenario.extensions import Extensions, summarize
-from trunkline.harness.scenario.reader import DEFAULT_SCHEME, SCHEME, SCHEMES
+from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
+from trunkline.harness.scenario.reader import SCHEME
 from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, TimelineEntry
 from trunkline.topologies.access import AccessLink
 from trunkline.topologies.model import Link, LinkOverride

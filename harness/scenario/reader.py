@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,7 +32,6 @@ from trunkline.harness.config.options import (
 )
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario import (
     awareness_section,
     background_section,
@@ -41,9 +39,11 @@ from trunkline.harness.scenario import (
     exact_rates,
     failover_timeouts,
     plan_dry_run,
+    section_rules,
     timeline_section,
 )
 from trunkline.harness.scenario.extensions import Extensions
+from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
 from trunkline.harness.scenario.settings import (
     PROGRAMS,
     Basics,
@@ -53,61 +53,14 @@ from trunkline.harness.scenario.settings import (
     Scenario,
     Scheme,
     Stop,
-    WarmUp,
 )
 from trunkline.topologies import explicit
 from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.model import LinkOverride, Topology, TopologyError
 from trunkline.workloads.base import gives_changes, tensor_bytes_of
 
-SCHEMES: Mapping[str, Mapping[str, Any]] = {
-    "crew": {"policy": "preduce", "plan": "crew"},
-    "opr": {"policy": "preduce", "plan": "opr"},
-    "p-reduce": {"policy": "preduce", "plan": "ring"},
-    "allreduce": {"policy": "bsp", "plan": "ring"},
-    "eager-reduce": {"policy": "eager_reduce", "plan": "ring"},
-    "ad-psgd": {"policy": "ad_psgd", "plan": "ring"},
-    "ps-bsp": {"policy": "ps", "plan": "ps", "mode": "bsp"},
-    "ps-asp": {"policy": "ps", "plan": "ps", "mode": "asp"},
-    "ps-ssp": {"policy": "ps", "plan": "ps", "mode": "ssp"},
-    "ps-hete": {"policy": "ps", "plan": "ps", "mode": "hete"},
-    "ps-bk": {"policy": "ps", "plan": "ps", "mode": "bk"},
-    "r2sp": {"policy": "r2sp", "plan": "ps"},
-    "fl-r2sp": {"policy": "fl_r2sp", "plan": "ps"},
-    "fl-bsp": {"policy": "fl_r2sp", "plan": "ps", "groups": 1},
-    "safa": {"policy": "safa", "plan": "ps"},
-    "mxnet": {"policy": "bsp", "plan": "star"},
-    "mlnet": {"policy": "bsp", "plan": "bkt"},
-    "tsengine": {
-        "policy": "bsp",
-        "plan": "mst",
-        "rates": "measured",
-        "awareness": {"estimator": "round_trip"},
-    },
-    "netstorm-lite": {"policy": "bsp", "plan": "fapt"},
-    "netstorm-std": {"policy": "bsp", "plan": "fapt", "rates": "measured"},
-    "netstorm-pro": {"policy": "bsp", "plan": "fapt", "rates": "measured", "auxiliary": {}},
-}
-"""The policy, plan and options of each named scheme, as in the papers.
-
-A file has `scheme: crew` or, with other options, `scheme: {name: crew, p: 4}`.
-"""
-
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)
 """The top-level keys of a file."""
-
-MIN_CHUNK_BYTES = 1024
-MAX_CHUNK_BYTES = 64 * 2**20
-ELEMENT_BYTES = 4
-
-CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
-"""The algorithms of the embedded kernel."""
-
-MTU_BYTES = range(576, 9001)
-INITIAL_WINDOW_PACKETS = range(1, 1001)
-CONNECTIONS = range(1, 17)
-
-DEFAULT_SCHEME: Mapping[str, Any] = {"policy": "preduce", "plan": "crew"}
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),
@@ -194,16 +147,23 @@ class Reader:
         )
         if topology:
             basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
-        self._check_sites(sites)
+        section_rules.check_sites(self._source, sites)
         background_section.check(
             self._source, basics["background"], basics["network"].mtu, topology
         )
-        self._check_stop(basics["stop"], sites, workload, programs)
-        self._check_together(basics, topology, workload, scheme)
+        section_rules.check_limits(self._source, basics)
+        section_rules.check_network(self._source, basics, topology)
         if programs:
             scheme = PROGRAMS
-        elif sites and workload and scheme and self._source.is_sound("scheme", "workload"):
-            self._check_updates(scheme, workload, sites)
+            module = self._extensions.workloads[self._data["workload"]["kind"]]
+            section_rules.check_programs(self._source, basics["stop"], sites, workload, module)
+        else:
+            section_rules.check_stop(self._source, basics, workload, self._extensions.workloads)
+            if scheme:
+                size = self._model_bytes(workload)
+                section_rules.check_chunk(self._source, scheme.chunk_bytes, size)
+            if sites and workload and scheme and self._source.is_sound("scheme", "workload"):
+                self._check_updates(scheme, workload, sites)
         if not (topology and workload and scheme):
             return None
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
@@ -529,16 +489,6 @@ class Reader:
         except ValueError as error:
             self._source.refuse(("scheme", "servers"), f"expected fewer servers: {error}")
 
-    def _check_sites(self, sites: Sequence[str]) -> None:
-        """Check that the sites which other sections name exist."""
-        clocks = self._source.get(("clocks",))
-        paths: tuple[KeyPath, ...] = (("controller", "site"), ("failover", "backup"))
-        named = [(path, self._source.get(path)) for path in paths]
-        named += [(("clocks", site), site) for site in clocks] if isinstance(clocks, dict) else []
-        for path, site in named:
-            if sites and isinstance(site, str) and site not in sites:
-                self._source.refuse(path, list_choices(sites, site))
-
     def _runs_programs(self) -> bool:
         """Whether sites run programs instead of agents."""
         given = self._data.get("workload")
@@ -546,91 +496,12 @@ class Reader:
         module = self._extensions.workloads.get(kind) if isinstance(kind, str) else None
         return getattr(module, "PROGRAMS", False)
 
-    def _check_stop(
-        self, stop: Any, sites: Sequence[str], workload: Component | None, programs: bool
-    ) -> None:
-        """Check the keys that only agents, or only programs, understand."""
-        refuse, kind = self._source.refuse, self._data.get("workload", {})
-        if programs:
-            for key in ("scheme", "controller", "clocks"):
-                if key in self._data:
-                    refuse((key,), f"not with workload {kind['kind']}, which has no agents")
-            for key in ("rounds", "tasks", "accuracy"):
-                if self._source.get(("stop", key)) not in (MISSING, None):
-                    refuse(("stop", key), f"expected exit or time with workload {kind['kind']}")
-            chosen = stop.exit if isinstance(stop, Stop) else None
-            if workload and self._source.is_sound("workload") and isinstance(chosen, tuple):
-                module = self._extensions.workloads[kind["kind"]]
-                placed = module.place_programs(sites, workload.options)
-                for index, site in enumerate(chosen):
-                    if site not in placed:
-                        refuse(("stop", "exit", index), list_choices(placed, site))
-        elif isinstance(stop, Stop) and stop.exit is not None:
-            refuse(("stop", "exit"), "only if sites run programs")
-
     def _fit_task_budget(self, limits: Limits) -> Limits:
         """Limit the default budget of a task to that of the run."""
         given = self._data.get("limits")
         if isinstance(given, dict) and "task" not in given:
             return replace(limits, task_s=min(limits.task_s, limits.run_s))
         return limits
-
-    def _check_together(
-        self,
-        basics: Mapping[str, Any],
-        topology: Topology | None,
-        workload: Component | None,
-        scheme: Scheme | None,
-    ) -> None:
-        """Check the rules over several sections."""
-        refuse, limits, stop = self._source.refuse, basics["limits"], basics["stop"]
-        if basics["backend"] == "host" and basics["clock"] == "virtual":
-            refuse(("clock",), "expected real with backend host; virtual needs embedded")
-        least_s = 2 * (basics["failover"].heartbeat_s or 0.0)
-        if (basics["failover"].timeout_s or math.inf) < least_s:
-            least = units.render(least_s, units.TIME_S)
-            refuse(("failover", "timeout"), f"expected twice the heartbeat, {least}, or more")
-        if limits.task_s > limits.run_s:
-            run = units.render(limits.run_s, units.TIME_S)
-            refuse(("limits", "task"), f"expected up to limits.run, {run}")
-        if isinstance(stop, Stop):
-            self._check_warm_up(basics["warm_up"], stop)
-            warm_up_s = basics["warm_up"].time_s or 0.0
-            if stop.time_s and stop.time_s + warm_up_s > limits.run_s:
-                run = units.render(limits.run_s - warm_up_s, units.TIME_S)
-                less = " minus the warm-up" if warm_up_s else ""
-                refuse(("stop", "time"), f"expected up to limits.run{less}, {run}")
-        if workload and isinstance(stop, Stop) and stop.accuracy_percent is not None:
-            kinds = self._extensions.workloads
-            if not kinds[workload.kind].EVALUATES:
-                able = [name for name, module in kinds.items() if module.EVALUATES]
-                allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
-                refuse(("stop", "accuracy"), allowed)
-        if topology:
-            site = basics["controller"].site or topology.site_names[0]
-            if basics["failover"].backup == site:
-                allowed = f"expected a site other than the controller's, {site}"
-                refuse(("failover", "backup"), allowed)
-        self._check_network(basics["network"], topology)
-        if basics["backend"] == "host" and basics["network"].hystart is not True:
-            allowed = "expected true with backend host; other values need embedded"
-            refuse(("network", "hystart"), allowed)
-        if scheme:
-            self._check_chunk(scheme.chunk_bytes, self._model_bytes(workload))
-
-    def _check_warm_up(self, warm_up: WarmUp, stop: Stop) -> None:
-        """A condition of another unit could not be counted from the end of the warm-up."""
-        unit = warm_up.unit
-        if unit is None:
-            return
-        if self._runs_programs():
-            self._source.refuse(("warm_up",), "only with a policy and a plan")
-            return
-        given = {"rounds": stop.rounds, "tasks": stop.tasks, "time": stop.time_s}
-        others = [key for key, value in given.items() if value is not None and key != unit]
-        if others:
-            allowed = f"only with stop: {unit} or accuracy; stop has {', '.join(others)}"
-            self._source.refuse(("warm_up", unit), allowed)
 
     def _check_plan(self, scenario: Scenario) -> None:
         if scenario.network.connections > 1 and scenario.scheme.awareness is not None:
@@ -641,38 +512,6 @@ class Reader:
         if error := plan_dry_run.find_refusal(scenario):
             name = str(error).partition(":")[0]
             self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options, "plan")
-
-    def _check_network(self, network: NetworkOptions, topology: Topology | None) -> None:
-        algorithm = network.congestion_control
-        if algorithm not in CONGESTION_CONTROLS:
-            allowed = list_choices(CONGESTION_CONTROLS, algorithm)
-            self._source.refuse(("network", "congestion_control"), allowed)
-        for key, value, limits in (
-            ("mtu", network.mtu, MTU_BYTES),
-            ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
-            ("connections", network.connections, CONNECTIONS),
-        ):
-            if value not in limits:
-                allowed = f"expected {limits[0]} to {limits[-1]}"
-                self._source.refuse(("network", key), allowed)
-        if topology and network.mtu in MTU_BYTES:
-            tightest = min(topology.links, key=topology.queue_bytes)
-            room = topology.queue_bytes(tightest) - ETHERNET_HEADER_BYTES
-            if network.mtu > room:
-                where = f"the queue of {tightest.src} -> {tightest.dst}"
-                self._source.refuse(("network", "mtu"), f"expected up to {room}, to fit {where}")
-
-    def _check_chunk(self, chunk_bytes: int, model_bytes: int | None) -> None:
-        path = ("scheme", "chunk")
-        if chunk_bytes == model_bytes:
-            return
-        low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
-        if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
-            allowed = f"expected {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
-            self._source.refuse(path, allowed)
-        elif model_bytes is not None and chunk_bytes > model_bytes:
-            whole = units.render(model_bytes, units.SIZE_BYTES)
-            self._source.refuse(path, f"expected up to the whole model, {whole}")
 
     def _read(
         self,

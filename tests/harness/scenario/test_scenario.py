@@ -26,7 +26,7 @@ from trunkline.harness.scenario import timeline_section
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
-from trunkline.harness.scenario.reader import SCHEMES
+from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.settings import (
     Awareness,
     Capture,

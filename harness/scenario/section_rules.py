@@ -1,0 +1,165 @@
+"""Checks the rules between the sections of a scenario, and the bounds of `network:` (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trunkline.harness.config import units
+from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
+from trunkline.harness.scenario.settings import Component, Stop, WarmUp
+from trunkline.topologies.model import Topology
+
+MIN_CHUNK_BYTES = 1024
+MAX_CHUNK_BYTES = 64 * 2**20
+ELEMENT_BYTES = 4
+
+CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
+"""The algorithms of the embedded kernel."""
+
+MTU_BYTES = range(576, 9001)
+INITIAL_WINDOW_PACKETS = range(1, 1001)
+CONNECTIONS = range(1, 17)
+
+
+def check_sites(source: Document, sites: Sequence[str]) -> None:
+    """Note sites that other sections name, and that do not exist."""
+    clocks = source.get(("clocks",))
+    paths: tuple[KeyPath, ...] = (("controller", "site"), ("failover", "backup"))
+    named = [(path, source.get(path)) for path in paths]
+    named += [(("clocks", site), site) for site in clocks] if isinstance(clocks, dict) else []
+    for path, site in named:
+        if sites and isinstance(site, str) and site not in sites:
+            source.refuse(path, list_choices(sites, site))
+
+
+def check_programs(
+    source: Document, stop: Any, sites: Sequence[str], workload: Component | None, module: Any
+) -> None:
+    """Note keys that only agents understand, and programs to wait for that no site runs.
+
+    Args:
+        source: the document, whose workload runs programs.
+        stop: its stop condition; another value if it is wrong.
+        sites: the names of the sites.
+        workload: the programs; None if they are wrong.
+        module: the module of the workload.
+    """
+    kind = source.get(("workload", "kind"))
+    for key in ("scheme", "controller", "clocks"):
+        if key in source.data:
+            source.refuse((key,), f"not with workload {kind}, which has no agents")
+    for key in ("rounds", "tasks", "accuracy"):
+        if source.get(("stop", key)) not in (MISSING, None):
+            source.refuse(("stop", key), f"expected exit or time with workload {kind}")
+    if source.data.get("warm_up"):
+        source.refuse(("warm_up",), "only with a policy and a plan")
+    chosen = stop.exit if isinstance(stop, Stop) else None
+    if workload and source.is_sound("workload") and isinstance(chosen, tuple):
+        placed = module.place_programs(sites, workload.options)
+        for index, site in enumerate(chosen):
+            if site not in placed:
+                source.refuse(("stop", "exit", index), list_choices(placed, site))
+
+
+def check_stop(
+    source: Document,
+    basics: Mapping[str, Any],
+    workload: Component | None,
+    workloads: Mapping[str, Any],
+) -> None:
+    """Note stop conditions of agents that can never be met, or have another unit than the warm-up.
+
+    Args:
+        source: the document.
+        basics: the values of its other sections.
+        workload: what the sites compute; None if it is wrong.
+        workloads: the modules of all kinds of workloads, by name.
+    """
+    stop = basics["stop"]
+    if not isinstance(stop, Stop):
+        return
+    if stop.exit is not None:
+        source.refuse(("stop", "exit"), "only if sites run programs")
+    _check_warm_up(source, basics["warm_up"], stop)
+    if workload and stop.accuracy_percent is not None and not workload.module.EVALUATES:
+        able = [name for name, module in workloads.items() if module.EVALUATES]
+        allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
+        source.refuse(("stop", "accuracy"), allowed)
+
+
+def check_limits(source: Document, basics: Mapping[str, Any]) -> None:
+    """Note clocks, timeouts and budgets that contradict each other."""
+    limits, stop, failover = basics["limits"], basics["stop"], basics["failover"]
+    if basics["backend"] == "host" and basics["clock"] == "virtual":
+        source.refuse(("clock",), "expected real with backend host; virtual needs embedded")
+    least_s = 2 * (failover.heartbeat_s or 0.0)
+    if (failover.timeout_s or math.inf) < least_s:
+        least = units.render(least_s, units.TIME_S)
+        source.refuse(("failover", "timeout"), f"expected twice the heartbeat, {least}, or more")
+    if limits.task_s > limits.run_s:
+        run = units.render(limits.run_s, units.TIME_S)
+        source.refuse(("limits", "task"), f"expected up to limits.run, {run}")
+    warm_up_s = basics["warm_up"].time_s or 0.0
+    if isinstance(stop, Stop) and stop.time_s and stop.time_s + warm_up_s > limits.run_s:
+        run = units.render(limits.run_s - warm_up_s, units.TIME_S)
+        less = " minus the warm-up" if warm_up_s else ""
+        source.refuse(("stop", "time"), f"expected up to limits.run{less}, {run}")
+
+
+def check_network(source: Document, basics: Mapping[str, Any], topology: Topology | None) -> None:
+    """Note values of `network:` out of their bounds, and two controllers at one site."""
+    network: NetworkOptions = basics["network"]
+    if topology:
+        site = basics["controller"].site or topology.site_names[0]
+        if basics["failover"].backup == site:
+            allowed = f"expected a site other than the controller's, {site}"
+            source.refuse(("failover", "backup"), allowed)
+    algorithm = network.congestion_control
+    if algorithm not in CONGESTION_CONTROLS:
+        allowed = list_choices(CONGESTION_CONTROLS, algorithm)
+        source.refuse(("network", "congestion_control"), allowed)
+    for key, value, limits in (
+        ("mtu", network.mtu, MTU_BYTES),
+        ("initial_window", network.initial_window, INITIAL_WINDOW_PACKETS),
+        ("connections", network.connections, CONNECTIONS),
+    ):
+        if value not in limits:
+            source.refuse(("network", key), f"expected {limits[0]} to {limits[-1]}")
+    if topology and network.mtu in MTU_BYTES:
+        tightest = min(topology.links, key=topology.queue_bytes)
+        room = topology.queue_bytes(tightest) - ETHERNET_HEADER_BYTES
+        if network.mtu > room:
+            where = f"the queue of {tightest.src} -> {tightest.dst}"
+            source.refuse(("network", "mtu"), f"expected up to {room}, to fit {where}")
+    if basics["backend"] == "host" and network.hystart is not True:
+        allowed = "expected true with backend host; other values need embedded"
+        source.refuse(("network", "hystart"), allowed)
+
+
+def check_chunk(source: Document, chunk_bytes: int, model_bytes: int | None) -> None:
+    """Note a size of chunks that is out of bounds; the size of the model is None if unknown."""
+    path = ("scheme", "chunk")
+    if chunk_bytes == model_bytes:
+        return
+    low, high = (units.render(n, units.SIZE_BYTES) for n in (MIN_CHUNK_BYTES, MAX_CHUNK_BYTES))
+    if not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES or chunk_bytes % ELEMENT_BYTES:
+        allowed = f"expected {low} to {high} in steps of {ELEMENT_BYTES} B (one float32)"
+        source.refuse(path, allowed)
+    elif model_bytes is not None and chunk_bytes > model_bytes:
+        whole = units.render(model_bytes, units.SIZE_BYTES)
+        source.refuse(path, f"expected up to the whole model, {whole}")
+
+
+def _check_warm_up(source: Document, warm_up: WarmUp, stop: Stop) -> None:
+    """A condition of another unit could not be counted from the end of the warm-up."""
+    unit = warm_up.unit
+    if unit is None:
+        return
+    given = {"rounds": stop.rounds, "tasks": stop.tasks, "time": stop.time_s}
+    others = [key for key, value in given.items() if value is not None and key != unit]
+    if others:
+        allowed = f"only with stop: {unit} or accuracy; stop has {', '.join(others)}"
+        source.refuse(("warm_up", unit), allowed)
