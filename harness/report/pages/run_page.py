@@ -46,7 +46,7 @@ MAX_FLOWS = 100
 MAX_LETTERS = 100_000
 """The longest file that the page shows; for a longer one it only names the file."""
 
-MAX_PRINTED_TASKS, MAX_PRINTED_LETTERS = 30, 4_000
+MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
 
 
@@ -239,7 +239,7 @@ def _write_tasks(data: RunData) -> list[Child]:
     numbers = frame.fold(
         f"In numbers: {many}{len(found)} {plural}",
         *tasks_section.list_tasks(found),
-        file="tables/tasks.csv" if len(found) > MAX_PRINTED_TASKS else None,
+        file="tables/tasks.csv" if len(found) > MAX_PRINTED_ROWS else None,
     )
     return [tag("p", words), tasks_section.draw_times(found), numbers]
 
@@ -410,10 +410,12 @@ def _write_checks(verdict: Verdict) -> list[Child]:
         for case in (*excuse.cases, *_count_others(excuse))
     ]
     excused = make_table(("check", "rule", "excused"), cases, "checks")
+    summary = f"Excused objects and reasons: {len(cases)} lines"
+    file = "verdict.json" if len(cases) > MAX_PRINTED_ROWS else None
     return [
         make_table(("check", "outcome", "counts", "findings"), rows, "checks"),
         tag("p", f"Not applicable, because there was nothing to judge: {idle}.") if idle else None,
-        frame.fold(f"Excused objects and reasons: {len(cases)} lines", excused) if cases else None,
+        frame.fold(summary, excused, file=file) if cases else None,
     ]
 
 
