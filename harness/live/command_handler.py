@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -172,11 +172,14 @@ class CommandHandler:
             os.close(self._wake_fd)
         self._alarm.close()
 
-    def end_commands(self) -> None:
-        """End the processes that commands left at sites. Call it after the agents have ended."""
+    def end_commands(self, others: Collection[int]) -> None:
+        """End the processes that commands left at sites. Call it after the agents have ended.
+
+        `others` are the ids of the processes that this one has forked for other purposes.
+        """
         if self._commands:
             self._close_shells()
-            mininet_cli.end_orphans()
+            mininet_cli.end_orphans(others)
 
     # -- requests ------------------------------------------------------------
 

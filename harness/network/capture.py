@@ -108,6 +108,11 @@ class Capture:
     def __exit__(self, *_: object) -> None:
         self.end()
 
+    @property
+    def pids(self) -> frozenset[int]:
+        """The ids of the processes that write the files: one, or none without taps."""
+        return frozenset() if self._process is None else frozenset({self._process.pid})
+
     def begin(self, epoch_ns: int) -> None:
         """Take a monotonic time as the zero of all times; a second call does nothing.
 

@@ -13,6 +13,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,23 +186,26 @@ class Command:
         return self.interrupts > 1
 
 
-def end_orphans() -> None:
-    """Kill and reap every child of this process, also children that it adopts meanwhile."""
+def end_orphans(spared: Collection[int] = ()) -> None:
+    """Kill and reap the children of this process, also children that it adopts meanwhile.
+
+    Those with the ids in `spared` are not orphans of commands: the process has forked them itself.
+    """
     deadline_s = time.monotonic() + 5
-    while (children := _children()) and time.monotonic() < deadline_s:
-        for pid in children:
+    while (orphans := _children().difference(spared)) and time.monotonic() < deadline_s:
+        for pid in orphans:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
 
 
-def _children() -> list[int]:
-    me, found = os.getpid(), []
+def _children() -> set[int]:
+    me, found = os.getpid(), set[int]()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             stat = (process / "stat").read_text()
             if int(stat[stat.rindex(")") + 2 :].split()[1]) == me:
-                found.append(int(process.name))
+                found.add(int(process.name))
     return found
 
 

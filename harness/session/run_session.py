@@ -142,7 +142,7 @@ def _run_agents(
             ) as handler,
             contextlib.ExitStack() as before,
         ):
-            after.callback(handler.end_commands)
+            after.callback(handler.end_commands, captured.pids)
             state = handler.state
 
             def follow(event: Event) -> None:

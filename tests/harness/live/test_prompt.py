@@ -59,7 +59,7 @@ def lasted_ns(run_dir: Path, fault: int) -> int:
 
 
 def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
-    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "small.yaml").write_text(SMALL + "capture: {links: [n1-n2]}\n")
     runs = str(tmp_path / "runs")
     with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
         assert process.stdin is not None
@@ -110,6 +110,10 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert out.splitlines()[-1].startswith("pass  ")
 
     first = tmp_path / "runs/small/latest"
+    assert sorted(path.name for path in (first / "capture").iterdir()) == [
+        "n1_n2.pcap",
+        "n2_n1.pcap",
+    ]
     assert not (first / FOLDER).exists()
     assert not (first / control_socket.LINK).is_symlink()
     assert main.main(["inject", str(first), "heal"]) == 64
