@@ -729,8 +729,13 @@ MUTANTS = (
         "planning/repair.py",
         (
             "blocks that are hit together do not count for each other's choice",
-            "    loads_bytes[block.aggregator] -= size\n",
-            "    loads_bytes[hub] -= size\n",
+            "            loads[block.aggregator] -= size\n",
+            "            loads[hub] -= size\n",
+        ),
+        (
+            "blocks that are hit together pile up at one site",
+            "            moved[hub] += size\n",
+            "",
         ),
         (
             "a loss in the other direction of a link is not noticed",

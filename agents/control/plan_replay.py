@@ -27,7 +27,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Plan, PlanError
 from trunkline.agents.planning.repair import (
     UsableOverlay,
-    move_hit,
+    move_hits,
     plan_gift,
     replace_blocks,
     sum_loads,
@@ -124,11 +124,9 @@ class PlanReplay:
         plan, blocks = self._plans.get(event.task), self._blocks.get(event.task, {})
         if plan is None or not blocks.keys() >= set(event.withdrawn):
             return "the controller does not know the blocks that it withdraws"
-        loads = sum_loads(self._blocks.values(), self.planner.settings.cut)
+        cut = self.planner.settings.cut
         old = [blocks[number] for number in event.withdrawn]
-        wanted = [
-            move_hit(plan, each, loads, self.overlay, self.planner.settings.cut) for each in old
-        ]
+        wanted = move_hits(plan, old, sum_loads(self._blocks.values(), cut), self.overlay, cut)
         found = Plan.from_json(event.forest).blocks
         return None if list(found) == wanted else "its blocks moved to other sites than by (3)"
 

@@ -277,8 +277,7 @@ class Tasks:
             self._halt(task, reason)
             return
         loads = repair.sum_loads((each.blocks for each in self.running.values()), self.cut)
-        plan, overlay = running.plan, self.overlay
-        added = [repair.move_hit(plan, each, loads, overlay, self.cut) for each in hit_blocks]
+        added = repair.move_hits(running.plan, hit_blocks, loads, self.overlay, self.cut)
         if None in added:
             running.replans = 0  # the paper's rule: without a candidate the task is discarded
             self._halt(task, f"{reason}, and no other member reaches the whole group")

@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
@@ -95,21 +96,24 @@ def choose_aggregator(
     loads_bytes: Mapping[str, int],
     candidates: Iterable[str],
     overlay: UsableOverlay,
+    moved_bytes: Mapping[str, int] = MappingProxyType({}),
 ) -> str | None:
     """Choose the site that takes over a block; None if no candidate reaches the whole group.
 
     CREW, (3): argmin over k of max over i in P of (l[i] + x) / min(b[i,k], b[k,i]), where l[i] is
     the volume that i is scheduled to reduce (`loads_bytes`) and x that of the block. The candidate
-    itself is left out of the maximum. Ties go to the first candidate.
+    itself is left out of the maximum, so (3) does not see what it has to do already. Blocks of the
+    same repair that have moved to k (`moved_bytes`) share its links with this one, so they are
+    added to x. Ties go to the first candidate.
     """
     best: tuple[float, str] | None = None
     for hub in candidates:
         others = [site for site in group if site != hub]
         if hub not in overlay.present or not all(overlay.usable(site, hub) for site in others):
             continue
-        rates = overlay.rates_mbps
+        rates, share_bytes = overlay.rates_mbps, block_bytes + moved_bytes.get(hub, 0)
         worst = max(
-            (loads_bytes.get(site, 0) + block_bytes) / min(rates[site, hub], rates[hub, site])
+            (loads_bytes.get(site, 0) + share_bytes) / min(rates[site, hub], rates[hub, site])
             for site in others
         )
         if best is None or worst < best[0]:
@@ -126,19 +130,30 @@ def sum_loads(tasks: Iterable[Mapping[int, Block]], cut: Chunking) -> Counter[st
     return loads
 
 
-def move_hit(
-    plan: Plan, block: Block, loads_bytes: Counter[str], overlay: UsableOverlay, cut: Chunking
-) -> Block | None:
-    """Move a block to another site, and its size in `loads_bytes` with it; None if none is able."""
-    keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
-    able = [s for s in sorted(overlay.present) if s in keeps or s not in plan.receivers]
-    size = cut.size_of(block.chunks)
-    hub = choose_aggregator(plan.contributors, size, loads_bytes, able, overlay)
-    if hub is None:
-        return None
-    loads_bytes[block.aggregator] -= size
-    loads_bytes[hub] += size
-    return move_block(plan, block, hub)
+def move_hits(
+    plan: Plan,
+    blocks: Iterable[Block],
+    loads_bytes: Mapping[str, int],
+    overlay: UsableOverlay,
+    cut: Chunking,
+) -> list[Block | None]:
+    """Move blocks that one loss hits to other sites; None for a block that no site can take over.
+
+    Each choice counts the moves before it: in the loads, and at the site that took a block over.
+    """
+    loads, moved = Counter(loads_bytes), Counter[str]()
+    found: list[Block | None] = []
+    for block in blocks:
+        keeps = {block.aggregator, *(edge[1] for edge in block.out_edges)}
+        able = [s for s in sorted(overlay.present) if s in keeps or s not in plan.receivers]
+        size = cut.size_of(block.chunks)
+        hub = choose_aggregator(plan.contributors, size, loads, able, overlay, moved)
+        if hub is not None:
+            loads[block.aggregator] -= size
+            loads[hub] += size
+            moved[hub] += size
+        found.append(None if hub is None else move_block(plan, block, hub))
+    return found
 
 
 def move_block(plan: Plan, block: Block, hub: str) -> Block:

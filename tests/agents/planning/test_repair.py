@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from overlays import mesh
 
-from trunkline.agents.planning.plan import Block
+from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.planning.plan import Block, Plan, star
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.repair import (
     UsableOverlay,
     choose_aggregator,
     crosses,
     is_star,
+    move_hits,
+    sum_loads,
     uses_link,
     uses_site,
 )
@@ -53,3 +56,19 @@ def test_a_link_that_either_of_its_sites_has_lost_cannot_be_used(loser):
     assert overlay.usable("a", "c")
     assert overlay.usable_mbps().keys() == mesh().keys() - {("a", "b"), ("b", "a")}
     assert choose_aggregator(("a", "b", "c"), 1, {}, "abcd", overlay) == "c"
+
+
+@pytest.mark.parametrize(("rate_mbps", "hubs"), [(8.0, ["c", "d"]), (4.0, ["c", "c"])])
+def test_blocks_that_one_loss_hits_go_to_one_site_only_if_that_is_faster(rate_mbps, hubs):
+    """The second one takes (10 + 20) / 8 at c, and max(20 / 8, 20 / rate of c - d) at d."""
+    rates = mesh() | dict.fromkeys(mesh(), 8.0) | {("c", "d"): rate_mbps, ("d", "c"): rate_mbps}
+    overlay = UsableOverlay(PlanRates(rates), set("abcd"), {"a": frozenset("b")})
+    direct = {link: link for link in rates}
+    blocks = [Block(((n, n + 1),), hub, *star(hub, "abc", direct)) for n, hub in enumerate("ab")]
+    plan = Plan(tuple("abc"), tuple("abc"), 2, tuple(blocks))
+    cut = cut_model(20, 10)
+    loads = sum_loads([dict(enumerate(blocks))], cut)
+    assert loads == {"a": 10, "b": 10}
+    moved = move_hits(plan, blocks, loads, overlay, cut)
+    assert [block and block.aggregator for block in moved] == hubs
+    assert loads == {"a": 10, "b": 10}
