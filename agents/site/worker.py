@@ -287,7 +287,7 @@ class Worker:
         """Wait for a group and its result; after a dropped task, wait for another group."""
         self._given = False
         while not self._stopping:
-            if not self._controller.connected:
+            if not self._controller.connected and (self._standalone or not self._default):
                 return Outcome.ALONE
             self._outcome = self._loop.create_future()
             self._offer += 1

@@ -78,6 +78,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
             tasks,
             site in rules.servers,
             beat_ns=losses.timeout_ns,
+            early_ns=losses.detection_ns if rules.sends_early else 0,
         )
         for site in rules.topology.site_names
     }
@@ -131,6 +132,8 @@ class _Worker:
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
         beat_ns: the longest pause of a worker that has no controller between two rounds.
+        early_ns: for how long without a controller it gets ready and sends its contribution early.
+        lost_ns: when it lost its controller, or found one.
         idle_ns: when it has to continue after a round; None if it is not known.
         found_anew: whether it found a controller during its task, so that it is ready again if it
             waits afterwards.
@@ -162,6 +165,8 @@ class _Worker:
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
     beat_ns: int = 0
+    early_ns: int = 0
+    lost_ns: int = 0
     idle_ns: int | None = None
 
     def change(self, event: AgentChanged) -> Iterator[Finding]:
@@ -288,7 +293,7 @@ class _Worker:
                 wanted, after, self.ready_ns = ("computed",), "waiting", event.t_ns
                 yield from self._check_iteration(event, iteration)
                 self.committed = iteration
-                if not self.connected:
+                if not self.connected and event.t_ns >= self.lost_ns + self.early_ns:
                     yield self._wrong(event, "it had no controller")
                 new, self.is_new = self.is_new, False  # else it is ready again after a drop
                 if new and self._receives_aside():
@@ -346,6 +351,7 @@ class _Worker:
                 if isinstance(event, ControllerFound) == self.connected:
                     yield self._wrong(event, "it logged the same before")
                 self.connected = not self.connected
+                self.lost_ns = event.t_ns
                 self.found_anew |= self.connected
                 if self.state == "waiting":  # it reports that it is ready
                     self.ready_ns = min(self.ready_ns, event.t_ns)

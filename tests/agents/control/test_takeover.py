@@ -193,7 +193,31 @@ def test_a_contribution_that_others_have_used_is_not_expected_from_them_again():
     assert times(wan.of("task_completed"))[0] < 3.0
 
 
+def test_a_site_that_gets_ready_without_a_controller_sends_early_by_the_default_split():
+    """s3 computes until after the controller is lost; the one that comes back takes it in."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=20.0)
+    wan.compute_s = {"s3": 2.0}
+    held = []
+
+    async def scenario(wan):
+        await asyncio.sleep(0.3)
+        wan.kill("controller")
+        await until(wan, "ready", 4)
+        assert not wan.agents["s3"]._controller.connected
+        await asyncio.sleep(1.0)
+        held.append({FOUR[source] for source, _ in wan.agents["s0"]._executor._offers.held})
+        wan.restart("controller")
+
+    check(wan, scenario)
+    assert "s3" in held[0]
+    assert not [event for event in wan.of("round_alone") if event["iteration"] == 0]
+    first = {event["task"] for event in wan.of("task_completed")}
+    early = [e for e in wan.of("sent") if e["phase"] == "early" and e["site"] == "s3"]
+    assert min(event["task"] for event in early) == min(first)
+
+
 def test_sites_that_wait_with_a_default_split_go_on_alone_if_no_controller_answers():
+    """s3 gets ready when the controller is lost already, and waits no longer than the others."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=30.0)
     wan.compute_s = {"s3": 2.0}
     held = []
@@ -213,8 +237,8 @@ def test_sites_that_wait_with_a_default_split_go_on_alone_if_no_controller_answe
     check(wan, scenario)
     assert held[0] > 0 and held[1] == 0
     lost_s = max(times(wan.of("controller_lost")))
-    waited = [e for e in wan.of("round_alone") if e["site"] != "s3" and e["iteration"] == 0]
-    assert len(waited) == 3
+    waited = [e for e in wan.of("round_alone") if e["iteration"] == 0]
+    assert sorted(event["site"] for event in waited) == list(FOUR)
     for alone_s in times(waited):
         assert alone_s == pytest.approx(lost_s + FAILOVER.patience_s, abs=0.1)
 
