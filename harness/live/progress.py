@@ -76,7 +76,8 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
     if progress.ended is not None:  # programs may report rounds, tasks, or nothing
-        parts.append(f"programs ended {progress.ended}")
+        ended_of = f" of {workers}" if stop.exit == "all" else ""
+        parts.append(f"programs ended {progress.ended}{ended_of}")
         parts.append(f"{short(progress.bytes_moved, SIZE_BYTES)} on the links")
     if progress.ended is None or progress.rounds:
         parts.append(f"rounds {progress.rounds}{rounds_of}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import ownership
 from trunkline.harness.processes.lines import Lines, decode
-from trunkline.harness.record.run_folder import RunFolder, environment
+from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
@@ -102,7 +103,12 @@ def run(
         error = f"the session ended with code {code}; see {folder.log}/session.log"
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
-    verdict = outputs.build(folder.path)
+    try:
+        verdict = outputs.build(folder.path)
+    except StoreError as refusal:
+        rest = f"trunkline report {shlex.quote(str(folder.path))}"
+        text = f"{refusal}\nThe run is over; judge it and write the rest with: {rest}"
+        raise StoreError(text) from None
     return RunResult(verdict, folder.path, error)
 
 

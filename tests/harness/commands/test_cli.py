@@ -731,7 +731,7 @@ def test_progress_names_every_number_and_what_it_runs_towards():
 
 def test_progress_of_programs_has_the_time_and_how_many_have_ended():
     assert progress.describe(Progress(2.5, ended=1), Stop(exit="all"), 3) == (
-        "2.5 s, programs ended 1, 0 B on the links"
+        "2.5 s, programs ended 1 of 3, 0 B on the links"
     )
     now = Progress(2.5, rounds=4, tasks=2, ended=0)
     assert progress.describe(now, Stop(time_s=5), 3) == (

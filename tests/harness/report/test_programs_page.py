@@ -146,4 +146,4 @@ def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: P
     assert [state.update(event) for event in list_events()[:3]] == [False, True, True]
     assert state.loads_mbps() == [(("n1", "n2"), 4.0)]
     words = progress.describe(state.progress(), scenario.whole_stop, 2)
-    assert words == "1.0 s, programs ended 0, 500 kB on the links"
+    assert words == "1.0 s, programs ended 0 of 2, 500 kB on the links"

@@ -10,6 +10,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.kernel import KernelError, process
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
 
@@ -103,6 +104,15 @@ def test_a_run_that_is_interrupted_before_it_begins_is_the_latest_too(run, monke
 def test_an_error_is_kept_and_the_run_is_judged_all_the_same(run):
     result, _ = run(b'{"error": "n2 was killed"}\n', 1)
     assert (result.error, result.verdict.outcome) == ("n2 was killed", "fail")
+
+
+def test_a_run_without_space_for_its_results_names_the_command_that_writes_them(run, monkeypatch):
+    def refuse(run_dir):
+        raise StoreError(f"{run_dir}/tables: cannot be written: No space left on device")
+
+    monkeypatch.setattr(runner.outputs, "build", refuse)
+    with pytest.raises(StoreError, match=r"No space left.*\n.*: trunkline report .*internet2_ring"):
+        run(b"", 0)
 
 
 def test_a_session_that_dies_silently_is_an_error(run):
