@@ -11,6 +11,8 @@ column b is the value of the link a -> b. An empty cell or `-` is no value; the 
 A list has a row for each link, and the columns `src` and `dst`, and any of `rate`, `delay` and
 `rtt`. A link whose reverse has no row stands for both directions.
 
+Upper and lower case are alike in the names of columns.
+
 Blank lines and lines that begin with `#` are skipped.
 """
 
@@ -28,6 +30,7 @@ from trunkline.topologies.network_file import (
     Edge,
     Network,
     Node,
+    Problems,
     Unit,
     check_characters,
     check_node_count,
@@ -66,32 +69,38 @@ def read_matrix(text: str, unit: Unit) -> Table:
     Raises:
         TopologyError: the text is not a matrix; the message has the line.
     """
-    rows = _read_rows(text)
+    problems = Problems()
+    rows = _read_rows(text, problems)
     number, header = rows[0]
     check_node_count(len(header) - 1, f"line {number}: ")
     names: dict[str, None] = {}
-    for name in (_name(number, cell) for cell in header[1:]):
-        if name in names:
-            raise TopologyError(f"line {number}: {name}: expected each site once")
-        names[name] = None
+    for cell in header[1:]:
+        with problems.noting(f"line {number}: "):
+            _add_name(names, _name(cell))
+    problems.refuse()
     values: dict[Pair, float] = {}
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     for number, row in rows[1:]:
-        src = _name(number, row[0])
-        if src not in names:
-            raise TopologyError(
-                f"line {number}: {src}: expected one of the sites of the header row"
-            )
-        if src in seen:
-            raise TopologyError(f"line {number}: {src}: expected each site once")
-        seen.add(src)
-        for dst, cell in zip(names, row[1:], strict=True):
-            if src != dst and cell.strip() not in ("", "-"):
-                values[src, dst] = _read_cell(number, f"{src} -> {dst}", cell, unit)
+        with problems.noting(f"line {number}: "):
+            src = _name(row[0])
+            if src not in names:
+                raise TopologyError(f"{src}: expected one of the sites of the header row")
+            _add_name(seen, src)
+            for dst, cell in zip(names, row[1:], strict=True):
+                if src != dst and _has_value(cell):
+                    with problems.noting(f"line {number}: {src} -> {dst}: "):
+                        values[src, dst] = read_quantity(cell, unit)
         check_link_count(len(values))
+    problems.refuse()
     if missing := [name for name in names if name not in seen]:
         raise TopologyError(f"no row for {list_some(missing)}: each site has a row and a column")
     return Table(tuple(names), values)
+
+
+def _add_name(names: dict[str, None], name: str) -> None:
+    if name in names:
+        raise TopologyError(f"{name}: expected each site once")
+    names[name] = None
 
 
 def combine(rates: Table | None, delays: Table | None) -> Network:
@@ -137,77 +146,114 @@ def read_edges(text: str) -> Network:
     Raises:
         TopologyError: the text is not a list of links; the message has the line.
     """
-    rows = _read_rows(text)
+    problems = Problems()
+    rows = _read_rows(text, problems)
     number, header = rows[0]
-    columns = [COLUMNS.get(cell.strip(), "") for cell in header]
-    if "" in columns or len({*columns}) < len(columns) or not {"src", "dst"} <= {*columns}:
-        shown = ",".join(header)[:60]
-        allowed = "expected src, dst, and rate, delay or rtt once each; a matrix is read with"
-        raise TopologyError(f"line {number}: {shown}: {allowed} rates:, delays: or rtts:")
+    columns = _read_columns(number, header)
     edges: dict[Pair, Edge] = {}
     for number, row in rows[1:]:
-        edge = _read_link(number, dict(zip(columns, row, strict=True)))
-        if (edge.src, edge.dst) in edges:
-            where = f"{edge.src} -> {edge.dst}"
-            raise TopologyError(f"line {number}: {where}: expected each link once")
-        edges[edge.src, edge.dst] = edge
+        with problems.noting(f"line {number}: "):
+            edge = _read_link(dict(zip(columns, row, strict=True)))
+            if (edge.src, edge.dst) in edges:
+                raise TopologyError(f"{edge.src} -> {edge.dst}: expected each link once")
+            edges[edge.src, edge.dst] = edge
         check_link_count(len(edges))
+    problems.refuse()
     nodes = tuple(Node(name) for name in dict.fromkeys(name for pair in edges for name in pair))
     check_node_count(len(nodes))
     return Network(nodes, with_reverses([*edges.values()]))
 
 
-def _read_link(number: int, row: Mapping[str, str]) -> Edge:
-    src, dst = _name(number, row["src"]), _name(number, row["dst"])
-    where = f"{src} -> {dst}"
+def _read_columns(number: int, header: Sequence[str]) -> list[str]:
+    """The meaning of each column."""
+    columns = [COLUMNS.get(cell.strip().lower(), "") for cell in header]
+    unknown = [
+        quote(cell.strip()) for cell, column in zip(header, columns, strict=True) if not column
+    ]
+    missing = [name for name in ("src", "dst") if name not in columns]
+    twice = [name for name in COLUMNS if columns.count(name) > 1]
+    wrong = "; ".join(
+        f"{what} {list_some(cells)}"
+        for what, cells in (
+            ("unknown column", unknown),
+            ("no column", missing),
+            ("two columns for", twice),
+        )
+        if cells
+    )
+    if wrong:
+        wrong = wrong if any(columns) else ",".join(header)[:60]
+        allowed = "expected src, dst, and rate, delay or rtt once each; a matrix is read with"
+        raise TopologyError(f"line {number}: {wrong}: {allowed} rates:, delays: or rtts:")
+    return columns
+
+
+def _read_link(row: Mapping[str, str]) -> Edge:
+    problems = Problems()
+    ends = []
+    for column in ("src", "dst"):
+        with problems.noting():
+            ends.append(_name(row[column]))
+    problems.refuse()
+    src, dst = ends
+    where = f"{src} -> {dst}: "
     if src == dst:
-        raise TopologyError(f"line {number}: {where}: expected links between two sites")
-    given = {
-        column: _read_cell(number, where, row[column], unit)
-        for column, unit in (("rate", RATE), ("delay", TIME), ("rtt", TIME))
-        if row.get(column, "").strip() not in ("", "-")
-    }
+        problems.texts.append(f"{where}expected links between two sites")
+    given = {}
+    for column, unit in (("rate", RATE), ("delay", TIME), ("rtt", TIME)):
+        if _has_value(row.get(column, "")):
+            with problems.noting(where):
+                given[column] = read_quantity(row[column], unit)
     if "delay" in given and "rtt" in given:
-        raise TopologyError(f"line {number}: {where}: expected either a delay or an rtt")
+        problems.texts.append(f"{where}expected either a delay or an rtt")
+    problems.refuse()
     delay = given["rtt"] / 2 if "rtt" in given else given.get("delay")
     return Edge(src, dst, given.get("rate"), delay)
 
 
-def _read_rows(text: str) -> list[tuple[int, Sequence[str]]]:
-    """The rows with values, with their lines; each has as many cells as the first."""
+def _has_value(cell: str) -> bool:
+    return cell.strip() not in ("", "-")
+
+
+def _read_rows(text: str, problems: Problems) -> list[tuple[int, Sequence[str]]]:
+    """The rows with values, with their lines; each has as many cells as the first.
+
+    Rows with more or fewer cells are noted as problems and left out.
+    """
     check_characters(text)
-    reader = csv.reader(text.splitlines(), strict=True)
+    reader = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
     rows: list[tuple[int, Sequence[str]]] = []
     try:
         for row in reader:
+            where = f"line {reader.line_num}: "
             if not any(cell.strip() for cell in row) or row[0].startswith("#"):
                 continue
+            if not rows:
+                _check_separator(where, row)
             if rows and len(row) != len(rows[0][1]):
-                where, allowed = (
-                    f"line {reader.line_num}",
-                    f"{len(rows[0][1])} as in the header row",
-                )
-                raise TopologyError(f"{where}: {len(row)} cells: expected {allowed}")
-            rows.append((reader.line_num, row))
+                wanted = f"{len(rows[0][1])} as in the header row"
+                problems.texts.append(f"{where}{len(row)} cells: expected {wanted}")
+            else:
+                rows.append((reader.line_num, row))
     except csv.Error as reason:
-        raise TopologyError(f"line {reader.line_num}: not CSV: {reason}") from None
+        problems.texts.append(f"line {reader.line_num}: not CSV: {reason}")
+        problems.refuse()
     if not rows:
         raise TopologyError("empty: expected CSV with a header row")
     return rows
 
 
-def _read_cell(number: int, where: str, cell: str, unit: Unit) -> float:
-    try:
-        return read_quantity(cell, unit)
-    except TopologyError as error:
-        raise TopologyError(f"line {number}: {where}: {error}") from None
+def _check_separator(where: str, header: Sequence[str]) -> None:
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise TopologyError(f"{where}the header row has {name}: expected commas between cells")
 
 
-def _name(number: int, cell: str) -> str:
+def _name(cell: str) -> str:
     if not cell.strip():
-        raise TopologyError(f"line {number}: a site has no name")
+        raise TopologyError("a site has no name")
     name, label = name_site(cell.strip()), cell.strip()
     if not any(keeps_letters(each, label) for each in (name, name.removeprefix("node-"))):
         allowed = "expected a name of up to 32 Latin letters, digits and -"
-        raise TopologyError(f"line {number}: {quote(label)}: {allowed}")
+        raise TopologyError(f"{quote(label)}: {allowed}")
     return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path, PurePath
 
@@ -16,12 +16,13 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
 from trunkline.topologies import csv_file, graph_file
 from trunkline.topologies.access import attach_sites
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Link, Site, Topology, TopologyError
+from trunkline.topologies.model import Link, Site, Topology, TopologyError, check_values
 from trunkline.topologies.network_file import (
     NOTED,
     RATE,
     TIME,
     Network,
+    Problems,
     ReadFile,
     check_node_count,
     find_links,
@@ -107,6 +108,7 @@ def build(
             )
             for pair, values in found.items()
         )
+        _check_file_values(links)
         nodes = tuple(Site(node.name) for node in kept.nodes)
         places = tuple(
             (node.name, node.latitude, node.longitude)
@@ -154,6 +156,16 @@ def _read_table(key: str, text: str) -> csv_file.Table:
         return csv_file.read_matrix(text, RATE)
     table = csv_file.read_matrix(text, TIME)
     return csv_file.halve(table) if key == "rtts" else table
+
+
+def _check_file_values(links: Sequence[Link]) -> None:
+    """Raises TopologyError if rates or delays are impossible, which the file gives link by link."""
+    problems = Problems()
+    for link in links:
+        with problems.noting():
+            bare = Link(link.src, link.dst, link.rate_mbps, link.delay_ms)
+            check_values(f"link {link.src} -> {link.dst}", bare)
+    problems.refuse()
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from trunkline.topologies.network_file import (
     Edge,
     Network,
     Node,
+    Problems,
     check_characters,
     check_node_count,
     name_sites,
@@ -85,15 +86,16 @@ def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
         label if re.search("[a-z0-9]", spell(label)) else str(key) for key, label in labels.items()
     ]
     names = dict(zip(labels, name_sites(wanted), strict=True))
-    edges = [
-        _read_edge(names[src], names[dst], _lower(attributes))
-        for src, dst, attributes in graph.edges(data=True)
-        if src != dst  # the Topology Zoo's Interoute has such an edge
-    ]
-    return Network(
-        tuple(_read_node(names[key], labels[key], nodes[key]) for key in nodes),
-        with_reverses(edges, graph.is_directed()),
-    )
+    problems, sites, edges = Problems(), list[Node](), list[Edge]()
+    for key, attributes in nodes.items():
+        with problems.noting():
+            sites.append(_read_node(names[key], labels[key], attributes))
+    for src, dst, attributes in graph.edges(data=True):
+        if src != dst:  # the Topology Zoo's Interoute has an edge from a node to itself
+            with problems.noting():
+                edges.append(_read_edge(names[src], names[dst], _lower(attributes)))
+    problems.refuse()
+    return Network(tuple(sites), with_reverses(edges, graph.is_directed()))
 
 
 def _lower(attributes: _Attributes) -> _Attributes:

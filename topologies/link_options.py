@@ -227,7 +227,8 @@ def _read_file(
     try:
         values = csv_file.read_matrix(read(name), unit).values
     except TopologyError as error:
-        raise TopologyError(f"{key}: {name!r}: {error}", key=key) from None
+        texts = (f"{key}: {name!r}: {text}" for text in error.problems)
+        raise TopologyError("\n".join(texts), key=key) from None
     if missing := [f"{src} -> {dst}" for src, dst in pairs if (src, dst) not in values]:
         raise TopologyError(f"{key}: {name!r}: no value for {list_some(missing)}", key=key)
     return [values[pair] for pair in pairs]

@@ -189,7 +189,7 @@ def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:
     """The link's values under the names that `TCIntf.config` has for them."""
     if link.rate_mbps > MAX_RATE_MBPS:
         raise TopologyError(
-            f"link {link.src} -> {link.dst}: rate_mbps {link.rate_mbps}: stock Mininet shapes "
+            f"link {link.src} -> {link.dst}: rate {link.rate_mbps:g} Mbit/s: stock Mininet shapes "
             f"{MAX_RATE_MBPS:g} Mbit/s or less",
             key="rates_mbps",
         )

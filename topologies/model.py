@@ -58,7 +58,7 @@ _LINK_NAME = re.compile(r"\s*([^\s<>]+?)\s*(<->|->)\s*([^\s<>]+)\s*")
 
 
 class TopologyError(ValueError):
-    """An impossible topology, option or name.
+    """An impossible topology, option or name; its message has a line for each problem.
 
     Attributes:
         key: the Python name of the option at fault (`"rates_mbps"`), or empty.
@@ -67,6 +67,11 @@ class TopologyError(ValueError):
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
         self.key = key
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, a line each."""
+        return tuple(str(self).split("\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +462,7 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
         pairs.add((link.src, link.dst))
         check_values(where, link)
         if link.loss_percent == 100:
-            what = "loss_percent 100.0: expected below 100; an outage stops a link"
+            what = "loss 100 %: expected below 100 %; an outage stops a link"
             raise TopologyError(f"{where}: {what}", key="loss_percent")
     for link in links:
         if (link.dst, link.src) not in pairs:
@@ -476,31 +481,47 @@ def check_values(where: str, link: Link) -> None:
         TopologyError: a value is impossible; the message starts with `where`, the key is the field.
     """
 
-    def refuse(name: str, value: object, allowed: str) -> None:
-        raise TopologyError(f"{where}: {name} {value}: expected {allowed}", key=name)
+    def refuse(name: str, allowed: str) -> None:
+        what, unit = _WORDS[name]
+        shown = f"{what} {_show(getattr(link, name))} {unit}"
+        raise TopologyError(f"{where}: {shown}: expected {allowed}", key=name)
 
     slowest, fastest = RATES_MBPS
     if not slowest <= link.rate_mbps <= fastest:
-        refuse("rate_mbps", link.rate_mbps, f"{slowest:g} to {fastest:.0f}")
+        refuse("rate_mbps", f"{slowest:g} to {fastest:.0f} Mbit/s")
     if not 0 <= link.delay_ms <= MAX_DELAY_MS:
-        refuse("delay_ms", link.delay_ms, f"0 to {MAX_DELAY_MS:.0f}")
+        refuse("delay_ms", f"0 to {MAX_DELAY_MS:.0f} ms")
     if not 0 <= link.jitter_ms <= MAX_JITTER_MS:
-        refuse("jitter_ms", link.jitter_ms, f"0 to {MAX_JITTER_MS:.0f}")
+        refuse("jitter_ms", f"0 to {MAX_JITTER_MS:.0f} ms")
     if link.jitter_ms > link.delay_ms:
-        refuse("jitter_ms", link.jitter_ms, f"0 to the link's delay, {link.delay_ms} ms")
+        refuse("jitter_ms", f"0 to the link's delay, {_show(link.delay_ms)} ms")
     if not 0 <= link.loss_percent <= 100:
-        refuse("loss_percent", link.loss_percent, "0 to 100")
+        refuse("loss_percent", "0 to 100 %")
     if not 1 <= link.burst <= MAX_BURST:
-        refuse("burst", link.burst, f"1 to {MAX_BURST} packets")
+        refuse("burst", f"1 to {MAX_BURST} packets")
     if link.has_bursts and link.loss_percent > (most := 100 * link.burst / (link.burst + 1)):
         # A packet arrives between two bursts.
         what = f"up to {most:.4g} % with bursts of {link.burst:g} packets, or 100 %"
-        refuse("loss_percent", link.loss_percent, what)
+        refuse("loss_percent", what)
     longest_bytes = _longest_queue_bytes(link.rate_mbps)
     if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
         drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
-        allowed = f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}"
-        refuse("queue_bytes", link.queue_bytes, allowed)
+        refuse("queue_bytes", f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}")
+
+
+_WORDS = {
+    "rate_mbps": ("rate", "Mbit/s"),
+    "delay_ms": ("delay", "ms"),
+    "jitter_ms": ("jitter", "ms"),
+    "loss_percent": ("loss", "%"),
+    "burst": ("burst", "packets"),
+    "queue_bytes": ("queue", "B"),
+}
+"""The fields of a link -> what users call them, and their units."""
+
+
+def _show(number: float) -> str:
+    return f"{number:.15g}"
 
 
 def compute_queue_bytes(rate_mbps: float, round_trip_ms: float) -> int:

@@ -6,12 +6,13 @@ file lacks is None there; `find_links` computes it from coordinates, or takes a 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from trunkline.topologies.matrix import Pair
@@ -42,6 +43,26 @@ NOTED = 10
 
 LABEL_CHARACTERS = 40
 """The most characters of a value that notes and errors quote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What is wrong in a file, noted part by part, so that all of it is refused at once."""
+
+    texts: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def noting(self, where: str = "") -> Iterator[None]:
+        """Note the problems of one part of the file, each with its place in front."""
+        try:
+            yield
+        except TopologyError as error:
+            self.texts.extend(f"{where}{text}" for text in error.problems)
+
+    def refuse(self) -> None:
+        """Raises TopologyError if a problem has been noted."""
+        if self.texts:
+            raise TopologyError("\n".join(self.texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +178,19 @@ def find_links(
         delay = default_delay_ms if delay is None else delay
         if rate is None:
             without_rate.append(f"{edge.src} -> {edge.dst}")
-        elif delay is None:
+        if delay is None:
             without_delay.append(f"{edge.src} -> {edge.dst}")
-        else:
+        if rate is not None and delay is not None:
             pair = edge.src, edge.dst
             known = links.get(pair, Values(0.0, math.inf))
             links[pair] = Values(known.rate_mbps + rate, min(known.delay_ms, delay))
+    problems = Problems()
     if without_rate:
-        raise TopologyError(f"no rate for {list_some(without_rate)}: give default_rate")
+        problems.texts.append(f"no rate for {list_some(without_rate)}: give default_rate")
     if without_delay:
         where = list_some(without_delay)
-        raise TopologyError(f"no delay and no coordinates for {where}: give default_delay")
+        problems.texts.append(f"no delay and no coordinates for {where}: give default_delay")
+    problems.refuse()
     check_link_count(len(links))
     return links
 

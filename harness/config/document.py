@@ -180,7 +180,12 @@ def show(value: Any) -> str:
     else:
         style = '"' if isinstance(value, str) and "\n" in value else None  # in one line
         text = yaml.safe_dump(
-            value, default_flow_style=True, default_style=style, width=10_000, sort_keys=False
+            value,
+            allow_unicode=True,
+            default_flow_style=True,
+            default_style=style,
+            width=10_000,
+            sort_keys=False,
         )
         line = text.removesuffix("...\n").strip()
     return shorten(line)

@@ -214,7 +214,8 @@ class Reader:
         try:
             topology: Topology = module.build(random.Random(seed), **options, **given)
         except TopologyError as error:
-            self._refuse_option("topology", error.key, str(error), options)
+            for text in error.problems:
+                self._refuse_option("topology", error.key, text, options)
             return None
         if burst != 1.0:
             links = tuple(replace(link, burst=burst) for link in topology.links)

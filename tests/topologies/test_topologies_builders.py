@@ -397,23 +397,23 @@ KINDS = "a number, [low, high], a CSV file or a value for each link"
         ),
         (
             full_mesh.build, {"rates_mbps": 0.0}, "rates_mbps",
-            "link n1 -> n2: rate_mbps 0.0: expected 0.001 to 1000000",
+            "link n1 -> n2: rate 0 Mbit/s: expected 0.001 to 1000000 Mbit/s",
         ),
         (
             full_mesh.build, {"delays_ms": -1.0}, "delays_ms",
-            "link n1 -> n2: delay_ms -1.0: expected 0 to 60000",
+            "link n1 -> n2: delay -1 ms: expected 0 to 60000 ms",
         ),
         (
             full_mesh.build, {"loss_percent": 100.0}, "loss_percent",
-            "link n1 -> n2: loss_percent 100.0: expected below 100; an outage stops a link",
+            "link n1 -> n2: loss 100 %: expected below 100 %; an outage stops a link",
         ),
         (
             star.build, {"jitter_ms": 31.0}, "jitter_ms",
-            "link n1 -> n2: jitter_ms 31.0: expected 0 to the link's delay, 30.0 ms",
+            "link n1 -> n2: jitter 31 ms: expected 0 to the link's delay, 30 ms",
         ),
         (
             star.build, {"queue_bytes": 100}, "queue_bytes",
-            "link n1 -> n2: queue_bytes 100: expected 1514 (one packet) to 3375000000, "
+            "link n1 -> n2: queue 100 B: expected 1514 (one packet) to 3375000000, "
             "what drains in 270 s at 100 Mbit/s",
         ),
         (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': expected one of n1, n2, n3"),

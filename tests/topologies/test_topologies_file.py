@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.harness.config import units
-from trunkline.topologies import Link, Site, TopologyError, file, full_mesh, star
+from trunkline.topologies import Link, Site, TopologyError, csv_file, file, full_mesh, star
 from trunkline.topologies.graph_file import read_gml
 from trunkline.topologies.model import check_site_name
 from trunkline.topologies.network_file import (
@@ -209,7 +209,8 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         ("graph [ node [ id 0 ] ]", "1 nodes: expected 2 to 1000"),
         (
             NODES + "edge [ source 0 target 1 ] ]",
-            "no rate for a -> b, b -> a: give default_rate",
+            "no rate for a -> b, b -> a: give default_rate\n"
+            "no delay and no coordinates for a -> b, b -> a: give default_delay",
         ),
         (
             NODES + "edge [ source 0 target 1 rate 5 ] ]",
@@ -368,7 +369,7 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
             "link a -> b: has no reverse; every link needs both directions",
         ),
         (",a,b\na,,1e9\nb,1,\n",
-         "link a -> b: rate_mbps 1000000000.0: expected 0.001 to 1000000"),
+         "link a -> b: rate 1000000000 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
         (MANY, "50232 directed links: expected 50000 or fewer, a full mesh of 224 sites"),
         ('a,"b', "line 1: not CSV: unexpected end of data"),
     ],
@@ -377,6 +378,67 @@ def test_a_wrong_matrix_is_refused_with_its_line_and_what_is_allowed(text, messa
     with pytest.raises(TopologyError) as refused:
         build({"r": text}, rates="r", default_delay_ms=1.0)
     assert (str(refused.value), refused.value.key) == (message, "rates")
+
+
+def test_all_rows_of_a_list_with_problems_are_refused_at_once():
+    text = "src,dst,rate,rtt\na,b,1 GB,x\nb,c,-1,\nc,d\nd,d,10,\na,東京,1,\na,d,10,3\n"
+    with pytest.raises(TopologyError) as refused:
+        build({"links.csv": text}, file="links.csv")
+    rate = "expected a rate above 0 in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"
+    assert sorted(refused.value.problems) == [
+        f"line 2: a -> b: '1 GB': {rate}",
+        "line 2: a -> b: 'x': expected a time of 0 or more in ms, or with a unit (us, ms, s)",
+        f"line 3: b -> c: '-1': {rate}",
+        "line 4: 2 cells: expected 4 as in the header row",
+        "line 5: d -> d: expected links between two sites",
+        "line 6: '東京': expected a name of up to 32 Latin letters, digits and -",
+    ]
+
+
+def test_all_problems_of_a_matrix_of_gml_and_of_values_are_refused_at_once():
+    with pytest.raises(TopologyError) as refused:
+        build({"m.csv": ",a,b\na,,x\nc,1,\nb,y,\nb,1,\n"}, rates="m.csv")
+    assert [text.split(": expected")[0] for text in refused.value.problems] == [
+        "line 2: a -> b: 'x'",
+        "line 3: c",
+        "line 4: b -> a: 'y'",
+        "line 5: b",
+    ]
+    with pytest.raises(TopologyError) as refused:
+        build({"g.gml": f"{NODES} node [ id 2 lat 99 ] node [ id 3 lon 190 ] ]"}, file="g.gml")
+    assert len(refused.value.problems) == 2
+    with pytest.raises(TopologyError) as refused:
+        build({"l.csv": "src,dst,rate,delay\na,b,1e9,1\nb,c,5,90 s\n"}, file="l.csv")
+    assert [text.split(":")[1] for text in refused.value.problems] == [
+        " rate 1000000000 Mbit/s", " rate 1000000000 Mbit/s", " delay 90000 ms", " delay 90000 ms"
+    ]  # fmt: skip
+
+
+def test_names_of_columns_may_have_capitals_and_a_byte_order_mark_is_skipped():
+    network = csv_file.read_edges("\ufeffSrc,Dst,RATE\na,b,5\n")
+    assert [edge.rate_mbps for edge in network.edges] == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "Source,Target\na,b\n",
+            "line 1: Source,Target: expected src, dst, and rate, delay or rtt",
+        ),
+        ("src,Target\na,b\n", "line 1: unknown column 'Target'; no column dst: expected src, dst,"),
+        ("src;dst;rate\na;b;5\n", "line 1: the header row has semicolons: expected commas between"),
+        ("src\tdst\na\tb\n", "line 1: the header row has tabs: expected commas between cells"),
+        (
+            "src,rate\na,5\n",
+            "line 1: no column dst: expected src, dst, and rate, delay or rtt once",
+        ),
+    ],
+)
+def test_a_wrong_header_or_separator_is_named(text, message):
+    with pytest.raises(TopologyError) as refused:
+        csv_file.read_edges(text)
+    assert str(refused.value).startswith(message)
 
 
 def test_matrices_of_different_sites_or_with_holes_are_refused():
@@ -455,12 +517,12 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
         ),
         (
             "src,dst,rate,rate_mbps\n",
-            "line 1: src,dst,rate,rate_mbps: expected src, dst, and rate, delay or rtt once "
+            "line 1: two columns for rate: expected src, dst, and rate, delay or rtt once "
             "each; a matrix is read with rates:, delays: or rtts:",
         ),
         ("src,dst\n", "0 nodes: expected 2 to 1000"),
         (
-            "src,dst\na,東京\na,大阪\n",
+            "src,dst\na,東京\n",
             "line 2: '東京': expected a name of up to 32 Latin letters, digits and -",
         ),
         ("src,dst\na,a\n", "line 2: a -> a: expected links between two sites"),
@@ -520,7 +582,7 @@ def test_a_wrong_list_is_refused_with_its_line_and_what_is_allowed(text, message
          "rate_factor"),
         (
             {"file": "os3e", "jitter_ms": 5.0},
-            "link vancouver -> seattle: jitter_ms 5.0: expected 0 to the link's delay, 0.974 ms",
+            "link vancouver -> seattle: jitter 5 ms: expected 0 to the link's delay, 0.974 ms",
             "jitter_ms",
         ),
     ],

@@ -69,7 +69,7 @@ def test_interface_names_are_mininets_own_where_the_kernel_takes_them():
     [
         (
             (), {"rates_mbps": 1500.0},
-            "link n1 -> n2: rate_mbps 1500.0: stock Mininet shapes 1000 Mbit/s or less",
+            "link n1 -> n2: rate 1500 Mbit/s: stock Mininet shapes 1000 Mbit/s or less",
         ),
         (
             (), {"rate": 5},

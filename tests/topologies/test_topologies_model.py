@@ -179,31 +179,31 @@ def test_an_impossible_overlay_is_refused_with_its_reason(sites, links, message)
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rate_mbps": 0.0}, "rate_mbps 0.0: expected 0.001 to 1000000"),
-        ({"rate_mbps": -5.0}, "rate_mbps -5.0: expected 0.001 to 1000000"),
-        ({"rate_mbps": float("inf")}, "rate_mbps inf: expected 0.001 to 1000000"),
-        ({"rate_mbps": float("nan")}, "rate_mbps nan: expected 0.001 to 1000000"),
-        ({"rate_mbps": 0.0001}, "rate_mbps 0.0001: expected 0.001 to 1000000"),
-        ({"delay_ms": 60001.0}, "delay_ms 60001.0: expected 0 to 60000"),
-        ({"delay_ms": -1.0}, "delay_ms -1.0: expected 0 to 60000"),
-        ({"delay_ms": float("nan")}, "delay_ms nan: expected 0 to 60000"),
-        ({"jitter_ms": 11.0}, "jitter_ms 11.0: expected 0 to the link's delay, 10.0 ms"),
-        ({"jitter_ms": -1.0}, "jitter_ms -1.0: expected 0 to 2000"),
-        ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter_ms 3000.0: expected 0 to 2000"),
-        ({"loss_percent": -0.1}, "loss_percent -0.1: expected 0 to 100"),
-        ({"loss_percent": 101.0}, "loss_percent 101.0: expected 0 to 100"),
+        ({"rate_mbps": 0.0}, "rate 0 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"rate_mbps": -5.0}, "rate -5 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"rate_mbps": float("inf")}, "rate inf Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"rate_mbps": float("nan")}, "rate nan Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"rate_mbps": 0.0001}, "rate 0.0001 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"delay_ms": 60001.0}, "delay 60001 ms: expected 0 to 60000 ms"),
+        ({"delay_ms": -1.0}, "delay -1 ms: expected 0 to 60000 ms"),
+        ({"delay_ms": float("nan")}, "delay nan ms: expected 0 to 60000 ms"),
+        ({"jitter_ms": 11.0}, "jitter 11 ms: expected 0 to the link's delay, 10 ms"),
+        ({"jitter_ms": -1.0}, "jitter -1 ms: expected 0 to 2000 ms"),
+        ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter 3000 ms: expected 0 to 2000 ms"),
+        ({"loss_percent": -0.1}, "loss -0.1 %: expected 0 to 100 %"),
+        ({"loss_percent": 101.0}, "loss 101 %: expected 0 to 100 %"),
         (
             {"loss_percent": 100.0},
-            "loss_percent 100.0: expected below 100; an outage stops a link",
+            "loss 100 %: expected below 100 %; an outage stops a link",
         ),
         (
             {"queue_bytes": 1513},
-            "queue_bytes 1513: expected 1514 (one packet) to 1687500000, "
+            "queue 1513 B: expected 1514 (one packet) to 1687500000, "
             "what drains in 270 s at 50 Mbit/s",
         ),
         (
             {"queue_bytes": 1_687_500_001},
-            "queue_bytes 1687500001: expected 1514 (one packet) to 1687500000, "
+            "queue 1687500001 B: expected 1514 (one packet) to 1687500000, "
             "what drains in 270 s at 50 Mbit/s",
         ),
     ],

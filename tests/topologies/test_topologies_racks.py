@@ -71,17 +71,17 @@ def test_two_racks_of_fifty_sites_are_owls_hundred_workers():
         ),
         (
             {"inter_rate_mbps": 0.0},
-            "inter-rack links: rate_mbps 0.0: expected 0.001 to 1000000",
+            "inter-rack links: rate 0 Mbit/s: expected 0.001 to 1000000 Mbit/s",
             "inter_rate_mbps",
         ),
         (
             {"intra_delay_ms": 61_000.0},
-            "intra-rack links: delay_ms 61000.0: expected 0 to 60000",
+            "intra-rack links: delay 61000 ms: expected 0 to 60000 ms",
             "intra_delay_ms",
         ),
         (
             {"jitter_ms": 0.5},
-            "intra-rack links: jitter_ms 0.5: expected 0 to the link's delay, 0.1 ms",
+            "intra-rack links: jitter 0.5 ms: expected 0 to the link's delay, 0.1 ms",
             "jitter_ms",
         ),
     ],
@@ -131,7 +131,7 @@ def test_a_servers_link_needs_a_server_and_switches():
 
 @pytest.mark.parametrize("rate_mbps", [0.0, -1.0])
 def test_a_servers_link_has_a_rate_above_0(rate_mbps):
-    with pytest.raises(TopologyError, match="the server's link: rate_mbps") as raised:
+    with pytest.raises(TopologyError, match="the server's link: rate") as raised:
         racks.build(random.Random(0), server=True, switches=True, server_rate_mbps=rate_mbps)
     assert raised.value.key == "server_rate_mbps"
 

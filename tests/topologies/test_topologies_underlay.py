@@ -182,7 +182,7 @@ def test_an_access_link_replaces_that_of_an_attached_site() -> None:
         ([AccessLink(1, 1), AccessLink(2, 2)], "only one entry may be without sites"),
         ([AccessLink(1, 1, ("x",))], "site 'x': expected one of a, b, c"),
         ([AccessLink(1, 1, ("a",)), AccessLink(1, 1, ("a",))], "site 'a': named twice"),
-        ([AccessLink(0.0, 1, ("a",))], "rate_mbps 0.0"),
+        ([AccessLink(0.0, 1, ("a",))], "rate 0 Mbit/s"),
     ],
 )
 def test_wrong_access_links_are_refused(entries: list[AccessLink], text: str) -> None:

@@ -46,14 +46,14 @@ def test_a_link_changes_only_what_is_given():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"rate_mbps": 0.0}, "link a -> b: rate_mbps 0.0: expected 0.001 to 1000000"),
-        ({"rate_mbps": math.inf}, "link a -> b: rate_mbps inf: expected 0.001 to 1000000"),
-        ({"delay_ms": -1.0}, "link a -> b: delay_ms -1.0: expected 0 to 60000"),
+        ({"rate_mbps": 0.0}, "link a -> b: rate 0 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"rate_mbps": math.inf}, "link a -> b: rate inf Mbit/s: expected 0.001 to 1000000 Mbit/s"),
+        ({"delay_ms": -1.0}, "link a -> b: delay -1 ms: expected 0 to 60000 ms"),
         (
             {"jitter_ms": 11.0},
-            "link a -> b: jitter_ms 11.0: expected 0 to the link's delay, 10.0 ms",
+            "link a -> b: jitter 11 ms: expected 0 to the link's delay, 10 ms",
         ),
-        ({"loss_percent": 101.0}, "link a -> b: loss_percent 101.0: expected 0 to 100"),
+        ({"loss_percent": 101.0}, "link a -> b: loss 101 %: expected 0 to 100 %"),
     ],
 )
 def test_an_impossible_value_is_refused_by_name(value, message):

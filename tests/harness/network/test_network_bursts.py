@@ -96,8 +96,8 @@ def test_bursts_begin_and_end_while_the_link_is_in_use(found):
 @pytest.mark.parametrize(
     ("loss_percent", "burst", "text"),
     [
-        (1.0, 0.5, "burst 0.5: expected 1 to 10000 packets"),
-        (1.0, 1e5, "burst 100000.0: expected"),
+        (1.0, 0.5, "burst 0.5 packets: expected 1 to 10000 packets"),
+        (1.0, 1e5, "burst 100000 packets: expected"),
         (80.0, 2.0, "up to 66.67 % with bursts of 2 packets, or 100 %"),
     ],
 )

@@ -356,7 +356,7 @@ def test_what_cannot_be_built_is_refused_with_a_reason(found):
     control, loss = found["refusals"]
     assert control.startswith("site a: congestion_control hope: this kernel has ")
     assert control.endswith("; remedy: modprobe tcp_hope")
-    assert loss == "link a -> b: loss_percent 101.0: expected 0 to 100"
+    assert loss == "link a -> b: loss 101 %: expected 0 to 100 %"
 
 
 def test_nothing_is_left_behind_by_a_run_or_a_failed_start(found):
