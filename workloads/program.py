@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -96,7 +97,7 @@ def model_bytes(**_: Any) -> int:
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
     found = []
-    command = options.get("command", ("true",))
+    command, preload = options.get("command", ("true",)), options.get("preload", ())
     by_site = command if isinstance(command, Mapping) else {"": command}
     if not by_site:
         found.append(OptionError("command", {}, "a command, or one for at least one site"))
@@ -107,17 +108,15 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
             found.append(OptionError(key, words, allowed))
         elif not words or not words[0] or any("\0" in str(word) for word in words):
             found.append(OptionError(key, words, "a program and its arguments, without NUL"))
+        elif preload and not is_python([*map(str, words)]):
+            allowed = "python3 FILE.py, because preload needs that of every command"
+            found.append(OptionError(key, words, allowed))
     for name, value in options.get("env", {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith(OURS):
             allowed = f"letters, digits and '_', the first no digit; {OURS} names are taken"
             found.append(OptionError(f"env.{name}", name, allowed))
         elif "\0" in str(value):
             found.append(OptionError(f"env.{name}", value, "text without NUL"))
-    preload = options.get("preload", ())
-    if preload and not all(is_python(list(map(str, words))) for words in by_site.values()):
-        found.append(
-            OptionError("preload", preload, "none unless every command is python3 FILE.py")
-        )
     for name in preload:
         if not all(part.isidentifier() for part in name.split(".")):
             found.append(OptionError("preload", name, f"names of Python modules, not {name!r}"))
@@ -140,6 +139,11 @@ def missing_files(**options: Any) -> list[OptionError]:
             found.append(OptionError(key, program, f"a program in PATH, or a path from {folder}"))
         elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
             found.append(OptionError(key, rest[0], f"a file in {folder}"))
+    for name in options.get("preload", ()):
+        if not _is_module(name):
+            found.append(
+                OptionError("preload", name, f"what can be imported: No module named {name!r}")
+            )
     return found
 
 
@@ -189,6 +193,23 @@ def _is_isolated(words: Words) -> bool:
         return False
     flags = itertools.takewhile(lambda word: re.fullmatch(r"-[A-Za-z]+", word), rest)
     return any(set(flag) & set("EIS") for flag in flags)
+
+
+def _is_module(name: str) -> bool:
+    """Whether a module seems to exist; no module is imported, unless it seems not to."""
+    spec = PathFinder.find_spec(name.partition(".")[0])
+    for length in range(2, name.count(".") + 2):
+        if spec is None or spec.submodule_search_locations is None:
+            break
+        part = ".".join(name.split(".")[:length])
+        spec = PathFinder.find_spec(part, spec.submodule_search_locations)
+    if spec is not None:
+        return True
+    try:  # built in, or made by its package
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
 
 
 def _is_file(path: Path) -> bool:

@@ -142,7 +142,5 @@ def create(
             Workers may have a momentum of their own in their updates.
     """
     if quorum is not None and not 1 <= quorum <= len(sites):
-        raise ValueError(
-            f"quorum = {quorum} is not between 1 and the number of sites, {len(sites)}"
-        )
+        raise ValueError(f"quorum: {quorum}: expected 1 to {len(sites)}, the number of sites")
     return EagerReduce(sites, quorum, momentum)

@@ -190,11 +190,11 @@ def create(
             few as possible, (sites - 1) / (p - 1), rounded up.
     """
     if not 2 <= p <= len(sites):
-        raise ValueError(f"p = {p} is not between 2 and the number of sites, {len(sites)}")
+        raise ValueError(f"p: {p}: expected 2 to {len(sites)}, the number of sites")
     least = frozen_groups.compute_least_history(len(sites), p)
     if history is not None and history < least:
         raise ValueError(
-            f"history = {history} is too small: expected {least} or more, because fewer groups "
+            f"history: {history}: expected {least} or more, because fewer groups "
             f"of {p} cannot connect {len(sites)} sites"
         )
     exact = Fraction(decay).limit_denominator(1000)

@@ -158,7 +158,7 @@ def create(
     if mode == "bk":
         if not 1 <= backups < len(sites):
             most = len(sites) - 1
-            raise ValueError(f"backups = {backups} is not between 1 and the workers less 1, {most}")
+            raise ValueError(f"backups: {backups}: expected 1 to {most}, one less than the workers")
         return Rounds(sides, len(sites) - backups, momentum)
     weight = (1.0 if mode == "hete" else 1.0 / len(sites)) if share is None else share
     return Alone(sides, weight, momentum, bound if mode == "ssp" else None, mode == "hete")

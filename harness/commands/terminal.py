@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import gc
+import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,8 +76,11 @@ def find_run(name: str, runs: Path) -> Path:
     for run_dir in (Path(name), runs / name / "latest"):
         if (run_dir / "events.jsonl").exists():
             return run_dir
+    names = [each.name for each in runs.iterdir()] if runs.is_dir() else []
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
+    hint = f"did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"{name}: no such run: expected a run's folder, or the name of a scenario "
+        f"{name}: no such run: {hint}expected a run's folder, or the name of a scenario "
         f"that has runs in {runs} (see: trunkline list runs)"
     )
 
@@ -88,6 +95,40 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         help="change a value of the scenario, such as scheme.p=4; may be given more than once",
     )
     parser.add_argument("--seed", type=parse_whole, metavar="N", help="change the scenario's seed")
+
+
+def add_pcap(parser: argparse.ArgumentParser) -> None:
+    """Add `--pcap`."""
+    parser.add_argument(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="capture the packets of this link, such as n1-n2, or 'n1 -> n2' for one direction, or "
+        "all, instead of those of capture.links; may be given more than once",
+    )
+
+
+def load_capturing(arguments: argparse.Namespace, here: bool) -> Scenario:
+    """Load the scenario; `--pcap` stands for an assignment to it. Raises ScenarioErrors.
+
+    `here` says whether it is to run on this machine.
+    """
+    from trunkline.harness.config.document import ScenarioErrors
+    from trunkline.harness.scenario.loading import load
+
+    links: list[str] = arguments.pcap
+    named = "all" if "all" in links else json.dumps(links)
+    captures = [f"capture.links={named}"] if links else []
+    try:
+        return load(arguments.file, [*arguments.set, *captures], arguments.seed, here=here)
+    except ScenarioErrors as errors:
+        raise ScenarioErrors(
+            replace(problem, file="--pcap", key_path="")
+            if captures and problem.key_path.startswith("capture.links")
+            else problem
+            for problem in errors.problems
+        ) from None
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
@@ -115,8 +156,17 @@ def add_labels(parser: argparse.ArgumentParser, each: str) -> None:
 
 def check_labels(labels: Sequence[str], count: int, each: str) -> None:
     """Raises UsageError unless there are no labels, or `count` different ones."""
-    if labels and (len(labels) != count or len({*labels}) < count):
-        raise UsageError(f"--label {' '.join(labels)}: expected {count} names, one for each {each}")
+    if not labels:
+        return
+    allowed = ""
+    if len(labels) != count:
+        allowed = f"{count} name{'s' * (count != 1)}, one for each {each}"
+    elif not all(label.strip() for label in labels):
+        allowed = "names that are not empty"
+    elif len({*labels}) < count:
+        allowed = "different names"
+    if allowed:
+        raise UsageError(f"--label {shlex.join(labels)}: expected {allowed}")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

@@ -206,7 +206,7 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
     known = list(names)
     if not known:
         return "expected nothing here"
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.65)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
 

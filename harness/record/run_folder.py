@@ -196,11 +196,11 @@ def _point(link: Path, target: str) -> None:
 
 
 _REMEDIES: Mapping[int, str] = {
-    errno.ENOSPC: "free some space, or choose another folder for runs",
-    errno.EDQUOT: "free some of your quota, or choose another folder for runs",
-    errno.EACCES: "make it writable for you, or choose another folder for runs",
-    errno.EPERM: "make it writable for you, or choose another folder for runs",
-    errno.EROFS: "choose a folder for runs that is not on a read-only file system",
+    errno.ENOSPC: "free some space, or choose another folder",
+    errno.EDQUOT: "free some of your quota, or choose another folder",
+    errno.EACCES: "make it writable for you, or choose another folder",
+    errno.EPERM: "make it writable for you, or choose another folder",
+    errno.EROFS: "choose a folder that is not on a read-only file system",
     errno.ENOTDIR: "move the file that is where a folder should be",
     errno.EEXIST: "move the file that is where a folder should be",
     errno.EISDIR: "move the folder that is where a file should be",
@@ -213,7 +213,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        remedy = _REMEDIES.get(error.errno or 0, "choose another folder for runs")
+        remedy = _REMEDIES.get(error.errno or 0, "choose another folder")
         raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
 
 

@@ -46,10 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print explanations."""
+    folder = terminal.find_run(arguments.run, Path(arguments.runs))  # before the long imports
+
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
 
-    folder = terminal.find_run(arguments.run, Path(arguments.runs))
     data = outputs.read(folder)
     chosen = _choose(data, arguments.task)
     if arguments.json:
@@ -71,7 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _choose(data: RunData, number: int | None) -> list[Explanation]:
     """The named task, or those that lost most time."""
-    from trunkline.harness.config.document import list_choices
     from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
     if data.scenario.runs_programs:
@@ -83,8 +83,9 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
     if number is None:
         return explain_latest(data.scenario, data.history, tasks, SHOWN)
     if number not in ended:
-        named = list_choices(map(str, ended), str(number))
-        raise terminal.UsageError(f"--task {number}: {named}, the tasks that have ended")
+        first, last = min(ended), max(ended)
+        gaps = "" if len(ended) == last - first + 1 else "; some of them have not ended"
+        raise terminal.UsageError(f"--task {number}: expected {first} to {last}{gaps}")
     return explain_tasks(data.scenario, data.history, tasks, [number])
 
 

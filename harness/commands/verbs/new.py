@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from trunkline.harness.commands import terminal
@@ -77,6 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise terminal.UsageError(f"{path}: cannot be written: {reason}") from None
-    print(f"{path}: change it, then: trunkline run {path}")
+    print(f"{path}: change it, then: trunkline run {shlex.quote(str(path))}")
     print(f"{schema}: for your editor")
     return 0

@@ -79,8 +79,12 @@ def _parse_inches(text: str) -> float:
 
 
 def _compare(folders: list[Path], out: Path, arguments: argparse.Namespace) -> int:
+    from trunkline.harness.record.run_folder import StoreError
     from trunkline.harness.report import outputs
 
-    outputs.compare(folders, out, labels=arguments.label)
+    try:
+        outputs.compare(folders, out, labels=arguments.label)
+    except StoreError as error:
+        raise StoreError(f"--out {out}: {error}") from None
     print(out if arguments.quiet else f"{len(folders)} runs compared in {out}")
     return 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,14 +31,7 @@ It only reads the event log, so it does not change results.
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, where to run it, and what to show."""
     terminal.add_scenario(parser)
-    parser.add_argument(
-        "--pcap",
-        action="append",
-        default=[],
-        metavar="LINK",
-        help="capture the packets of this link, such as n1-n2, or 'n1 -> n2' for one direction, or "
-        "all, instead of those of capture.links; may be given more than once",
-    )
+    terminal.add_pcap(parser)
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
     parser.add_argument(
@@ -58,35 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a scenario and print its verdict."""
     if arguments.on is not None and arguments.watch:
         raise terminal.UsageError("--watch: not with --on, whose event log is elsewhere")
-    scenario = _load(arguments)
+    scenario = terminal.load_capturing(arguments, here=arguments.on is None)
     remote = arguments.on is not None
     carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)
-
-
-def _load(arguments: argparse.Namespace) -> Scenario:
-    """The scenario; `--pcap` stands for an assignment to it. Raises ScenarioErrors."""
-    from trunkline.harness.config.document import ScenarioErrors
-    from trunkline.harness.scenario.loading import load
-
-    links: list[str] = arguments.pcap
-    named = "all" if "all" in links else json.dumps(links)
-    captures = [f"capture.links={named}"] if links else []
-    try:
-        return load(
-            arguments.file,
-            [*arguments.set, *captures],
-            arguments.seed,
-            here=arguments.on is None,
-        )
-    except ScenarioErrors as errors:
-        raise ScenarioErrors(
-            replace(problem, file="--pcap", key_path="")
-            if captures and problem.key_path.startswith("capture.links")
-            else problem
-            for problem in errors.problems
-        ) from None
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ EPILOG = """\
 examples:
   trunkline shell scenarios/quickstart.yaml
   trunkline shell scenarios/outage.yaml --set clock=real
+  trunkline shell scenarios/quickstart.yaml --pcap tokyo-seoul
   echo 'outage n1 n2 for 5 s' | trunkline shell scenarios/outage.yaml
 
 A virtual clock stands still at the prompt, and `step 10 s` lets it run. `help` lists all commands.
@@ -21,6 +22,7 @@ A virtual clock stands still at the prompt, and `step 10 s` lets it run. `help` 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario and the folder of runs."""
     terminal.add_scenario(parser)
+    terminal.add_pcap(parser)
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
 
@@ -29,9 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a scenario with a prompt, and print its verdict."""
     from trunkline.harness.live import prompt
     from trunkline.harness.live.live_state import Progress
-    from trunkline.harness.scenario.loading import load
 
-    scenario = load(arguments.file, arguments.set, arguments.seed, here=True)
+    scenario = terminal.load_capturing(arguments, here=True)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
     shown = None

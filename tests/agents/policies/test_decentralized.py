@@ -230,8 +230,8 @@ def test_the_last_worker_of_eager_reduce_goes_on_alone():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"quorum": 0}, "quorum = 0 is not between 1 and the number of sites, 4"),
-        ({"quorum": 5}, "quorum = 5 is not between 1 and the number of sites, 4"),
+        ({"quorum": 0}, "quorum: 0: expected 1 to 4, the number of sites"),
+        ({"quorum": 5}, "quorum: 5: expected 1 to 4, the number of sites"),
     ],
 )
 def test_impossible_options_of_eager_reduce_are_refused(options, said):

@@ -171,7 +171,7 @@ def test_a_controller_that_takes_over_begins_with_no_history():
 @pytest.mark.parametrize(("sites", "p", "least"), [(4, 2, 3), (8, 3, 4), (5, 3, 2), (4, 4, 1)])
 def test_a_history_that_cannot_connect_all_sites_is_refused(sites, p, least):
     names = tuple("abcdefgh"[:sites])
-    said = f"history = {least - 1} is too small: expected {least} or more"
+    said = f"history: {least - 1}: expected {least} or more"
     with pytest.raises(ValueError, match=said):
         preduce.create(names, p=p, group_filter=True, history=least - 1)
     assert preduce.create(names, p=p, group_filter=True).last == least

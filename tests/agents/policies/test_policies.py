@@ -117,5 +117,5 @@ def test_bsp_waits_for_everybody():
 
 @pytest.mark.parametrize("p", [0, 1, 5])
 def test_preduce_refuses_an_impossible_p(p):
-    with pytest.raises(ValueError, match=f"p = {p} is not between 2 and the number of sites, 4"):
+    with pytest.raises(ValueError, match=f"p: {p}: expected 2 to 4, the number of sites"):
         preduce.create(SITES, p=p)

@@ -232,8 +232,8 @@ def test_bk_needs_no_more_workers_than_there_are():
     ("options", "said"),
     [
         ({"servers": ()}, "servers: at least one is needed"),
-        ({"mode": "bk", "backups": 0}, "backups = 0 is not between 1 and the workers less 1, 2"),
-        ({"mode": "bk", "backups": 3}, "backups = 3 is not between 1 and the workers less 1, 2"),
+        ({"mode": "bk", "backups": 0}, "backups: 0: expected 1 to 2, one less than the workers"),
+        ({"mode": "bk", "backups": 3}, "backups: 3: expected 1 to 2, one less than the workers"),
     ],
 )
 def test_impossible_options_are_refused(options, said):

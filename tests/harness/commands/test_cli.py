@@ -246,6 +246,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["run", RING, "--zz"], "unrecognized arguments: --zz (see: trunkline run --help)"),
         (["--zz"], "unrecognized arguments: --zz (see: trunkline --help)"),
         (["run", RING, "--pcap", "n1-n99"], "--pcap: "),
+        (["shell", RING, "--pcap", "n1-n99"], "--pcap: "),
         (["run", RING, "--on="], "'' is not an address: expected [USER@]HOST[:PORT] with a port"),
         (["run", RING, "--on", "a:99999"], "'a:99999' is not an address: expected [USER@]HOST["),
         (["run", RING, "--on=-oX@host"], "'-oX@host' is not an address: expected [USER@]HOST["),
@@ -367,6 +368,8 @@ def test_new_writes_a_scenario_that_runs_and_whose_comments_are_right(tmp_path, 
     full = parse(uncommented, str(path))
     assert (len(full.timeline), full.stop.time_s, full.scheme.chunk_bytes) == (2, 60.0, 262144)
 
+    assert main.main(["new", str(tmp_path / "my first.yaml")]) == 0
+    assert f"then: trunkline run '{tmp_path}/my first.yaml'\n" in capsys.readouterr().out
     assert main.main(["new", str(path)]) == 64
     assert "expected a name that no file has yet" in capsys.readouterr().err
     assert path.read_text() == text
@@ -494,6 +497,22 @@ def test_validate_names_programs_that_this_machine_lacks(tmp_path, capsys):
     assert said.endswith(": expected a folder that exists\n")
 
 
+def test_validate_names_modules_to_preload_that_this_machine_lacks(tmp_path, capsys):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s}\n"
+        "workload:\n"
+        "  kind: program\n"
+        "  command: [python3, here.py]\n"
+        "  preload: [os.path, sys, xml.dom, pathlib, email.nowhere]\n"
+        "stop: {time: 1 s}\n"
+    )
+    (tmp_path / "here.py").touch()
+    assert main.main(["validate", str(file)]) == 64
+    missing = "expected what can be imported: No module named 'email.nowhere'"
+    assert capsys.readouterr().out == f"{file}:5: workload.preload: email.nowhere: {missing}\n"
+
+
 def test_validate_changes_scenarios_before_it_reads_them(capsys):
     assert main.main(["validate", RING, QUICKSTART, "--set", "scheme.p=3"]) == 64
     first, second = capsys.readouterr().out.splitlines()
@@ -548,6 +567,46 @@ def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("unknown  ")
 
 
+def test_a_page_that_cannot_be_written_names_the_option(run_dir, monkeypatch, capsys):
+    from trunkline.harness.record.run_folder import StoreError
+    from trunkline.harness.report import outputs
+
+    def refuse(folders, file, labels):
+        raise StoreError(f"{file}: cannot be written: no; choose another folder")
+
+    monkeypatch.setattr(outputs, "compare", refuse)
+    assert main.main(["report", str(run_dir), str(run_dir), "--out", "/proc/x.html"]) == 70
+    assert "--out /proc/x.html: /proc/x.html: cannot be written" in capsys.readouterr().err
+
+
+def test_a_misspelt_run_is_guessed_before_anything_long_is_imported(run_dir):
+    python = [sys.executable, "-X", "importtime", "-m", "trunkline.harness.commands.main"]
+    command = [*python, "explain", "quikstart", "--runs", str(run_dir.parents[1])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "quikstart: no such run: did you mean quickstart? expected a run's" in done.stderr
+    assert "pandas" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"), [([4, 5, 6], "4 to 6\n"), ([1, 3], "1 to 3; some of them have not ended\n")]
+)
+def test_a_task_that_did_not_end_is_answered_with_the_range(
+    ended, said, run_dir, monkeypatch, capsys
+):
+    from trunkline.harness.report import outputs
+
+    tasks = [SimpleNamespace(number=number, duration_s=1.0) for number in ended]
+    data = SimpleNamespace(
+        scenario=SimpleNamespace(runs_programs=False),
+        tables={"tasks": None},
+        history=SimpleNamespace(tasks=tasks),
+    )
+    monkeypatch.setattr(outputs, "read", lambda folder: data)
+    for number in ("-1", "99"):
+        assert main.main(["explain", str(run_dir), "--task", number]) == 64
+        assert capsys.readouterr().err == f"trunkline: --task {number}: expected {said}"
+
+
 def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, capsys):
     from trunkline.harness.report import outputs
 
@@ -556,8 +615,14 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
         outputs, "compare", lambda folders, file, labels: seen.append((folders, file))
     )
     named = [str(run_dir), str(run_dir), "--label", "a"]
-    assert main.main(["report", *named, "--label", "a"]) == 64
-    assert "--label a a: expected 2 names, one for each run" in capsys.readouterr().err
+    for labels, said in (
+        (["a", "b", "b"], "--label a a b b: expected 2 names, one for each run"),
+        (["a"], "--label a a: expected different names"),
+        ([" "], "--label a ' ': expected names that are not empty"),
+    ):
+        given = [word for label in labels for word in ("--label", label)]
+        assert main.main(["report", *named, *given]) == 64
+        assert said in capsys.readouterr().err
     assert main.main(["report", *named[1:]]) == 64
     assert "--label a: only with several runs" in capsys.readouterr().err
     command = ["report", str(run_dir), "quickstart", "--runs", str(run_dir.parents[1])]

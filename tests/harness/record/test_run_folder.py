@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
         folder.write_text("verdict.json", "new")
     assert str(raised.value) == (
         f"{tmp_path}/verdict.json: cannot be written: No space left on device;"
-        " free some space, or choose another folder for runs"
+        " free some space, or choose another folder"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["verdict.json"]
     assert folder.read_text("verdict.json") == "old"
@@ -137,7 +137,7 @@ def on_a_disk_of_64_kib() -> list[str]:
 def test_a_disk_that_is_really_full_is_reported_the_same_way(embedded: Embedded) -> None:
     assert embedded.call(on_a_disk_of_64_kib) == [
         "/demo/20260301-120000/events.jsonl: cannot be written: No space left on device;"
-        " free some space, or choose another folder for runs",
+        " free some space, or choose another folder",
         "log",
         "plots",
         "tables",

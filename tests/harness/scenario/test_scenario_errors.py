@@ -70,12 +70,12 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("scheme.p=99", "scheme.p: 99: p = 99 is not between 2 and the number of sites, 4"),
+        ("scheme.p=99", "scheme.p: 99: expected 2 to 4, the number of sites"),
         (
             "scheme.plan=rign",
             "scheme.plan: rign: did you mean ring? expected one of a2a, crew, opr, ps, ring",
         ),
-        ("topology.sites=2", "scheme.p: 3: p = 3 is not between 2 and the number of sites, 2"),
+        ("topology.sites=2", "scheme.p: 3: expected 2 to 2, the number of sites"),
         (
             "stop.time=50",
             "stop.time: 50: a unit is missing: expected a time such as 50 s "
@@ -120,7 +120,7 @@ def test_a_problem_of_the_seed_points_to_its_option(known):
 def test_problems_of_the_file_and_of_overrides_are_reported_together(known):
     assert messages(known, GOOD + "seed: -5\n", ["scheme.p=1", "clock=fast"]) == [
         "--set clock=fast: clock: fast: expected one of virtual, real",
-        "--set scheme.p=1: scheme.p: 1: p = 1 is not between 2 and the number of sites, 4",
+        "--set scheme.p=1: scheme.p: 1: expected 2 to 4, the number of sites",
         "x.yaml:5: seed: -5: expected 0 or more",
     ]
 

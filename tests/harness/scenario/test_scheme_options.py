@@ -80,5 +80,5 @@ def test_a_policy_that_uses_servers_refuses_an_empty_list_of_them():
 def test_a_value_that_depends_on_the_number_of_sites_is_reported_beside_them():
     assert refuse("policy: eager_reduce, quorum: 9, momentum: 1.0") == [
         "x.yaml:4: scheme.momentum: 1.0: expected less than 1",
-        "x.yaml:4: scheme.quorum: 9: quorum = 9 is not between 1 and the number of sites, 4",
+        "x.yaml:4: scheme.quorum: 9: expected 1 to 4, the number of sites",
     ]

@@ -120,9 +120,9 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
     with pytest.raises(ScenarioErrors) as refused:
         run(scenario, "scheme.plan=crew,fapt,bkd", "scheme.p=2,4,9")
     assert str(refused.value).splitlines() == [
-        "--vary scheme.p=4: scheme.p: 4: p = 4 is not between 2 and the number of sites, 3 "
+        "--vary scheme.p=4: scheme.p: 4: expected 2 to 3, the number of sites "
         "(with scheme.plan=crew scheme.p=4 and 1 more)",
-        "--vary scheme.p=9: scheme.p: 9: p = 9 is not between 2 and the number of sites, 3 "
+        "--vary scheme.p=9: scheme.p: 9: expected 2 to 3, the number of sites "
         "(with scheme.plan=crew scheme.p=9 and 1 more)",
         "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? expected one of a2a, bkt, "
         "blink, crew, fapt, ipart, mst, naive, opr, overlap, owl, ps, ring, star, toa (with "
