@@ -21,10 +21,9 @@ Line = tuple[str, str]
 
 def list_extensions(kind: str) -> Iterator[Line]:
     """The topologies, plans, policies or workloads, with the first lines of their docstrings."""
-    from trunkline.harness.scenario.extensions import discover, summarize
+    from trunkline.harness.scenario.extensions import summarize_kind
 
-    for name, module in getattr(discover(), kind).items():
-        yield name, summarize(module)
+    yield from summarize_kind(kind).items()
 
 
 def list_schemes() -> Iterator[Line]:

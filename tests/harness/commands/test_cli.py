@@ -26,6 +26,7 @@ from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.processes.ownership import Owner
+from trunkline.harness.scenario import extensions
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Stop
 
@@ -831,3 +832,15 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert shown.stderr.read() == b""
     assert shown.wait() == 128 + signal.SIGPIPE
     shown.stderr.close()
+
+
+def test_extensions_are_listed_without_being_imported():
+    for kind in ("topologies", "plans", "policies", "workloads"):
+        imported = getattr(extensions.discover(), kind)
+        assert extensions.summarize_kind(kind) == {
+            name: extensions.summarize(module) for name, module in sorted(imported.items())
+        }
+    python = [sys.executable, "-X", "importtime", "-m", "trunkline.harness.commands.main"]
+    done = subprocess.run([*python, "list", "plans"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "numpy" not in done.stderr
