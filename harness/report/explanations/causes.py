@@ -21,15 +21,29 @@ from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
-from trunkline.harness.record.history import Disturbance, History, Interval, Task
+from trunkline.harness.record.history import (
+    Disturbance,
+    History,
+    Interval,
+    Task,
+    Transfer,
+    transfers,
+)
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
-from trunkline.topologies.model import Link, Topology
+from trunkline.harness.report.explanations.tcp_limits import (
+    LIKELY_LOSSES,
+    SHORTEST_TIMER_S,
+    TcpLimits,
+    Trouble,
+)
+from trunkline.topologies.model import Topology
 
 Cause = Literal[
     "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
-    "loss", "cold start", "queueing", "repair", "longer plan", "contribution", "installation",
+    "loss", "delay", "cold start", "queueing", "repair", "longer plan", "contribution",
+    "installation",
 ]  # fmt: skip
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
@@ -37,6 +51,12 @@ PLANNED: tuple[Cause, ...] = ("rate", "propagation")
 
 COLD_WINDOWS = 64
 """A connection is cold until it has carried this many bandwidth-delay products."""
+
+COLD_TRIPS = 128
+"""The most round trips that a cold connection takes to find its link's rate."""
+
+WARM_WINDOWS = 2
+"""A transfer of this many products at the link's rate shows that its connection is warm."""
 
 INITIAL_WINDOW_BYTES = 14_480
 """TCP begins with ten packets; a smaller product does not matter."""
@@ -46,8 +66,8 @@ CHANGES = ("setlink", "redraw", "trace")
 HARMS = (*CUTS, *CHANGES, "kill", "pause", "restart")
 """The faults that may be behind a cut, behind other values of a link, and behind a repair."""
 
-LIKELY_LOSSES = 0.5
-"""Losses explain a delay if at least this many packets are lost on average meanwhile."""
+MISTAKEN = ", and TCP takes what is late for lost"
+"""What a delay that grows by more than TCP's shortest timer does to connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +163,34 @@ class Run:
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.reason}")
 
     def _divide_contribution(self, step: Step) -> Iterator[Part]:
+        """The controller's word to the site, and then what the site took."""
+        way = self.controller_site, step.site
+        late = self.find_late_word(*way, step.start_ns)
+        found = [
+            *self._list_stops(step, (CONTROLLER, step.site)),
+            Part("propagation", self.topology.path_delay_ms(*way) / 1e3, " -> ".join(way)),
+            *([late] if late else []),
+        ]
         left_s = step.duration_s
-        for part in self._list_stops(step, (CONTROLLER, step.site)):
+        for part in _limit(found, left_s):
             yield part
             left_s -= part.seconds
-        delay_s = self.topology.path_delay_ms(self.controller_site, step.site) / 1e3
-        where = f"{self.controller_site} -> {step.site}"
-        if self.controller_site != step.site:
-            delay_s = min(left_s, delay_s)
-            yield Part("propagation", delay_s, where)
-            left_s -= delay_s
-        yield Part("contribution", left_s, step.site)
+        if late is not None:  # TCP takes what is late for lost
+            yield replace(late, seconds=left_s, text=late.text + MISTAKEN)
+        else:
+            yield Part("contribution", left_s, step.site)
+
+    def find_late_word(self, src: str, dst: str, t_ns: int) -> Part | None:
+        """By how much a message between sites was late then, because of a raised delay."""
+        found = []
+        for hop in self._list_hops((src, dst)):
+            usual_ms, name = self.topology.link(*hop).delay_ms, " -> ".join(hop)
+            spell = self.conditions.spell(hop, t_ns)
+            if (late_ms := spell.link.delay_ms - usual_ms) > 0:
+                fault = self._find_fault({name}, CHANGES, spell.start_ns, spell.start_ns)
+                text = _compare_delays(spell.link.delay_ms, usual_ms)
+                found.append(Part("delay", late_ms / 1e3, name, fault, text=text))
+        return max(found, key=lambda part: part.seconds, default=None)
 
     def _divide_transfer(self, task: Task, step: Step) -> Iterator[Part]:
         """Take from the step's time what each cause explains, in this order, and then the rest."""
@@ -169,59 +206,109 @@ class Run:
         own_s, others_s, background_s = (
             self.loads.carry_s(size, rate_mbps) for size in (own, others, background)
         )
-        delay_s = sum(self.conditions.at(hop, step.end_ns).delay_ms for hop in hops) / 1e3
+        delay_s = sum(self.topology.link(*hop).delay_ms for hop in hops) / 1e3
         found = [
             *self._list_cuts(step, hops),
             *self._list_stops(step, (step.src, step.site)),
             Part("propagation", delay_s, f"{step.src} -> {step.site}"),
+            *self._list_late_arrivals(step, hops),
             Part("rate", own_s, where, None, own, f"{rate_mbps:.4g} Mbit/s"),
             *self._list_slowdowns(slowest, span),
             Part("background traffic", background_s, where, None, background),
             Part("other tasks", others_s, where, None, others, names),
         ]
         left_s = step.duration_s
-        for part in found:
-            seconds = min(left_s, part.seconds)
-            if seconds > 0:
-                yield replace(part, seconds=seconds, bytes=part.bytes * seconds / part.seconds)
-                left_s -= seconds
+        for part in _limit(found, left_s):
+            yield part
+            left_s -= part.seconds
         if left_s > 0:
-            yield self._name_rest(task, step, hops, found, left_s)
+            yield from self._name_rest(task, step, found, left_s)
 
     def _name_rest(
-        self,
-        task: Task,
-        step: Step,
-        hops: Iterable[Directed],
-        found: list[Part],
-        left_s: float,
-    ) -> Part:
+        self, task: Task, step: Step, found: list[Part], left_s: float
+    ) -> Iterator[Part]:
         """What TCP did in the time that nothing else explains."""
         outage = next((part for part in found if part.cause in ("outage", "stop")), None)
         if outage is not None:  # TCP sends again only when its timer goes off
-            return replace(outage, seconds=left_s)
-        for hop in hops:
-            lossy = max(
-                self.conditions.at(hop, t_ns).loss_percent for t_ns in (step.start_ns, step.end_ns)
+            yield replace(outage, seconds=left_s)
+            return
+        for part in _limit(self._list_troubles(step), left_s):
+            yield part
+            left_s -= part.seconds
+        if left_s > 0 and (lossy := self._find_losses(step)) is not None:
+            yield replace(lossy, seconds=left_s)
+        elif left_s > 0:
+            yield from self._explain_connection(task, step, left_s)
+
+    def _list_troubles(self, step: Step) -> Iterator[Part]:
+        """What kept TCP below the rate of the link, or had done so before, the longest first."""
+        for trouble, seconds in self.limits.find_troubles(
+            (step.src, step.site), (step.start_ns, step.end_ns)
+        ):
+            name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
+            fault = self._find_fault({name}, CHANGES, since_ns, since_ns)
+            yield Part(
+                trouble.cause, seconds, name, fault, text=self._describe(trouble, step.end_ns)
             )
-            packets = self.loads.count(hop, (step.start_ns, step.end_ns)) / self.mtu
-            if lossy / 100 * packets >= LIKELY_LOSSES:
-                name = " -> ".join(hop)
-                fault = self._find_fault({name}, CHANGES, step.start_ns, step.end_ns)
-                return Part("loss", left_s, name, fault, text=f"{lossy:g} %")
+
+    def _describe(self, trouble: Trouble, t_ns: int) -> str:
+        """What a link did or does to packets at a time, in words."""
+        if trouble.cause == "delay":
+            usual_ms = self.topology.link(*trouble.hop).delay_ms
+            timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
+            return _compare_delays(trouble.amount, usual_ms) + (MISTAKEN if timed_out else "")
+        if t_ns < trouble.end_ns:
+            return f"loses {trouble.amount:g} %"
+        return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
+
+    def _find_losses(self, step: Step) -> Part | None:
+        """The link that probably lost packets at the beginning or the end of a step."""
+        span = step.start_ns, step.end_ns
+        for hop in self._list_hops((step.src, step.site)):
+            lossy = max(self.conditions.at(hop, t_ns).loss_percent for t_ns in span)
+            if lossy / 100 * self.loads.count(hop, span) / self.mtu >= LIKELY_LOSSES:
+                fault = self._find_fault({name := " -> ".join(hop)}, CHANGES, *span)
+                return Part("loss", 0.0, name, fault, text=f"loses {lossy:g} %")
+        return None
+
+    def _list_late_arrivals(self, step: Step, hops: Iterable[Directed]) -> Iterator[Part]:
+        """By how much the last byte was later than with the scenario's delays."""
+        for hop in hops:
+            usual_ms, name = self.topology.link(*hop).delay_ms, " -> ".join(hop)
+            spells = list(self.conditions.within(hop, step.start_ns, step.end_ns))
+            arriving = [
+                spell
+                for spell, from_ns, _ in spells
+                if from_ns + spell.link.delay_ms * 1e6 <= step.end_ns
+            ]
+            if arriving and (late_ms := arriving[-1].link.delay_ms - usual_ms) > 0:
+                since_ns = arriving[-1].start_ns
+                fault = self._find_fault({name}, CHANGES, since_ns, since_ns)
+                text = _compare_delays(arriving[-1].link.delay_ms, usual_ms)
+                yield Part("delay", late_ms / 1e3, name, fault, text=text)
+
+    def _explain_connection(self, task: Task, step: Step, left_s: float) -> Iterator[Part]:
+        """A cold connection, as long as it may need, and queues."""
         ends = step.src, step.site
         since_ns, carried = self._find_connection(ends, step.end_ns)
         where = " -> ".join(ends)
-        if carried >= self._count_warm(ends):
-            return Part("queueing", left_s, where)
+        cold_s = min(left_s, COLD_TRIPS * self._find_trip_ms(ends) / 1e3)
+        if carried >= self._count_warm(ends) or self._was_warm(ends, since_ns, step.start_ns):
+            cold_s = 0.0
+        if left_s > cold_s:
+            yield Part("queueing", left_s - cold_s, where)
+        if cold_s <= 0:
+            return
         repairs = (*task.rearranged, *task.halted)
         repaired = [event.t_ns for event in repairs if event.t_ns <= step.end_ns]
         if repaired and not self._find_connection(ends, min(repaired))[1]:
             first = self._explain_repair(task, step)
-            return Part("cold start", left_s, where, first.fault, text=", which the repair needed,")
+            needed = ", which the repair needed,"
+            yield Part("cold start", cold_s, where, first.fault, text=needed)
+            return
         fault = self._find_fault({where, *ends}, HARMS, since_ns, since_ns) if since_ns else None
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
-        return Part("cold start", left_s, where, fault, text=text)
+        yield Part("cold start", cold_s, where, fault, text=text)
 
     def find_missing(self, task: Task) -> Missing | None:
         """What a task still waited for when it was abandoned; None if all its bytes had arrived."""
@@ -243,10 +330,24 @@ class Run:
         """What every link carried."""
         return LinkLoads.of(self.history, self.conditions, self.mtu, self.flows)
 
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """Every payload of the run, on the overlay's links."""
+        return transfers(self.history.tasks, self.delays_ms)
+
+    @cached_property
+    def limits(self) -> TcpLimits:
+        """What TCP could carry on every connection."""
+        return TcpLimits.of(self.transfers, self.conditions, self.mtu)
+
     def was_busy(self, ends: Directed, start_ns: int, end_ns: int) -> bool:
-        """Whether one of the links below a link of the overlay carried what it could."""
-        hops = self._list_hops(ends)
-        return any(self.loads.use(hop, (start_ns, end_ns)) >= BUSY for hop in hops)
+        """Whether a link below a link of the overlay carried what it could, or TCP did."""
+        span = start_ns, end_ns
+        return self._was_at_rate(ends, span) or self.limits.was_full(ends, span)
+
+    def _was_at_rate(self, ends: Directed, span: Interval) -> bool:
+        """Whether a link below a link of the overlay carried what its rate allows."""
+        return any(self.loads.use(hop, span) >= BUSY for hop in self._list_hops(ends))
 
     def _list_hops(self, ends: Directed) -> tuple[Directed, ...]:
         return tuple(pairwise(self.topology.path(*ends)))
@@ -290,11 +391,28 @@ class Run:
         )
         return since_ns, carried
 
+    def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
+        """Whether a long transfer of a connection had its link's rate, before a time."""
+        return any(
+            self._was_at_rate(ends, (each.start_ns, each.end_ns))
+            for each in self.transfers
+            if (each.src, each.dst) == ends
+            and since_ns <= each.start_ns
+            and each.end_ns <= until_ns
+            and each.bytes >= WARM_WINDOWS * self._count_product(ends)
+        )
+
     def _count_warm(self, ends: Directed) -> float:
         """The bytes that a connection must carry before TCP knows the rate of its link."""
-        link: Link = self.topology.overlay.link(*ends)
-        trip_ms = link.delay_ms + self.topology.overlay.link(*reversed(ends)).delay_ms
-        return COLD_WINDOWS * max(INITIAL_WINDOW_BYTES, link.rate_mbps * trip_ms * 1e3 / 8)
+        return COLD_WINDOWS * max(INITIAL_WINDOW_BYTES, self._count_product(ends))
+
+    def _count_product(self, ends: Directed) -> float:
+        """The bandwidth-delay product of a link of the overlay, in bytes."""
+        return self.topology.overlay.link(*ends).rate_mbps * self._find_trip_ms(ends) * 1e3 / 8
+
+    def _find_trip_ms(self, ends: Directed) -> float:
+        overlay = self.topology.overlay
+        return overlay.link(*ends).delay_ms + overlay.link(*reversed(ends)).delay_ms
 
     # -- faults -------------------------------------------------------------------------------
 
@@ -344,6 +462,19 @@ class Run:
             if each.started.verb in verbs and _acts(each, names, start_ns, end_ns)
         ]
         return found[-1] if found else None
+
+
+def _limit(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
+    """The parts as far as there is time left for them, in this order."""
+    for part in parts:
+        seconds = min(left_s, part.seconds)
+        if seconds > 0:
+            yield replace(part, seconds=seconds, bytes=part.bytes * seconds / part.seconds)
+            left_s -= seconds
+
+
+def _compare_delays(now_ms: float, usual_ms: float) -> str:
+    return f"{now_ms:g} ms in place of {usual_ms:g} ms"
 
 
 def _acts(fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bool:

@@ -106,6 +106,8 @@ def find_critical_path(
             begin_ns = repair.t_ns if repair else begin_ns
         ends.append((end_ns, Step("transfer", 0, 0, arrival.site, arrival.src, size)))
         stage = _find_last(_list_feeding(arrivals, feeds, stage), begin_ns, until_ns)
+        if stage is not None and _came_later(task, arrival, stage.arrival.end_ns):
+            stage = None
     end_ns, first = ends[-1]
     giver = first.src or first.site
     moved = isinstance(repair, TaskRearranged)
@@ -115,6 +117,16 @@ def find_critical_path(
     if repair:
         ends.append((begin_ns, Step("repair", 0, 0, repair.site)))
     return tuple(_fill(task.started.t_ns, ends))
+
+
+def _came_later(task: Task, arrival: Received, fed_ns: int) -> bool:
+    """Whether the sender of a transfer contributed after all had come that it waited for.
+
+    It then waited for itself. What it had sent before tells that it had not.
+    """
+    given_ns = [event.t_ns for event in task.contributed if event.site == arrival.src]
+    sent_ns = [e.start_ns for e in task.sent if (e.site, e.dst) == (arrival.src, arrival.site)]
+    return bool(given_ns) and fed_ns < min(given_ns) <= min(sent_ns, default=arrival.start_ns)
 
 
 def _get_time(event: Event) -> int:

@@ -20,6 +20,9 @@ from trunkline.harness.scenario.settings import Scenario
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
 
+LATE = 0.25
+"""A raised delay is the reason that a task began late if it took this share of the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -73,8 +76,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
     parts = _merge(part for step in steps for part in run.divide(task, step))
-    if wait is not None and wait.reason:
-        wait = replace(wait, fault=run.find_fault(wait.reason, wait.span))
+    wait = None if wait is None else _add_fault(run, wait)
     made = Explanation(
         task,
         task.duration_s,
@@ -86,6 +88,18 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         tuple(_list_failures(run, task)),
     )
     return replace(made, main=_choose_main(made))
+
+
+def _add_fault(run: Run, wait: Wait) -> Wait:
+    """The wait with the fault behind its reason, or with a raised delay as its reason."""
+    if wait.reason:
+        return replace(wait, fault=run.find_fault(wait.reason, wait.span))
+    site, ready_ns = wait.heard
+    late = run.find_late_word(site, run.controller_site, ready_ns)
+    if late is None or late.seconds < LATE * wait.decide_s:
+        return wait
+    reason = f"when it had heard of {site}: the delay of {late.where} was {late.text}"
+    return replace(wait, reason=reason, fault=late.fault)
 
 
 def _list_failures(run: Run, task: Task) -> Iterator[Failure]:

@@ -40,6 +40,7 @@ class Wait:
         reason: what let it start the task then, if that was not the last member.
         span: from the time at which the last one was ready to the start, in ns.
         fault: the number of the fault behind the reason; None without one.
+        heard: the member of which the controller heard last, and when that one was ready, in ns.
         after: the task that the last member was in before it computed, while the first one waited
             already; None if it was in none.
     """
@@ -50,6 +51,7 @@ class Wait:
     decide_s: float
     reason: str
     span: Interval
+    heard: tuple[str, int]
     fault: int | None = None
     after: int | None = None
 
@@ -106,8 +108,17 @@ def _make_wait(
         (started.t_ns - last.t_ns) / 1e9,
         _find_reason(started.group, why),
         (last.t_ns, started.t_ns),
+        _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
     )
+
+
+def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int] | None:
+    """The member that was ready by the last word that the policy heard."""
+    if not isinstance(why, PolicyTold) or why.values.get("site") not in ready:
+        return None
+    site = str(why.values["site"])
+    return site, ready[site].t_ns
 
 
 def _find_reason(group: Collection[str], why: Event | None) -> str:

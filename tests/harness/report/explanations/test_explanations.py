@@ -25,6 +25,7 @@ scheme: {scheme}
 stop: {{tasks: {tasks}}}
 """
 STAR = "{policy: bsp, plan: star, server: n1, chunk: 16 KiB}"
+SERVER = "{policy: bsp, plan: star, server: n2, chunk: 16 KiB}"
 RING = "{policy: bsp, plan: ring, chunk: 16 KiB}"
 CHAIN = (
     ", overrides: ["
@@ -85,6 +86,20 @@ LOST_MEMBER = RING_OF_FIVE.format(at="3 s", link="n1 n2", time="4 s")
 
 ROUNDABOUT = RING_OF_FIVE.format(at="2.5 s", link="n3 n4", time="30 s")
 """A task is planned anew without a link, and the new plan is slower."""
+
+
+def write_faulty(fault: str, plan: str) -> str:
+    """A pair of sites has a fault from the time 3 s on, on paths of 50 Mbit/s and 20 ms."""
+    return FAULTY.format(fault=fault, plan=plan)
+
+
+FAULTY = """
+topology: {{builder: full_mesh, sites: 4, rates: 50 Mbit/s, delays: 20 ms}}
+workload: {{kind: synthetic, model: 3 MB, compute: 0.2 s}}
+scheme: {{policy: bsp, plan: {plan}}}
+stop: {{tasks: 8}}
+timeline: [{{at: 3 s, do: setlink {fault}}}]
+"""
 
 CAUSES = {
     "rate": (
@@ -182,6 +197,30 @@ CAUSES = {
         write("timeline: [{at: 0 s, do: setlink n1 -> n2 loss=4 %}]"),
         2,
         ("loss", "n1 -> n2", 0),
+    ),
+    "loss in a ring": (
+        write_faulty("n2 n3 loss=5% for 3 s", "ring"),
+        None,
+        ("loss", "n2 -> n3", 0),
+    ),
+    "loss with shares": (
+        write_faulty("n1 n3 loss=5% for 3 s", "crew"),
+        7,  # after the fault
+        ("loss", None, 0),
+    ),
+    "delay in a ring": (
+        write(
+            "timeline: [{at: 2 s, do: setlink n2 n3 delay=800ms for 2 s}]",
+            scheme=RING,
+            model="2 MB",
+        ),
+        None,
+        ("delay", "n2 -> n3", 0),
+    ),
+    "delay of the controller": (
+        write("timeline: [{at: 1 s, do: setlink n1 n3 delay=500ms}]", scheme=SERVER, tasks=4),
+        3,
+        ("delay", "n1 -> n3", 0),
     ),
     "cold start": (
         write(
@@ -319,6 +358,16 @@ def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):
         assert "(fault 0: outage n1 n2" in describe_wait(wait, data.history)
     usual = [each.wait for each in explain_all(runs["rate"]).values()]
     assert all(wait.reason == "" and wait.decide_s < 0.02 for wait in usual)
+
+
+def test_a_group_that_waits_for_a_late_message_names_the_delay(runs):
+    data = runs["delay_of_the_controller"]
+    wait = explain_all(data)[3].wait
+    assert (wait.fault, wait.heard[0]) == (0, "n3")
+    assert wait.decide_s == pytest.approx(0.5, abs=0.02)
+    said = describe_wait(wait, data.history)
+    assert "when it had heard of n3: the delay of n3 -> n1 was 500 ms in place of 10 ms" in said
+    assert "(fault 0: setlink n1 n3" in said
 
 
 def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
