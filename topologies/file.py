@@ -118,7 +118,7 @@ def build(
         notes = kept.notes
         if network.external and not external:
             left_out = list_some(network.external, NOTED)
-            note = f"without external: true, nodes with Internal 0 are left out: {left_out}"
+            note = f"nodes with Internal 0 are left out, and external: true keeps them: {left_out}"
             notes = (note, *notes)
         name = PurePath(file).stem if file else "file"
         topology = Topology(name, nodes, links, places=places, notes=notes)

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 from scipy import stats
 
 from trunkline.harness.report.pages.comparison.means_section import (
@@ -172,15 +174,22 @@ def name_variants(
     return left[0].assign(**{key: of_trials}), left[1].assign(**{key: list(names)}), (key,)
 
 
-def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Table:
-    """The summary as a table for the terminal."""
+def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
+    """The summary as a table for the terminal; a line below says what is the same in all rows."""
     heads, rows = format_cells(cells, keys)
-    shown = Table(*keys, "trials", box=None, padding=(0, 2, 0, 0))
-    for title in heads[len(keys) + 1 :]:
-        shown.add_column(title, justify="right")
+    same = [
+        n
+        for n in range(len(keys) + 1, len(heads))
+        if len(rows) > 1 and len({row[n] for row in rows}) == 1
+    ]
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    left = [n for n in range(len(heads)) if n not in same]
+    for n in left:
+        shown.add_column(heads[n], justify="right" if n > len(keys) else "left")
     for row in rows:
-        shown.add_row(*(each.replace("[", r"\[") for each in row))
-    return shown
+        shown.add_row(*(row[n].replace("[", r"\[") for n in left))
+    words = "; ".join(f"{heads[n]}: {rows[0][n]}" for n in same)
+    return Group(shown, *([Text(f"the same in all: {words}")] if same else []))
 
 
 def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -313,13 +322,13 @@ def _format_verdicts(row: Mapping[Any, Any]) -> str:
     return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
 
 
-Text = Callable[[Mapping[Any, Any]], str]
+Writer = Callable[[Mapping[Any, Any]], str]
 
 
-def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Text]]:
+def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
     """Title and formatter of each column of numbers that has information."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
-    columns: list[tuple[str, str, Text]] = [
+    columns: list[tuple[str, str, Writer]] = [
         ("task_s", "task time, s", make_mean_formatter("task_s")),
         ("estimate_s", "estimate + latency, s", _format_expected),
         ("bound_s", "bound, s", lambda row: _format(row["bound_s"])),
@@ -340,7 +349,7 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
             yield f"ratio of {what}", make_ratio_formatter(metric)
 
 
-def make_mean_formatter(column: str) -> Text:
+def make_mean_formatter(column: str) -> Writer:
     """Make a function that formats a cell's mean of this column and half its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:
@@ -350,7 +359,7 @@ def make_mean_formatter(column: str) -> Text:
     return text
 
 
-def make_ratio_formatter(column: str) -> Text:
+def make_ratio_formatter(column: str) -> Writer:
     """Make a function that formats a cell's ratio of this metric with its interval."""
 
     def text(row: Mapping[Any, Any]) -> str:

@@ -74,7 +74,7 @@ def draw(
             )
             _draw_series(axes, *of_panel, (first, second or first), places, metric)
             axes.set(title=panel, xlabel=", ".join(map(describe_key, second or first)))
-            axes.set_xticks(range(len(places)), [name.replace(", ", "\n") for name in names])
+            axes.set_xticks(range(len(places)), [name.replace(", ", ",\n") for name in names])
             axes.grid(axis="y")
         _set_scale(grid[0], cells[metric], label)
         for axes in grid[len(panels) :]:
@@ -145,6 +145,7 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
     else:
+        axes.margins(y=0.1)
         axes.set_ylim(bottom=0)
 
 

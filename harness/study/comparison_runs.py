@@ -339,9 +339,19 @@ def _write_tables(
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
     summary = comparison.summarize(trials, spec.keys)
-    output.write_table("trials", trials)
-    output.write_table("cells", summary)
+    labels = dict(zip(_list_cells(spec), spec.labels, strict=False))
+    for name, table, cells in (
+        ("trials", trials, [trial.cell for trial in spec.trials]),
+        ("cells", summary, _list_cells(spec)),
+    ):
+        labelled = table.assign(label=[labels[cell] for cell in cells]) if labels else table
+        output.write_table(name, labelled)
     return trials, summary
+
+
+def _list_cells(spec: Comparison) -> list[Cell]:
+    """The cells, each once."""
+    return list(dict.fromkeys(trial.cell for trial in spec.trials))
 
 
 def _list_identical(

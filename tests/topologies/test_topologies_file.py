@@ -642,6 +642,6 @@ def test_notes_tell_which_nodes_are_left_out_and_which_labels_are_not_read():
         return build(files, file="z.gml", default_rate_mbps=5.0, **options).notes
 
     unread = "a label, which is not read, and no rate, so default_rate holds: a - b '10 Gbps'"
-    outside = "without external: true, nodes with Internal 0 are left out: x"
+    outside = "nodes with Internal 0 are left out, and external: true keeps them: x"
     assert notes() == (outside, f"1 link has {unread}")
     assert notes(external=True) == (f"2 links have {unread}, b - x 'E1'",)

@@ -60,8 +60,8 @@ def write_section(
     heads = ("call", "size", "calls", "mean (s)", "median (s)", "longest (s)", "sum (s)",
              "not completed")  # fmt: skip
     words = (
-        "The calls of all sites together. A call lasts until it is done, also if its program goes "
-        "on meanwhile; tables/calls.csv has each call."
+        "The calls of all sites together. A call ends when its work is done, even if its program "
+        "did not wait for it; tables/calls.csv has each call."
     )
     return [
         *reasons,
@@ -114,7 +114,7 @@ def _draw_timeline(
     )
     legend = [(colour, kind) for kind, colour in colours.items()]
     legend += [(OTHERS, "other calls")] if len(kinds) > len(colours) else []
-    caption = "Calls of torch.distributed at each site. Calls of one colour may lie on each other."
+    caption = "Calls of torch.distributed at each site. Calls of the same colour may overlap."
     if calls["duration_s"].isna().any():
         caption += " A call that never ended is drawn until the end."
     if gap:

@@ -43,7 +43,11 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, about: int = 6) -> tuple[float, ...]:
-        """Round values within the scale, `about` this many of them."""
+        """Round values within the scale, `about` this many of them, and two if there are any."""
+        found = self._find_ticks(about)
+        return found if len(found) > 1 else self._find_ticks(2 * about)
+
+    def _find_ticks(self, about: int) -> tuple[float, ...]:
         if self.log:
             found = [
                 digit * 10.0**power
@@ -51,7 +55,8 @@ class Scale:
                 for digit in (1, 2, 5)
             ]
             inside = [value for value in found if self.low <= value <= self.high]
-            return tuple(inside[:: -(-len(inside) // (about + 2)) or 1])
+            if len(inside) > 1:
+                return tuple(inside[:: -(-len(inside) // (about + 2)) or 1])
         step = _round_step((self.high - self.low) / max(about, 1))
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -65,14 +70,17 @@ class Frame:
     x: Scale
     y: Scale
 
-    def draw_axes(self, x_label: str, y_label: str = "", whole_x: bool = False) -> Html:
+    def draw_axes(
+        self, x_label: str, y_label: str = "", whole_x: bool = False, whole_y: bool = False
+    ) -> Html:
         """Draw grid lines, numbers and labels. An axis without a label has no numbers.
 
-        With `whole_x`, the horizontal axis has ticks at whole numbers only.
+        With `whole_x` and `whole_y`, that axis has ticks at whole numbers only.
         """
         left, right = self.x.start, self.x.end
         bottom, top = self.y.start, self.y.end
         y_ticks = self.y.ticks(max(2, round((bottom - top) / 40))) if y_label else ()
+        y_ticks = tuple(v for v in y_ticks if not whole_y or v == round(v))
         lines = [Html(f"M{number(left)} {number(self.y(v))}H{number(right)}") for v in y_ticks]
         names = [
             tag("text", format_value(v), x=left - 8, y=self.y(v) + 4, class_="tick end")

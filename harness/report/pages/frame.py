@@ -16,6 +16,9 @@ STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 MARKS = {"pass": "✓ pass", "unknown": "? unknown", "fail": "✗ fail", "none": "not applicable"}
 """The words for each outcome, with a sign for readers who cannot tell its colour."""
 
+PRINTED_ROWS, PRINTED_LINES = 10, 30
+"""The most rows of tables, and lines of text, that are unfolded on paper in any case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -74,5 +77,10 @@ def write_tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
 
 
 def fold(summary: str, *content: Child, file: str | None = None) -> Html:
-    """Content that is folded under its summary; on paper, `file` is named instead if given."""
-    return tag("details", tag("summary", summary, data_file=file), *content)
+    """Content that is folded under its summary.
+
+    On paper, `file` is named instead if it is given and the content is long.
+    """
+    rows, lines = (sum(str(part or "").count(mark) for part in content) for mark in ("<tr>", "\n"))
+    short = rows <= 1 + PRINTED_ROWS and lines <= PRINTED_LINES
+    return tag("details", tag("summary", summary, data_file=None if short else file), *content)

@@ -250,7 +250,8 @@ def _write_caption(
 ) -> list[str]:
     words = [
         "The upper half of a synchronization shows when contributions moved and were added, the "
-        "lower half when results moved. The thin line below a row is help with tasks of others."
+        "lower half when results moved. The thin line below a row shows help with tasks of other "
+        "sites."
     ]
     if history.all(BranchArrived):
         words.append(

@@ -23,6 +23,9 @@ _WHOLE = re.compile(
 )
 """A link, a number with its unit, or one with its interval."""
 
+_MARKS = frozenset(",;:")
+"""What stays with the word before it."""
+
 
 class Html(str):
     """Text that is markup already."""
@@ -72,8 +75,9 @@ def keep_together(text: str) -> Html:
     """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval."""
     parts, end = [], 0
     for found in _WHOLE.finditer(text):
-        parts += [text[end : found.start()], tag("span", found[0], class_="whole")]
-        end = found.end()
+        parts.append(text[end : found.start()])
+        end = found.end() + (text[found.end() : found.end() + 1] in _MARKS)
+        parts.append(tag("span", text[found.start() : end], class_="whole"))
     return join([*parts, text[end:]])
 
 

@@ -80,7 +80,8 @@ def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
     if folded:
         left = len(order) - MAX_OUTPUTS
         more = tag("p", f"log/ has {left} more outputs.") if left > 0 else None
-        parts.append(frame.fold("The end of what programs wrote", *folded, more, file="log/"))
+        title = "The last lines of each program's output"
+        parts.append(frame.fold(title, *folded, more, file="log/"))
     return parts
 
 

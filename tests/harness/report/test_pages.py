@@ -26,7 +26,15 @@ from trunkline.agents.events.task_events import Contributed
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
-from trunkline.harness.report.pages import charts, markup, overlay_section, run_page, site_layout
+from trunkline.harness.report.pages import (
+    charts,
+    frame,
+    markup,
+    overlay_section,
+    run_page,
+    site_layout,
+)
+from trunkline.harness.report.pages.charts import Frame, Scale
 from trunkline.harness.report.pages.comparison.comparison_page import Cells
 from trunkline.harness.report.pages.comparison.differences import RunInputs, write_warning
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
@@ -148,7 +156,8 @@ def test_pictures_have_words_and_headings_have_an_order(plain: Page) -> None:
 def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, monkeypatch) -> None:
     assert len(list(plain.all("summary"))) == 4
     assert not [found for found in plain.all("summary") if "data-file" in found]
-    monkeypatch.setattr(run_page, "MAX_PRINTED_TASKS", 2)
+    monkeypatch.setattr(run_page, "MAX_PRINTED_ROWS", 2)
+    monkeypatch.setattr(frame, "PRINTED_ROWS", 2)
     long = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
     assert [found.get("data-file") for found in long.all("summary")] == [
         "tables/tasks.csv", None, None, None
@@ -369,6 +378,27 @@ def test_ticks_are_within_the_scale_and_few(low: float, size: float) -> None:
     assert all(low - size * 1e-6 <= tick <= low + size * (1 + 1e-6) for tick in ticks)
 
 
+@pytest.mark.parametrize(
+    "scale", [Scale(0.855, 1.5, 420, 300), Scale(0.8, 1.6, 420, 300, log=True)]
+)
+def test_an_axis_has_two_ticks_at_least(scale: Scale) -> None:
+    assert len(scale.ticks(3)) >= 2
+
+
+def test_an_axis_of_whole_numbers_has_no_tick_between_them() -> None:
+    drawn = Frame(Scale(0, 1, 0, 100), Scale(0, 3, 330, 24)).draw_axes("s", "tasks", whole_y=True)
+    assert re.findall('class="tick end">([0-9.]+)</text>', drawn) == ["0", "1", "2", "3"]
+
+
+def test_short_folds_are_printed_and_long_ones_name_their_file() -> None:
+    rows = [[str(number)] for number in range(11)]
+    for count, named in ((10, False), (11, True)):
+        table = markup.make_table(["n"], rows[:count], "x")
+        assert ('data-file="x.csv"' in frame.fold("numbers", table, file="x.csv")) is named
+    assert "data-file" not in frame.fold("text", tag("pre", "a\n" * 30), file="log/")
+    assert "data-file" in frame.fold("text", tag("pre", "a\n" * 31), file="log/")
+
+
 def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
     """60 sites, 400 tasks: more bars than a page has room for."""
     names = tuple(f"site{number}" for number in range(60))
@@ -495,7 +525,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
-    assert made.texts["h2"][:3] == ["Means", "All trials", "First trials"]
+    assert made.texts["h2"][:3] == ["Means", "All trials", "First trial"]
     assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
@@ -512,8 +542,8 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     ("text", "whole"),
     [
         ("queues on n4 -> n1.", ["n4 -&gt; n1."]),
-        ("a-b -> c, d -> e -> f", ["a-b -&gt; c", "d -&gt; e -&gt; f"]),
-        ("n1 carried 2.774 MB in 1,000 s: 80 %", ["2.774 MB", "1,000 s", "80 %"]),
+        ("a-b -> c, d -> e -> f", ["a-b -&gt; c,", "d -&gt; e -&gt; f"]),
+        ("n1 carried 2.774 MB in 1,000 s: 80 %", ["2.774 MB", "1,000 s:", "80 %"]),
         ("2 sites, 3 senders, 4 Bytes", []),
         ("1.82 (1.62 to 2.04)", ["(1.62 to 2.04)"]),
         ("0.75 ± 0.021", ["0.75 ± 0.021"]),

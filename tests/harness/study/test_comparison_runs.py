@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +19,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.live import progress
-from trunkline.harness.record.run_folder import StoreError
+from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse
@@ -250,6 +251,18 @@ def test_a_trial_that_somebody_took_a_hand_in_shows_nothing_of_its_cell(scenario
     assert cells["task_s"].isna().tolist() == [False, True]
 
 
+def test_the_tables_have_the_labels(scenario, started):
+    spec = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 2)
+    spec = replace(spec, labels=("mine, first", "other"))
+    folder = scenario.parent / "out"
+    comparison_runs._write_tables(spec, RunFolder(folder), {})
+    cells = pd.read_csv(folder / "tables" / "cells.csv")
+    trials = pd.read_csv(folder / "tables" / "trials.csv")
+    assert cells["label"].tolist() == ["mine, first", "other"]
+    assert trials["label"].tolist() == ["mine, first"] * 2 + ["other"] * 2
+    assert not comparison_runs.is_of_others(spec, folder)
+
+
 def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):
     run(scenario, "scheme.plan=crew,ring,ps")
     started()
@@ -458,7 +471,8 @@ def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypat
     code, out, _ = command(scenario, *vary, "--jobs", 2, capsys=capsys)
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
-        ["scheme.plan", "trials"], ["crew", "2"], ["opr", "2"], ["results", "comparisons/three"]
+        ["scheme.plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
+        ["results", "comparisons/three"],
     ]  # fmt: skip
     assert (tmp_path / "comparisons/three/plots/task_s.png").exists()
 

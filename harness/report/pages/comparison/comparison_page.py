@@ -95,15 +95,25 @@ def write_page(
         differences.write_warning(runs, givens, varied),
     ]
     parts += [
-        Section("runs", "First trials" if cells else "Runs", _write_runs(runs, givens)),
+        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens)),
         Section("times", "Task times", [_draw_times(drawn)]),
         Section("progress", "Progress", [_draw_progress(drawn)]),
         Section("accuracy", "Accuracy", [_draw_accuracy(drawn)]),
-        Section("differences", "What differs", write_section(found) if len(found) > 1 else [None]),
+        Section(
+            "differences",
+            "What differs",
+            write_section(found, labels) if len(found) > 1 else [None],
+        ),
     ]
     command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
     return frame.write_page(title, lead, parts, end)
+
+
+def _name_table(cells: Cells | None, runs: int) -> str:
+    if cells is None:
+        return "Runs"
+    return "First trials" if runs > 1 else "First trial"
 
 
 def _describe(cells: Cells, shown: int) -> str:
@@ -287,7 +297,7 @@ def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
     picture = charts.draw_picture(
         378,
         "Completed tasks of every run over time",
-        Frame(x, y).draw_axes("time (s)", "completed tasks"),
+        Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True),
         lines,
     )
     return charts.make_figure(picture, "Each run has its own clock.", _make_legend(ends, known))

@@ -79,8 +79,11 @@ def is_relevant(key: str) -> bool:
     return key.partition(".")[0] not in SAME_ANYWAY
 
 
-def write_section(each: Sequence[RunInputs]) -> list[Child]:
-    """A table of the keys of scenario and environment that differ, with every run's value."""
+def write_section(each: Sequence[RunInputs], labels: Sequence[str] = ()) -> list[Child]:
+    """A table of the keys of scenario and environment that differ, with every run's value.
+
+    Without `labels`, runs have their numbers.
+    """
     rows = [
         [key, *map(_shorten, values)]
         for parts in ([one.scenario for one in each], [one.environment for one in each])
@@ -88,7 +91,7 @@ def write_section(each: Sequence[RunInputs]) -> list[Child]:
     ]
     if not rows:
         return [tag("p", "Nothing: the scenarios, the hosts and the versions are the same.")]
-    heads = ["key", *(str(number) for number in range(1, len(each) + 1))]
+    heads = ["key", *(labels or map(str, range(1, len(each) + 1)))]
     shown: list[Child] = [make_table(heads, rows[:MAX_KEYS], "what differs")]
     if len(rows) > MAX_KEYS:
         shown.append(tag("p", f"{len(rows) - MAX_KEYS} more keys differ."))

@@ -10,10 +10,10 @@ from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
-ROW = 26.0
-"""The height of a cell's row in units of the view box."""
+ROW = 50.0
+"""The height of a cell's row in units of the view box: a line of text, and the marks below."""
 
-LONGEST = 40
+LONGEST = 50
 """The most letters of a cell's name in a chart."""
 
 MAX_ROWS = 60
@@ -54,21 +54,19 @@ def write_section(metrics: Sequence[Metric]) -> list[Child]:
 def draw_means(metric: Metric) -> Html:
     """Draw a row for each cell: trials as small dots, the mean as a large one, and its interval.
 
-    The mean is also a number beside the cell's name, where a narrow window shows it.
+    The name and the mean as a number stand above, so that the marks have the whole width.
     """
     shown = metric.means[:MAX_ROWS]
     values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
     names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
     texts = [_format(each) for each in shown]
-    middle = 14 + LETTER * max(6, *map(len, names), 0)
-    left = middle + 14 + LETTER * max(map(len, texts), default=0)
     bottom = 6 + ROW * len(shown)
-    x = charts.fit_scale(values, left, WIDTH - 8)
-    y = [6 + ROW * (row + 0.5) for row in range(len(shown))]
-    marks = [
+    x = charts.fit_scale(values, 24, WIDTH - 24)
+    y = [6 + ROW * row + 36 for row in range(len(shown))]
+    words = [
         (
-            tag("text", name, x=middle - 8, y=at + 4, class_="tick end"),
-            tag("text", text, x=left - 8, y=at + 4, class_="tick end"),
+            tag("text", name, x=24, y=at - 16),
+            tag("text", text, x=WIDTH - 24, y=at - 16, class_="end"),
         )
         for name, text, at in zip(names, texts, y, strict=True)
     ]
@@ -82,11 +80,11 @@ def draw_means(metric: Metric) -> Html:
         tag("path", d="".join(_draw_intervals(shown, x, y)), class_="line stroke-blue"),
         charts.draw_dots(dots, "small stroke-grey"),
         charts.draw_dots(known, "stroke-blue"),
-        *marks,
+        tag("g", *words, class_="means"),
     )
     left_out = len(metric.means) - len(shown)
-    words = f"Not shown: {left_out} cells; the table has them." if left_out else None
-    return charts.make_figure(picture, words)
+    caption = f"Not shown: {left_out} cells; the table has them." if left_out else None
+    return charts.make_figure(picture, caption)
 
 
 def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iterator[str]:
