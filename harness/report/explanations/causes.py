@@ -177,8 +177,20 @@ class Run:
             left_s -= part.seconds
         if late is not None:  # TCP takes what is late for lost
             yield replace(late, seconds=left_s, text=late.text + MISTAKEN)
+        elif (lost := self._find_lost_word(way, step.start_ns, left_s)) is not None:
+            yield lost
         else:
             yield Part("contribution", left_s, step.site)
+
+    def _find_lost_word(self, way: Directed, t_ns: int, left_s: float) -> Part | None:
+        """A message that was probably lost then: TCP sends it again after a round trip or more."""
+        lossy = [hop for hop in self._list_hops(way) if self.conditions.at(hop, t_ns).loss_percent]
+        trip_s = sum(self.topology.path_delay_ms(*ends) for ends in (way, way[::-1])) / 1e3
+        if not lossy or left_s < trip_s:
+            return None
+        percent = self.conditions.at(lossy[0], t_ns).loss_percent
+        fault = self._find_fault({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
+        return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
 
     def find_late_word(self, src: str, dst: str, t_ns: int) -> Part | None:
         """By how much a message between sites was late then, because of a raised delay."""
