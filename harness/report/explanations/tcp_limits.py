@@ -22,6 +22,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network.interface import TCP_IP_HEADER_BYTES
 from trunkline.harness.record.history import Interval, Transfer, union
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.report.explanations.link_loads import BUSY
 
 LIKELY_LOSSES = 0.5
 """Losses explain a delay if at least this many packets are lost on average meanwhile."""
@@ -44,11 +45,8 @@ REMEMBERED_S = 30.0
 SLICES = 32
 """A span of time is looked at in so many equal parts."""
 
-FULL = 0.9
-"""A connection sent all the time if it carried this share of what its path allows."""
-
-FULL_AT_LIMIT = 0.5
-"""The same for a time in which TCP had a limit, which is an estimate."""
+BUSY_AT_LIMIT = 0.5
+"""A link was busy with this share of what TCP could carry, which is an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +102,9 @@ class TcpLimits:
         if all(each.trouble is None for each in slices):
             return False
         needed = sum(
-            each.seconds * each.mbps * FULL
+            each.seconds * each.mbps * BUSY
             if each.trouble is None
-            else each.seconds * min(each.mbps * FULL, each.tcp_mbps * FULL_AT_LIMIT)
+            else each.seconds * min(each.mbps * BUSY, each.tcp_mbps * BUSY_AT_LIMIT)
             for each in slices
         )
         return self._carry(ends, *span) * 8e-6 >= needed
