@@ -60,9 +60,14 @@ class Problems:
             self.texts.extend(f"{where}{text}" for text in error.problems)
 
     def refuse(self) -> None:
-        """Raises TopologyError if a problem has been noted."""
+        """Raises TopologyError if a problem has been noted; lines come in their order."""
         if self.texts:
-            raise TopologyError("\n".join(self.texts))
+            raise TopologyError("\n".join(sorted(self.texts, key=_find_line)))
+
+
+def _find_line(problem: str) -> int:
+    match = re.match(r"line (\d+):", problem)
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,19 +176,22 @@ def show(value: Any) -> str:
     if value is MISSING:
         return "missing"
     if isinstance(value, str) and value.isprintable() and not _SPECIAL.fullmatch(value):
-        line = value
-    else:
-        style = '"' if isinstance(value, str) and "\n" in value else None  # in one line
-        text = yaml.safe_dump(
-            value,
-            allow_unicode=True,
-            default_flow_style=True,
-            default_style=style,
-            width=10_000,
-            sort_keys=False,
-        )
-        line = text.removesuffix("...\n").strip()
-    return shorten(line)
+        return shorten(value)
+    line = _show_in_yaml(value, allow_unicode=True)
+    return shorten(line if line.isprintable() else _show_in_yaml(value, allow_unicode=False))
+
+
+def _show_in_yaml(value: Any, allow_unicode: bool) -> str:
+    style = '"' if isinstance(value, str) and "\n" in value else None  # in one line
+    text = yaml.safe_dump(
+        value,
+        allow_unicode=allow_unicode,
+        default_flow_style=True,
+        default_style=style,
+        width=10_000,
+        sort_keys=False,
+    )
+    return text.removesuffix("...\n").strip()
 
 
 def shorten(text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.harness.config import document
 from trunkline.harness.config.document import ScenarioErrors, read, show_path, write
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.loading import load, parse
@@ -218,3 +219,9 @@ def test_batches_are_tuned_from_that_of_the_workload(workload, batch, said):
     else:
         with pytest.raises(ScenarioErrors, match=f"scheme.batch: {batch}: {said}"):
             parse(text, "x.yaml")
+
+
+def test_letters_are_shown_as_they_are_and_what_cannot_be_printed_is_not():
+    assert document.show(["München", "東京"]) == "[München, 東京]"
+    assert document.show(["a\u202eb"]) == '["a\\u202Eb"]'
+    assert document.show("a\nb") == '"a\\nb"'
