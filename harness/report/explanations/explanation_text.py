@@ -58,7 +58,7 @@ def summarize(found: Explanation, history: History) -> str:
     failed = " ".join(_describe_failure(failure, history) for failure in found.failures)
     if found.main is None:
         return f"{took}. {failed or 'It did not end.'}"
-    expected = f"{found.expected_s:.3f} s were expected"
+    expected = f"expected {found.expected_s:.3f} s"
     why = describe_part(found.main, history)
     head = "Main cause" if found.is_slow else "Most of it"
     summary = f"{took}; {expected}. {head}, {found.main.seconds:.3f} s: {why}."
