@@ -308,7 +308,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert said.startswith(summarize(found, data.history))
     assert said.count("\n") > len(found.steps)
     assert main.main(["explain", str(folder), "--task", "77"]) == 64
-    assert "expected one of 0, 1, 2, 3, 4, 5" in capsys.readouterr().err
+    assert "--task 77: expected 0 to 5\n" in capsys.readouterr().err
 
 
 def explain_all(data):
