@@ -33,8 +33,8 @@ from trunkline.harness.network.interface import Directed, LinkCounters, NetworkE
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import Message
 from trunkline.harness.processes.timer import Alarm
-from trunkline.harness.scenario import timeline_section
 from trunkline.harness.scenario.loading import read_beside
+from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import Scenario
 
 _SUBREAPER = 36

@@ -12,7 +12,7 @@ from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report import columns
-from trunkline.harness.scenario import awareness_section
+from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
 
 

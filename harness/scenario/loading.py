@@ -3,8 +3,8 @@
 `load` either returns a `Scenario` whose values are all valid and whose defaults are filled in, or
 raises `ScenarioErrors` with all problems of the file. `resolve` writes a scenario as YAML that
 `load` reads as an equal scenario. `harness.scenario.settings` has the values,
-`harness.scenario.reader` the rules of each section, `harness.scenario.section_rules` those between
-sections.
+`harness.scenario.reader` the rules of each section, and
+`harness.scenario.sections.section_rules` those between sections.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.scenario import timeline_section, user_code
+from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.reader import SCHEME, Reader
+from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import OWN_FOLDERS, Component, Scenario
 from trunkline.topologies import explicit
 

@@ -12,8 +12,8 @@ from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Policy
 from trunkline.agents.wire.agent_settings import ControllerSettings
-from trunkline.harness.scenario import awareness_section
 from trunkline.harness.scenario.failover_timeouts import make_failover
+from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
 
 

@@ -32,18 +32,16 @@ from trunkline.harness.config.options import (
 )
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.scenario import (
+from trunkline.harness.scenario import exact_rates, failover_timeouts, plan_dry_run
+from trunkline.harness.scenario.extensions import Extensions
+from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
+from trunkline.harness.scenario.sections import (
     awareness_section,
     background_section,
     capture_section,
-    exact_rates,
-    failover_timeouts,
-    plan_dry_run,
     section_rules,
     timeline_section,
 )
-from trunkline.harness.scenario.extensions import Extensions
-from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
 from trunkline.harness.scenario.settings import (
     PROGRAMS,
     Basics,

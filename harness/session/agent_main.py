@@ -53,9 +53,10 @@ from trunkline.agents.wire.lane import lane_name
 from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
 from trunkline.harness.processes.lines import write_all
-from trunkline.harness.scenario import awareness_section, planning
+from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.exact_rates import ExactRates
 from trunkline.harness.scenario.failover_timeouts import make_failover
+from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import UserCodeError
 

@@ -22,11 +22,11 @@ from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.faults import traces
 from trunkline.harness.faults.fault_types import FaultError, Step, Trace
 from trunkline.harness.network.interface import NetworkOptions
-from trunkline.harness.scenario import timeline_section
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.named_schemes import SCHEMES
+from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import (
     Awareness,
     Capture,
