@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import re
 import shlex
 import shutil
@@ -49,6 +50,10 @@ PLACES = {
 }
 """Latitude and longitude of the nine regions of `quickstart`, in degrees, by the names of their
 cities: providers do not publish the places of data centres."""
+
+COAST_LINES = DOCS / "coast_lines.json"
+"""Lines of (longitude, latitude) in degrees: Natural Earth at 1:110 million (public domain),
+simplified to 0.6 degrees and without small islands."""
 
 BELOW = ("tokyo", "jakarta", "saopaulo", "sydney")
 """Sites whose names stand below their dots."""
@@ -95,6 +100,8 @@ def draw_regions(path: Path) -> None:
     with mpl.rc_context({"font.size": 8, "svg.hashsalt": "trunkline"}):
         figure = Figure(figsize=(7.16, 3.3), layout="constrained")
         axes = figure.add_subplot()
+        coasts = json.loads(COAST_LINES.read_text())
+        axes.add_collection(LineCollection(coasts, colors="#b0b0b0", lw=0.6))
         _draw_links(figure, axes, topology)
         for name, (latitude, longitude) in PLACES.items():
             axes.plot(longitude, latitude, "o", color="black", markersize=4, zorder=3)
@@ -107,7 +114,7 @@ def draw_regions(path: Path) -> None:
                 bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
                 zorder=4,
             )
-        axes.set(xlim=(-180, 180), ylim=(-60, 80), xlabel="longitude (°)", ylabel="latitude (°)")
+        axes.set(xlim=(-180, 180), ylim=(-78, 90), xlabel="longitude (°)", ylabel="latitude (°)")
         axes.grid(color="#dddddd", lw=0.5)
         axes.set_axisbelow(True)
         path.write_bytes(render(figure, "svg"))
