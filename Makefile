@@ -60,6 +60,10 @@ docs: .venv/.docs ## build the documentation; warnings are errors
 figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/x.md, or also TABLE=name
 	.venv/bin/python docs/figures.py $(PAGE) $(if $(TABLE),--table $(TABLE))
 
+.PHONY: references
+references: $(INSTALLED) ## repeat the short runs that tell which tables of numbers are out of date
+	.venv/bin/python docs/reference_results.py
+
 .PHONY: pictures
 pictures: $(INSTALLED) ## make the pictures of the README by their commands, or PICTURE=scale.png
 	.venv/bin/python docs/pictures.py $(PICTURE)

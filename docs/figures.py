@@ -6,8 +6,8 @@
 
 `marked_tables.py` says how a page names the command of a table. It is carried out in this checkout,
 so an interrupted comparison continues. `--check` fails if a marker is wrong, names a command or a
-value that does not exist, or if a table of numbers has no marker. It only lists the tables whose
-code (`table_code.py`) has changed since they were made.
+value that does not exist, or if a table of numbers has no marker. It only lists the tables of which
+something (`table_code.py`) has changed since they were made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from marked_tables import (
     render,
     replace_table,
 )
-from table_code import find_commit, hash_table
+from table_code import find_commit, hash_table, list_moves_since
 from table_commands import (
     ROOT,
     Study,
@@ -75,16 +75,16 @@ def make(page: Path, name: str | None) -> None:
             raise MarkerError(f"{page}: table {name}: expected {allowed}")
     for marker in markers:
         wanted = name in (None, marker.name) and not marker.by_hand
-        if not wanted or (name is None and marker.code == hash_table(marker)):
+        if not wanted or (name is None and not find_age(marker)):
             continue
         try:
             _check_marker(marker)
-            code = hash_table(marker)
+            code, now = hash_table(marker), f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}"
             rows = _draw(marker, page) if marker.rows else _print(marker)
         except MarkerError as error:
             raise MarkerError(f"{page}: {marker.name}: {error}") from None
         # The page is read again, because the commands may have taken hours.
-        version = f"{datetime.date.today().isoformat()} at {find_commit(marker)}, code {code}"
+        version = f"{now} at {find_commit()}, code {code}"
         page.write_text(replace_table(page.read_text(), marker.name, rows, version))
 
 
@@ -113,17 +113,29 @@ def check(pages: Sequence[Path]) -> int:
                 _check_marker(marker)
                 if marker.by_hand:
                     by_hand.append(f"{line}: {marker.name}: {marker.by_hand}")
-                elif marker.code != hash_table(marker):
-                    old.append(f"{line}: {marker.name}: made {marker.made or 'at an unknown time'}")
+                elif age := find_age(marker):
+                    old.append(f"{line}: {marker.name}: {age}")
                 else:
                     current += 1
             except MarkerError as error:
                 wrong.append(f"{line}: {marker.name}: {error}")
-    _print_list("Tables whose code has changed since they were made", old)
+    _print_list("Tables that are out of date", old)
     _print_list("Tables that no command makes", by_hand)
     _print_list("Wrong", wrong)
     sys.stdout.write(f"{current} tables of numbers are up to date.\n")
     return 1 if wrong else 0
+
+
+def find_age(marker: Marker) -> str:
+    """Why a table is out of date; empty if it is not."""
+    if not marker.date:
+        return "made at an unknown time"
+    if marker.code != hash_table(marker):
+        return f"made {marker.made}; its command, scenario or script has changed"
+    if moves := list_moves_since(marker):
+        some = "; ".join(map(str, moves[:3]))
+        return f"made {marker.made}; since then: {some}" + "; ..." * (len(moves) > 3)
+    return ""
 
 
 def _print_list(title: str, lines: Sequence[str]) -> None:

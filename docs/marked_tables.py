@@ -8,7 +8,7 @@ A comment before a table names it and the command that makes it:
     corner: clients in a group
     columns: {2: 64, 4: 32, 8: 16}
     rows: {rounds: }
-    made: 2026-11-23 at 1dac291, code 3f2a1b77
+    made: 2026-11-23 14:05 at 1dac291, code 3f2a1b77
     -->
 
 After the commands follows YAML. `rows` and `columns` map the labels of the table to what they
@@ -39,7 +39,9 @@ BEGIN, END = "<!-- table:", "-->"
 KEYS = ("by hand", "columns", "corner", "made", "rows", "show")
 BY_HAND = "by hand"
 UNKNOWN = "unknown"
-MADE = re.compile(r"(?P<date>\d{4}-\d\d-\d\d)( at (?P<commit>\w+\+?), code (?P<code>[0-9a-f]{8}))?")
+MADE = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d( \d\d:\d\d)?)( at (?P<commit>\w+\+?), code (?P<code>[0-9a-f]{8}))?"
+)
 QUANTITY = re.compile(r"(?P<side>fluid )?(?P<column>\w+)(?P<form> ratio| speed-up| ms)?")
 NUMBER = re.compile(r"[-+±~]?\d")
 DIGITS = 3
@@ -65,7 +67,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the comment before a table says. `made` and `code` are empty if they are unknown."""
+    """What the comment before a table says. `made`, `date` and `code` are empty if unknown."""
 
     name: str
     commands: tuple[str, ...]
@@ -74,6 +76,7 @@ class Marker:
     rows: tuple[Line, ...] = ()
     columns: tuple[Line, ...] = ()
     made: str = ""
+    date: str = ""
     code: str = ""
 
 
@@ -267,6 +270,7 @@ def _read_marker(lines: Sequence[str], number: int) -> Marker:
         data.get("corner", ""),
         **read,
         made=data.get("made", UNKNOWN) if made else "",
+        date=made["date"] if made else "",
         code=(made["code"] or "") if made else "",
     )
     _refuse_halves(marker, where)

@@ -1,10 +1,10 @@
-"""The code that a table of numbers depends on, as a hash and as a commit.
+"""What a table of numbers depends on, as a hash, and what has moved since it was made.
 
-The code of a table is
+A table depends on
 
 - its commands, the values that the figure varies, the schemes, and the scenario without comments;
-- what the results depend on: the modules that the fluid model, the run or the script imports, and
-  of the plans, policies, topologies and workloads those that the command or the scenario names.
+- the code of its script, or of a figure that has a model of its own;
+- the results of agents, planner and fluid model, which `reference_results.py` observes.
 
 Docstrings, comments and empty lines are left out. So new wording does not make a table out of date.
 """
@@ -18,53 +18,85 @@ import io
 import re
 import subprocess
 import tokenize
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from marked_tables import Marker
-from table_commands import MEASURED, ROOT, find_script, read_study
+from reference_results import Move, find_moves
+from table_commands import ROOT, find_script, read_study
 
 from trunkline.harness.config import document
 from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.named_schemes import SCHEMES
 
-BY_NAME = ("agents/plans", "agents/policies", "topologies", "workloads")
-"""Folders of which a table depends only on the files that its command or scenario names."""
-
 WORD = r"[\w.-]+"
+BOTH = frozenset({"fluid", "measured"})
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a command depends on.
+
+    Attributes:
+        facts: texts that describe its cells, scenarios and schemes.
+        files: the code of its script, or of its own model.
+        names: all words of the command, its script and its scenarios.
+        sides: of which reference results it depends: `fluid`, `measured`, both or none.
+    """
+
+    facts: tuple[str, ...]
+    files: tuple[Path, ...]
+    names: frozenset[str]
+    sides: frozenset[str]
 
 
 def hash_table(marker: Marker) -> str:
-    """Eight digits of a hash over the commands of a table and the code that they depend on."""
-    parts = []
-    for command in marker.commands:
-        files, facts = find_dependencies(command)
-        parts += [command, *facts, *(read_code(file) for file in files)]
+    """Eight digits of a hash over the commands of a table, what they vary, and their own code."""
     digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode() + b"\0")
+    for command in marker.commands:
+        basis = find_basis(command)
+        for part in (command, *basis.facts, *(read_code(file) for file in basis.files)):
+            digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:8]
 
 
+def list_moves_since(marker: Marker) -> list[Move]:
+    """The reference results that have moved since a table was made."""
+    bases = [find_basis(command) for command in marker.commands]
+    moved = [move for basis in bases for move in find_moves(basis.names, marker.date, basis.sides)]
+    return list(dict.fromkeys(moved))
+
+
 @functools.cache
-def find_dependencies(command: str) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """The files of code that a command depends on, and texts that describe its scenarios."""
-    if command.startswith("trunkline "):
-        study = read_study(command)
-        facts = [str(cell) for cell in study.cells]
-        facts += [_describe(file) for file in (study.scenario,) if file is not None]
-        names = _find_names(f"{command} {facts}")
-        files = _find_code(study.entries, names)
-    else:
-        script = find_script(command)
-        text = script.read_text()
-        said = _find_names(f"{command} {text}")
-        facts = [_describe(file) for file in sorted(SCENARIOS.rglob("*.yaml")) if file.name in said]
-        names = _find_names(f"{command} {text} {facts}")
-        files = [script, *_find_script_code(script, text, names)]
-    facts += [repr(SCHEMES[name]) for name in sorted(names & set(SCHEMES))]
-    return tuple(files), tuple(facts)
+def find_basis(command: str) -> Basis:
+    """What a command depends on. Raises MarkerError if there is no such command."""
+    if not command.startswith("trunkline "):
+        return _find_script_basis(command)
+    study = read_study(command)
+    facts = [str(cell) for cell in study.cells]
+    facts += [_describe(file) for file in (study.scenario,) if file is not None]
+    names = _find_names(f"{command} {facts}")
+    files = () if study.scenario else tuple(sorted(provenance.find_imports(study.entries)))
+    sides = {"measured"} if study.measures else set()
+    if study.scenario is not None and study.fluid:
+        sides.add("fluid")
+    return Basis((*facts, *_list_schemes(names)), files, frozenset(names), frozenset(sides))
+
+
+def _find_script_basis(command: str) -> Basis:
+    script = find_script(command)
+    text = script.read_text()
+    imported = provenance.list_imports(text)
+    beside = tuple(file for name in imported if (file := script.with_name(f"{name}.py")).is_file())
+    said = _find_names(f"{command} {text}")
+    facts = [_describe(file) for file in sorted(SCENARIOS.rglob("*.yaml")) if file.name in said]
+    names = _find_names(f"{command} {text} {facts}")
+    return Basis((*facts, *_list_schemes(names)), (script, *beside), frozenset(names), BOTH)
+
+
+def _list_schemes(names: set[str]) -> list[str]:
+    return [repr(SCHEMES[name]) for name in sorted(names & set(SCHEMES))]
 
 
 def _describe(scenario: Path) -> str:
@@ -78,31 +110,6 @@ def _find_names(text: str) -> set[str]:
     words = set(re.findall(WORD, text))
     schemes = " ".join(repr(SCHEMES[word]) for word in words & set(SCHEMES))
     return words | set(re.findall(WORD, schemes))
-
-
-def _find_script_code(script: Path, text: str, names: set[str]) -> list[Path]:
-    """What a script imports; what runs depend on, too, if it may start one."""
-    imported = provenance.list_imports(text)
-    beside = [file for name in imported if (file := script.with_name(f"{name}.py")).is_file()]
-    entries = {
-        *imported,
-        *(each for f in beside for each in provenance.list_imports(f.read_text())),
-    }
-    found = _find_code(entries, names)
-    if any(file.parent.name == "runs" for file in found):
-        found = _find_code((*entries, *MEASURED), names)
-    return [*beside, *found]
-
-
-def _find_code(entries: Iterable[str], names: set[str]) -> list[Path]:
-    """The imported files, and of those that are found by name the ones that are named."""
-    named = [
-        f"trunkline.{folder.replace('/', '.')}.{file.stem}"
-        for folder in BY_NAME
-        for file in sorted((ROOT / folder).glob("*.py"))
-        if file.stem in names
-    ]
-    return sorted(provenance.find_imports([*entries, *named]))
 
 
 @functools.cache
@@ -121,12 +128,10 @@ def read_code(file: Path) -> str:
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
-def find_commit(marker: Marker) -> str:
-    """The last commit that changed the code of a table; with `+` if it has changed since."""
-    files = {file.resolve() for each in marker.commands for file in find_dependencies(each)[0]}
-    paths = ["--", *sorted(map(str, files))]
-    last = _ask_git("log", "-1", "--format=%h", *paths) or "none"
-    return last + "+" * bool(_ask_git("status", "--porcelain", *paths))
+def find_commit() -> str:
+    """The commit of the checkout; with `+` if anything but pages has changed since."""
+    changed = _ask_git("status", "--porcelain", "--", ".", ":!*.md")
+    return _ask_git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
 
 
 def _ask_git(*words: str) -> str:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import figures
+import pandas as pd
 import pytest
+import reference_results
 import table_code
 import table_commands
 from marked_tables import (
@@ -19,6 +21,8 @@ from marked_tables import (
     render,
     replace_table,
 )
+
+from trunkline.harness.scenario.named_schemes import SCHEMES
 
 PAGE = """\
 # Groups
@@ -243,8 +247,9 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
     (tmp_path / "bare.md").write_text("| | a |\n| --- | --- |\n| b | 1 |\n")
     assert figures.check([tmp_path / name for name in pages]) == 0
     assert capsys.readouterr().out.replace(f"{tmp_path}/", "") == (
-        "Tables whose code has changed since they were made (1):\n"
-        "  old.md:1: name: made 2026-11-23 at 1dac291, code 00000000\n"
+        "Tables that are out of date (1):\n"
+        "  old.md:1: name: made 2026-11-23 at 1dac291, code 00000000; its command, scenario or "
+        "script has changed\n"
         "Tables that no command makes (1):\n"
         "  hand.md:1: name: the values of the paper\n"
         "1 tables of numbers are up to date.\n"
@@ -282,27 +287,99 @@ def test_wording_does_not_make_a_table_out_of_date_but_code_does(tmp_path: Path)
     assert a == b != c
 
 
-def test_a_fluid_table_depends_on_the_plans_that_it_names_and_not_on_agents_or_other_plans() -> (
-    None
-):
-    files = table_code.find_dependencies("trunkline reproduce crew/7 --fluid")[0]
-    names = {str(file).partition("trunkline/")[2] for file in files}
-    assert {"agents/plans/crew.py", "agents/policies/preduce.py"} <= names
-    assert {"harness/study/fluid_run.py", "topologies/full_mesh.py"} <= names
-    assert not {"agents/plans/fapt.py", "agents/site/executor.py"} & names
-    measured = table_code.find_dependencies("trunkline reproduce crew/7")[0]
-    assert "agents/site/executor.py" in {str(file).partition("trunkline/")[2] for file in measured}
+def test_a_table_of_runs_depends_on_its_scenario_and_on_reference_results() -> None:
+    fluid = table_code.find_basis("trunkline reproduce crew/7 --fluid")
+    assert (fluid.files, fluid.sides) == ((), {"fluid"})
+    assert {"crew", "preduce"} <= fluid.names and any("rate_factor" in each for each in fluid.facts)
+    assert table_code.find_basis("trunkline reproduce crew/7").sides == {"fluid", "measured"}
+    assert table_code.find_basis("trunkline compare scenarios/quickstart.yaml").sides == {
+        "measured"
+    }
 
 
-def test_a_script_that_runs_scenarios_depends_on_them_on_the_agents_and_on_its_schemes_plans() -> (
-    None
-):
-    files, facts = table_code.find_dependencies("python benchmarks/plan_knowledge.py")
-    names = {str(file).partition("trunkline/")[2] for file in files}
-    assert {"agents/plans/fapt.py", "agents/site/executor.py"} <= names
-    assert "agents/plans/crew.py" not in names
-    assert any("internet2" in fact for fact in facts)
-    assert any("fapt" in fact for fact in facts)
+def test_a_table_of_a_model_of_its_own_depends_on_its_code() -> None:
+    basis = table_code.find_basis("trunkline reproduce owl/9 --fluid")
+    assert "rack_step.py" in {file.name for file in basis.files} and not basis.sides
+
+
+def test_a_script_depends_on_its_code_its_scenarios_and_its_schemes() -> None:
+    basis = table_code.find_basis("python benchmarks/plan_knowledge.py")
+    assert [file.name for file in basis.files] == ["plan_knowledge.py", "cells.py"]
+    assert "fapt" in basis.names and any("internet2" in fact for fact in basis.facts)
+    assert basis.sides == {"fluid", "measured"}
+
+
+HISTORY = """\
+command,cell,quantity,value,since
+trunkline reproduce crew/4 --trials 1,"{plan: crew}, true",task_s,4,2026-11-20 08:00
+trunkline reproduce crew/4 --trials 1,"{plan: opr}, true",task_s,10,2026-11-20 08:00
+trunkline reproduce crew/4 --trials 1,"{plan: opr}, true",task_s,9,2026-11-24 08:00
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "made", "said"),
+    [
+        ("crew/4", "2026-11-23", "since then: crew/4 {plan: opr}, true: task_s: -10.0 %"),
+        ("crew/4", "2026-11-19", "{plan: crew}, true: task_s: unknown before 2026-11-20 08:00"),
+        ("crew/4", "2026-11-24", "since then: crew/4"),
+        ("crew/4", "2026-11-24 09:00", ""),
+        ("crew/4 --fluid", "2026-11-23", ""),
+        ("crew/7", "2026-11-23", ""),
+        ("netstorm/15", "2026-11-23", ""),
+    ],
+)
+def test_a_table_is_old_when_a_reference_result_of_its_scheme_has_moved(
+    command: str, made: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "results.csv"
+    file.write_text(HISTORY)
+    monkeypatch.setattr(reference_results, "FILE", file)
+    reference_results.list_moves.cache_clear()
+    command = f"trunkline reproduce {command}"
+    study = f"$ {command}\nshow: fluid rounds\ncolumns: {{a: fair}}\nrows: {{b: }}\n"
+    code = table_code.hash_table(read(mark(study)))
+    marker = read(mark(f"{study}made: {made} at 1dac291, code {code}"))
+    age = figures.find_age(marker)
+    reference_results.list_moves.cache_clear()
+    assert said in age and bool(said) == bool(age)
+
+
+def test_a_reference_result_is_written_again_only_when_it_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "results.csv"
+    file.write_text("command,cell,quantity,value,since\n")
+    monkeypatch.setattr(reference_results, "FILE", file)
+    monkeypatch.setattr(
+        reference_results, "COMMANDS", {"trunkline reproduce crew/4 --trials 1": ("task_s", 0.03)}
+    )
+    monkeypatch.setattr(reference_results, "run", lambda command: "")
+
+    def compare(task_s: float, now: str) -> list[str]:
+        numbers = {"task_s": task_s, "fluid task_s": 2.0}
+        results = [Result(("{plan: crew}", "true"), numbers)]
+        monkeypatch.setattr(reference_results, "read_results", lambda study: results)
+        return list(reference_results.compare(now))
+
+    assert compare(4.0, "2026-11-20 08:00") == []
+    assert compare(4.1, "2026-11-21 08:00") == []
+    assert compare(4.4, "2026-11-22 08:00") == ["crew/4 {plan: crew}, true: task_s: +10.0 %"]
+    rows = file.read_text().splitlines()
+    assert [row.rpartition('",')[2] for row in rows[1:]] == [
+        "task_s,4,2026-11-20 08:00",
+        "fluid task_s,2,2026-11-20 08:00",
+        "task_s,4.4,2026-11-22 08:00",
+    ]
+
+
+def test_every_named_scheme_has_reference_results() -> None:
+    table = pd.read_csv(reference_results.FILE, keep_default_na=False)
+    assert set(table["command"]) == set(reference_results.COMMANDS)
+    for name, values in SCHEMES.items():
+        made_of = {name, str(values["policy"]), str(values["plan"])}
+        moves = reference_results.find_moves(made_of, "2020-01-01", {"fluid", "measured"})
+        assert moves, name
 
 
 def test_a_table_is_made_by_its_command_and_then_is_up_to_date(tmp_path: Path, capsys) -> None:
