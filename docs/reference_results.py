@@ -45,6 +45,7 @@ POLICIES = (
 )
 COMMANDS = {
     "trunkline reproduce crew/4 --trials 1 --vary scheme.pipelined=true": ("task_s", 0.03),
+    "trunkline reproduce crew/6 --trials 1 --vary scheme.p=3": ("rounds", 0.05),
     "trunkline reproduce crew/7 --trials 1 --vary scheme.discipline=fcfs,fair,C1": ("task_s", 0.05),
     "trunkline reproduce crew/8 --trials 1 --vary scheme.p=3": ("rounds", 0.15),
     "trunkline reproduce netstorm/18 --trials 1": ("task_s", 0.1),
