@@ -30,6 +30,8 @@ demo: system kernel ## nine sites train a model over an emulated WAN
 	.venv/bin/trunkline run scenarios/quickstart.yaml
 
 .PHONY: test
+# Hundreds of processes import the same modules: without bytecode, each would compile them again.
+test: export PYTHONDONTWRITEBYTECODE =
 test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 

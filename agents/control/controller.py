@@ -21,7 +21,7 @@ from trunkline.agents.control.alarm import Alarm
 from trunkline.agents.control.driver import Action, Driver, NewTask, Postponed, Told
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.control.tasks import Tasks
-from trunkline.agents.control.termination import ASKED, Termination, describe_enough
+from trunkline.agents.control.termination import ASKED, Termination, describe_enough, describe_time
 from trunkline.agents.events import (
     awareness_events,
     connection_events,
@@ -147,7 +147,7 @@ class Controller:
             self.accept(site, sock)
         self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
         if settings.time_s is not None:
-            reason = f"{settings.time_s:g} s are over"
+            reason = describe_time(settings.time_s)
             left_s = max(0.0, settings.time_s - elapsed_s)
             self._timers.append(loop.call_later(left_s, self._termination.stop, reason))
         updating = asyncio.create_task(self._update())

@@ -16,6 +16,11 @@ def describe_enough(tasks: int) -> str:
     return f"{tasks} tasks are started"
 
 
+def describe_time(time_s: float) -> str:
+    """The reason of the end of a run that was to last so long."""
+    return f"its time of {time_s:g} s has passed"
+
+
 class Termination:
     """Decides when a controller's run ends: when no task is running and no site is working.
 

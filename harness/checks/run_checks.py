@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trunkline.agents.control.termination import ASKED, describe_enough
+from trunkline.agents.control.termination import ASKED, describe_enough, describe_time
 from trunkline.agents.events.awareness_events import (
     PlansUpdated,
     RatesEstimated,
@@ -323,7 +323,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
     if wanted is None:
         return
     reason = stop.reason
-    if wanted.time_s is not None and reason == f"{wanted.time_s:g} s are over":
+    if wanted.time_s is not None and reason == describe_time(wanted.time_s):
         if stop.t_ns < (wanted.time_s - ENDS_AFTER_S) * 1e9:
             yield fail(f"{reason!r} was said at {format_time(stop.t_ns)}")
     elif reason.endswith("tasks are started"):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trunkline.agents.control.termination import ASKED
+from trunkline.agents.control.termination import ASKED, describe_time
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
@@ -177,8 +177,8 @@ class ProgramChildren:
         if exited >= set(awaited):
             names = "every site" if len(exited) == len(forked) else ", ".join(awaited)
             return f"the program{'s' * (len(awaited) > 1)} at {names} exited"
-        if time.monotonic() >= self.stop_s:
-            return f"{stop.time_s:g} s are over"
+        if stop.time_s is not None and time.monotonic() >= self.stop_s:
+            return describe_time(stop.time_s)
         return None
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:

@@ -221,7 +221,7 @@ def test_the_run_stops_at_the_accuracy_asked_for():
 def test_the_run_stops_when_its_time_is_over():
     wan = Wan(mesh(), "a2a", preduce.create(SITES, p=2), time_s=4.0)
     wan.run()
-    assert wan.of("stopping")[0]["reason"] == "4 s are over"
+    assert wan.of("stopping")[0]["reason"] == "its time of 4 s has passed"
     assert len(wan.of("task_started")) == len(wan.of("task_completed")) > 0
 
 

@@ -40,7 +40,7 @@ def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_o
     away = [(2.0, cut(site, "controller")) for site in FOUR]
     back = [(42.0, mend(site, "controller")) for site in FOUR]
     run(wan, *away, *back)
-    assert wan.of("stopping")[0]["reason"] == "60 s are over"
+    assert wan.of("stopping")[0]["reason"] == "its time of 60 s has passed"
     assert max(times(wan.of("task_completed"))) > 50.0
 
 

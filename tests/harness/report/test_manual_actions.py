@@ -12,7 +12,7 @@ HEAL = {"verb": "heal", "text": "heal", "targets": []}
 def test_what_a_scenario_asks_for_is_not_done_by_hand() -> None:
     planned = history(added(500, "runner", "fault_started", fault=0, **OUTAGE))
     assert manual_actions.list_actions(planned) == ()
-    assert manual_actions.describe_run(planned) == "4.4 s are over"
+    assert manual_actions.describe_run(planned) == "its time of 4.4 s has passed"
 
 
 def test_faults_and_commands_are_told_with_their_time() -> None:

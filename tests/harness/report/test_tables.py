@@ -138,7 +138,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         **dict.fromkeys(NO_SERVERS, pytest.approx(math.nan, nan_ok=True)),
         "bytes_sent": 5_250_000,
         "accuracy_percent": pytest.approx(81.5),
-        "ended": "4.4 s are over",
+        "ended": "its time of 4.4 s has passed",
         "by_hand": "",
     }
 
