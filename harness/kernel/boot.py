@@ -16,18 +16,16 @@ from typing import Literal
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
+from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 # The same environment for every program in the guest: equal hashes, a home and scratch space that
-# end with the guest, no terminal, and one thread for numerics, because the guest has one processor
-# and a spinning helper thread stops virtual time.
+# end with the guest, no terminal, and the same numerics everywhere, with one thread, because the
+# guest has one processor and a spinning helper thread stops virtual time.
 ENVIRONMENT: Mapping[str, str] = {
     "HOME": "/run/tmp",
     "LANG": "C.UTF-8",
-    "MKL_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
     # Mininet compares versions with distutils. setuptools would replace distutils by its own copy
     # and import all of itself. From Python 3.12 on there is no other distutils.
@@ -75,9 +73,9 @@ def run(
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
     The program sees the host's files with the rights of this user, and is root inside. Its
-    environment has the variables of `INHERITED`, then `ENVIRONMENT`, then `env`. `/run`, `/dev/shm`
-    and `$TMPDIR` are the guest's own. A host folder below them stays visible if it is `cwd`, holds
-    this Python or this package, or is in `visible`.
+    environment has the variables of `INHERITED`, `ENVIRONMENT`, `numerics` and `env`, in this
+    order. `/run`, `/dev/shm` and `$TMPDIR` are the guest's own. A host folder below them stays
+    visible if it is `cwd`, holds this Python or this package, or is in `visible`.
 
     A SIGINT or SIGTERM to this process goes to the program as SIGINT. The program has
     INTERRUPT_GRACE_S to end. If it has not begun, or another process keeps it from running, the
@@ -185,7 +183,7 @@ def _arguments(
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    environment = {**inherited, **ENVIRONMENT, **extra}
+    environment = {**inherited, **ENVIRONMENT, **numerics.environment(), **extra}
     paths = environment.get("PATH", os.defpath).split(os.pathsep)
     paths += [path for path in GUEST_PATHS if path not in paths]
     return {**environment, "PATH": os.pathsep.join(paths)}

@@ -27,7 +27,7 @@ from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
-from trunkline.harness.processes import ownership
+from trunkline.harness.processes import numerics, ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
 from trunkline.harness.report import outputs
@@ -231,7 +231,7 @@ def _run_on_host(
 ) -> int:
     """Run a session as a child process, which dies with this process; return its exit code."""
     # As in the embedded kernel: the order of sets and of floating-point sums must not vary.
-    settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    settings = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", **numerics.environment()}
     child = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", *command],
         cwd=ROOT,
