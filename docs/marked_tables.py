@@ -194,11 +194,13 @@ RATIOS = ("ratio", "speed-up")
 def format_mean(mean: float, half: float = math.nan, most: int = MOST_PLACES) -> str:
     """`8.89 ± 0.13`: the half width has two digits, and the mean as many decimals.
 
-    Without an interval, or with one below the last digit, the mean stands alone. There are at most
-    `most` decimals.
+    Without an interval, or with one below the last digit, the mean stands alone, and zero is `0`.
+    There are at most `most` decimals.
     """
     if math.isnan(mean):
         return ""
+    if max(abs(mean), half) < EXACT:
+        return "0"
     places = min(most, _choose_places(mean, half))
     text = _format(half, places) if half > EXACT * abs(mean) else ""
     return _format(mean, places) + (f" ± {text}" if text.strip("0.") else "")

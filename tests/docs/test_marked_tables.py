@@ -173,8 +173,10 @@ def test_a_page_gets_the_new_rows_and_their_version_and_nothing_else_changes() -
         (1234.5, math.nan, "1234"),
         (15.5, 1e-16, "15.5"),
         (15.52, 0.00001, "15.52"),
-        (0.0, math.nan, "0.00"),
+        (0.0, math.nan, "0"),
         (math.nan, math.nan, ""),
+        (0.0, 0.0, "0"),
+        (1e-17, math.nan, "0"),
     ],
 )
 def test_a_mean_has_the_digits_that_its_interval_leaves(
