@@ -52,9 +52,9 @@ def altered(event: str, _new: Line, **match: Any) -> Change:
     return change
 
 
-def added(t_ms: int, site: str, event: str, **values: Any) -> Change:
+def added(t_ms: float, site: str, event: str, **values: Any) -> Change:
     """Adds an event, after those of the same time."""
-    new = {"t_ns": t_ms * 10**6, "site": site, "event": event, **values}
+    new = {"t_ns": round(t_ms * 10**6), "site": site, "event": event, **values}
     return lambda log: sorted([*log, new], key=lambda line: line["t_ns"])
 
 

@@ -368,7 +368,7 @@ class _Worker:
         if isinstance(event, RoundFinished | RoundAlone):
             pause_ns = self.beat_ns if isinstance(event, RoundAlone) else 0
             self.idle_ns = event.t_ns + pause_ns
-        if after == "computed" != self.state:
+        if after == "computed":  # losses of many connections at once take their time
             self.computed_ns = event.t_ns
         if self.is_server and wanted:
             yield self._wrong(event, "the site is a server")
@@ -405,7 +405,7 @@ class _Worker:
         self.lost[peer] = isinstance(event, LinkLost)
 
     def _check_promptness(self, event: Event) -> Iterator[Finding]:
-        """A worker that does not get ready says so as soon as it has computed."""
+        """A worker that does not get ready logs it at once after it computed or noticed a loss."""
         if self.state == "computed" and event.t_ns > self.computed_ns + self.prompt_ns:
             yield self._wrong(event, "it was not ready before")
 

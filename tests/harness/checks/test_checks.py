@@ -998,6 +998,30 @@ def test_jitter_may_shorten_a_delay() -> None:
     assert one("links kept their delays", early, rules=rules)[0] == "pass"
 
 
+def test_a_site_that_loses_many_connections_at_once_goes_on_alone_after_the_last() -> None:
+    lost = (
+        without("ready", site="kyiv", iteration=1),
+        without("halt_heard", site="kyiv"),
+        without("worker_finished", site="kyiv"),
+        added(2390.05, "kyiv", "controller_lost", reason="reset"),
+        added(2390.1, "kyiv", "link_lost", peer="rome", reason="reset"),
+        added(2390.15, "kyiv", "link_lost", peer="oslo", reason="reset"),
+        added(2391, "kyiv", "worker_finished", rounds=1),
+    )
+    found = {
+        at_ms: one(
+            "workers followed the protocol",
+            *lost,
+            added(at_ms, "kyiv", "round_alone", iteration=1),
+        )
+        for at_ms in (2390.2, 2390.3)
+    }
+    assert found == {
+        2390.2: ("pass", "5 rounds"),
+        2390.3: ("fail", "kyiv at 2.390 s: round_alone: it was not ready before"),
+    }
+
+
 def test_a_site_without_a_controller_forgets_the_offers_that_it_forwarded() -> None:
     passed = {"src": "kyiv", "phase": "relay", "bytes": 250_000, "chunks": 1}
     arrived = (
