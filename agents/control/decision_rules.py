@@ -65,11 +65,11 @@ class DecisionRules:
     def check(self, given: Any, ready: Collection[str] | None = None) -> Decision:
         """The decision with plain values. Raises DecisionError if it is not allowed.
 
-        Only sites that are `ready` may proceed; with None, every worker may.
+        Only sites that are `ready` may proceed or be active in a task; with None, all may.
         """
         match given:
             case Start():
-                self._raise_first(given, self._start_rules(given))
+                self._raise_first(given, self._start_rules(given, ready))
                 return make_plain(given)
             case Proceed():
                 self._raise_first(given, self._proceed_rules(given, ready))
@@ -89,7 +89,7 @@ class DecisionRules:
                 what = f"{type(decision).__name__}.{name} = {getattr(decision, name)!r:.60}"
                 raise DecisionError(f"{self.policy}: {what}: expected {allowed}")
 
-    def _start_rules(self, start: Start) -> Iterator[_Rule]:
+    def _start_rules(self, start: Start, ready: Collection[str] | None) -> Iterator[_Rule]:
         """Each rule relies on those before it."""
         group, weights = start.group, start.weights
         known = f"a tuple of sites, each once: {', '.join(self.sites)}"
@@ -107,6 +107,11 @@ class DecisionRules:
         yield "group", members == set(group), "only members that contribute or receive"
         passive = isinstance(start.passive, AnySet) and start.passive <= members
         yield "passive", passive, "a set of members of the group"
+        if ready is not None and not self.traits.early:
+            active = [site for site in group if site not in {*start.passive, *self.servers}]
+            waiting = [site for site in self.sites if site in ready]
+            allowed = f"active members that are ready: {', '.join(waiting) or 'none is'}"
+            yield "group", set(active) <= set(waiting), allowed
         yield "keep", _is_finite(start.keep), _FINITE
         yield "momentum", _is_finite(start.momentum), _FINITE
         yield "then", start.then in get_args(Then), _list(get_args(Then))

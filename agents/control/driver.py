@@ -14,7 +14,7 @@ from typing import Any
 
 from trunkline.agents.control.decision_rules import DecisionRules
 from trunkline.agents.control.planner import Build, Planner
-from trunkline.agents.planning.plan import Plan, PlanError
+from trunkline.agents.planning.plan import Plan, PlanError, WrongPlanError
 from trunkline.agents.policies.policy import (
     TICK_S,
     Ended,
@@ -144,7 +144,8 @@ class Driver:
         `now_s` is the time since the run's start. The caller must consume all actions.
 
         Raises:
-            PlanError: the plan builder refuses a group although every link can be used.
+            PlanError: the plan builder refuses a group although every link can be used, or it
+                fails.
             DecisionError: the policy decides what is not allowed.
         """
         match event:
@@ -185,7 +186,7 @@ class Driver:
         try:
             plan = self.planner.plan(start, self._next)
         except PlanError as error:
-            if self.planner.overlay.whole:
+            if self.planner.overlay.whole or isinstance(error, WrongPlanError):
                 raise
             return Postponed(start, str(error), frozenset(self.ready.intersection(start.group)))
         number, self._next = self._next, self._next + 1

@@ -40,7 +40,11 @@ Chunks = tuple[tuple[int, int], ...]
 
 
 class PlanError(ValueError):
-    """A plan cannot be built for this request, or a plan is wrong; the message says why."""
+    """A plan cannot be built for this request; the message says why. It may be possible later."""
+
+
+class WrongPlanError(PlanError):
+    """A plan is wrong, or its builder failed: to try again does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +235,11 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
     `links`.
 
     Raises:
-        PlanError: the plan is wrong; the message names the first violation.
+        PlanError: the plan uses a link that is not there.
+        WrongPlanError: the plan is wrong; the message names the first violation.
     """
     if not plan.contributors or not plan.receivers:
-        raise PlanError("a plan needs at least one contributor and one receiver")
+        raise WrongPlanError("a plan needs at least one contributor and one receiver")
     delivered: dict[str, Counter[int]] = {site: Counter() for site in plan.receivers}
     for number, block in enumerate(plan.blocks):
         where = f"block {number} at {block.aggregator}"
@@ -251,7 +256,7 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
             repeated = sorted(got - everything)[:5]
             found = [f"misses chunks {missing}"] if missing else []
             found += [f"gets chunks {repeated} more than once"] if repeated else []
-            raise PlanError(f"{site} {' and '.join(found)}")
+            raise WrongPlanError(f"{site} {' and '.join(found)}")
 
 
 def split(
@@ -306,10 +311,12 @@ def _check_chunks(block: Block, chunk_count: int, where: str) -> None:
     last = 0
     for start, stop in block.chunks:
         if not last <= start < stop <= chunk_count:
-            raise PlanError(f"{where}: chunk range {start}..{stop} is out of order or of bounds")
+            raise WrongPlanError(
+                f"{where}: chunk range {start}..{stop} is out of order or of bounds"
+            )
         last = stop
     if not block.chunks:
-        raise PlanError(f"{where}: has no chunks")
+        raise WrongPlanError(f"{where}: has no chunks")
 
 
 def _check_shards(block: Block, shards: Mapping[str, Chunks], where: str) -> None:
@@ -317,7 +324,7 @@ def _check_shards(block: Block, shards: Mapping[str, Chunks], where: str) -> Non
     for site, held in shards.items():
         common = chunks.intersection(indexes_of(held))
         if common and common != chunks:
-            raise PlanError(f"{where}: {site} holds {len(common)} of its {len(chunks)} chunks")
+            raise WrongPlanError(f"{where}: {site} holds {len(common)} of its {len(chunks)} chunks")
 
 
 def indexes_of(chunks: Chunks) -> Iterator[int]:
@@ -328,7 +335,7 @@ def indexes_of(chunks: Chunks) -> Iterator[int]:
 def _check_hops(block: Block, links: Collection[Directed], where: str) -> None:
     for edge in (*block.in_edges, *block.out_edges):
         if len(edge) < 2 or len(set(edge)) != len(edge):
-            raise PlanError(f"{where}: edge {' -> '.join(edge)} is not a simple path")
+            raise WrongPlanError(f"{where}: edge {' -> '.join(edge)} is not a simple path")
         for hop in itertools.pairwise(edge):
             if hop not in links:
                 raise PlanError(f"{where}: there is no link {hop[0]} -> {hop[1]}")
@@ -339,7 +346,7 @@ def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
     parent: dict[str, str] = {}
     for edge in block.in_edges:
         if edge[0] in parent or edge[0] == block.aggregator:
-            raise PlanError(f"{where}: {edge[0]} has two parents in the in-tree")
+            raise WrongPlanError(f"{where}: {edge[0]} has two parents in the in-tree")
         parent[edge[0]] = edge[-1]
     nodes = {block.aggregator, *parent, *parent.values()}
     waiting = Counter(parent.values())
@@ -350,21 +357,21 @@ def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
         site = settled.pop()
         done += 1
         if not held[site]:
-            raise PlanError(f"{where}: {site} is in the in-tree and has nothing to send")
+            raise WrongPlanError(f"{where}: {site} is in the in-tree and has nothing to send")
         if site in parent:
             held[parent[site]].update(held[site])
             waiting[parent[site]] -= 1
             if not waiting[parent[site]]:
                 settled.append(parent[site])
     if done != len(nodes):
-        raise PlanError(f"{where}: the in-tree has a cycle")
+        raise WrongPlanError(f"{where}: the in-tree has a cycle")
     if held[block.aggregator] != Counter(contributors):
         got = dict(sorted(held[block.aggregator].items()))
-        raise PlanError(f"{where}: sums {got} instead of each of {sorted(contributors)} once")
+        raise WrongPlanError(f"{where}: sums {got} instead of each of {sorted(contributors)} once")
 
 
 def _find_reached(block: Block, where: str) -> set[str]:
-    """The sites that the out-tree reaches. Raises PlanError if it is not a tree from its root."""
+    """The sites that the out-tree reaches. Raises WrongPlanError if it is not a tree."""
     children: dict[str, list[str]] = {}
     seen = Counter([block.aggregator])
     for edge in block.out_edges:
@@ -372,7 +379,7 @@ def _find_reached(block: Block, where: str) -> set[str]:
         seen[edge[-1]] += 1
     twice = sorted(site for site, times in seen.items() if times > 1)
     if twice:
-        raise PlanError(f"{where}: the out-tree reaches {', '.join(twice)} twice")
+        raise WrongPlanError(f"{where}: the out-tree reaches {', '.join(twice)} twice")
     reached, frontier = {block.aggregator}, [block.aggregator]
     while frontier:
         for child in children.get(frontier.pop(), []):
@@ -380,5 +387,7 @@ def _find_reached(block: Block, where: str) -> set[str]:
             frontier.append(child)
     lost = sorted(seen.keys() - reached)
     if lost:
-        raise PlanError(f"{where}: the out-tree does not reach {', '.join(lost)} from its root")
+        raise WrongPlanError(
+            f"{where}: the out-tree does not reach {', '.join(lost)} from its root"
+        )
     return reached

@@ -26,6 +26,7 @@ class Open:
     """
 
     sites: tuple[str, ...]
+    early = True
 
     @property
     def initial(self) -> frozenset[str]:

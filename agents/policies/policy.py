@@ -241,6 +241,8 @@ class Traits:
         accumulates: with updates, a site adds an update that no task took to its next one.
         keeps_initial: whether tasks may mix in the model with which a site began.
         compares: it also gets `Compared`, if the workload is one that learns (`EVALUATES`).
+        early: a task may begin before all of its active members are ready; the others join it when
+            they are.
         promises: what holds for all of its tasks, so that a verdict checks it. `once`: each
             iteration of a site is in one result.
     """
@@ -250,6 +252,7 @@ class Traits:
     accumulates: bool = False
     keeps_initial: bool = False
     compares: bool = False
+    early: bool = False
     promises: tuple[Promise, ...] = ("once",)
 
     @classmethod
@@ -261,6 +264,7 @@ class Traits:
             bool(getattr(policy, "accumulates", False)),
             bool(getattr(policy, "keeps_initial", False)),
             bool(getattr(policy, "compares", False)),
+            bool(getattr(policy, "early", False)),
             tuple(getattr(policy, "promises", ("once",))),
         )
         if found.gives not in get_args(Gives):

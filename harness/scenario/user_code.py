@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from trunkline.agents.planning.plan import Plan, PlanError
+from trunkline.agents.planning.plan import Plan, PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Decision, Policy, Traits
 from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import make_model, read_options
@@ -209,6 +209,7 @@ def _check_results(
 ) -> Callable[..., Any]:
     """Wrap a function of the file, so that it returns an allowed result or raises this error."""
     name = f"{owner}{function.__name__}"
+    wrong = WrongPlanError if error is PlanError else error
 
     @functools.wraps(function)
     def checked(*arguments: Any, **options: Any) -> Any:
@@ -217,9 +218,9 @@ def _check_results(
         except error:
             raise
         except Exception as reason:
-            raise error(f"{file}: {_describe(reason, file)}") from reason
+            raise wrong(f"{file}: {_describe(reason, file)}") from reason
         if not result.holds(made):
-            raise error(f"{file}: {name} gave {_show(made)}: expected {result.allowed}")
+            raise wrong(f"{file}: {name} gave {_show(made)}: expected {result.allowed}")
         try:
             return result.convert(made)
         except ValueError as reason:

@@ -104,6 +104,18 @@ def test_another_wrong_decision_is_refused(decision, said):
     assert said in str(error.value)
 
 
+def test_active_members_are_ready_unless_the_policy_may_start_early():
+    pair = average(("a", "b"))
+    said = "mine.py: Start.group = ('a', 'b'): expected active members that are ready: a"
+    with pytest.raises(DecisionError) as error:
+        RULES.check(pair, ready={"a"})
+    assert str(error.value) == said
+    RULES.check(pair, ready={"a", "b"})
+    RULES.check(replace(pair, passive=frozenset("b")), ready={"a"})
+    RULES.check(PUSH, ready={"a"})
+    replace(RULES, traits=Traits(early=True)).check(pair, ready={"a"})
+
+
 @pytest.mark.parametrize("at_s", [NAN, INF, "1 s", None, True])
 def test_a_timed_policy_wakes_at_a_finite_time(at_s):
     with pytest.raises(DecisionError, match="expected a finite time in seconds"):

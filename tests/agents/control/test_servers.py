@@ -287,6 +287,7 @@ class Impatient:
     """Wants a pair first, and lets the site proceed alone after a second."""
 
     timed = True
+    early = True
     initial = ()
 
     def step(self, state, event):
