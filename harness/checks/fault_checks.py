@@ -240,7 +240,7 @@ def _compare(
         if kills.get(getattr(step, "number", -1)) in done:
             continue  # agents that are done stay dead
         may_lack = _may_be_left_out(Due(until_ns, step), exited_ns, _late_ns(history))
-        if not may_lack and not history.interrupted:
+        if not may_lack and not history.broke_off:
             yield fail(f"{step} was due when the run stopped, but is not in the log")
 
 
@@ -275,12 +275,12 @@ def _find_start_ns(history: History) -> int | None:
 def _find_stop_ns(history: History, rules: Rules) -> int:
     """When the timeline ended: at the stop, or at `stop.time` if no controller stopped the run.
 
-    In an interrupted run it ended with the log.
+    In a run that broke off it ended with the log.
     """
     times_ns = [event.t_ns for event in history.all(Stopping)]
     if rules.stop is not None and rules.stop.time_s is not None:
         times_ns.append(round(rules.stop.time_s * 1e9))
-    if history.interrupted:  # then nothing undoes the faults
+    if history.broke_off:  # then nothing undoes the faults
         times_ns.append(history.end_ns)
     return min(times_ns, default=history.end_ns)
 

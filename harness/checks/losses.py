@@ -354,8 +354,8 @@ class Losses:
 
     @cached_property
     def _last_kills(self) -> tuple[AgentChanged, ...]:
-        """The end of an interrupted run, which ended all agents like a kill."""
-        if not self.history.interrupted:
+        """The end of a run that broke off, which ended all agents like a kill."""
+        if not self.history.broke_off:
             return ()
         sites = sorted({event.site for event in self.history.events})
         return tuple(AgentChanged(self.history.end_ns, "", site, "kill", -1) for site in sites)

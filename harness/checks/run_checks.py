@@ -231,7 +231,7 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     if history.interrupted:
         yield doubt(f"the run was interrupted at {format_time(history.end_ns)}")
     elif not stops:
-        yield fail("the log has no stopping event")
+        yield unfinished(history, "the log has no stopping event")
     if not stops:
         return
     exits = history.all(AgentExited)

@@ -274,8 +274,8 @@ def fail(text: str) -> Finding:
 
 
 def unfinished(history: History, text: str) -> Finding:
-    """Something had not ended when the log did: a failure, unless a user interrupted the run."""
-    return doubt(text) if history.interrupted else fail(text)
+    """Something had not ended when the log did: a failure, unless the run broke off."""
+    return doubt(text) if history.broke_off else fail(text)
 
 
 def doubt(text: str) -> Finding:

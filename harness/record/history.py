@@ -26,6 +26,7 @@ from trunkline.agents.events.round_events import (
 )
 from trunkline.agents.events.run_events import (
     AgentExited,
+    AgentFailed,
     CaptureEnded,
     LinksCounted,
     RunFinished,
@@ -326,6 +327,11 @@ class History:
     def interrupted(self) -> bool:
         """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should."""
         return any(INTERRUPTED in event.reason.split("; ") for event in self.all(RunFinished))
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether the run ended at once: by a user, or because an agent or a program failed."""
+        return self.interrupted or bool(self.all(AgentFailed))
 
     @property
     def active_end_ns(self) -> int:

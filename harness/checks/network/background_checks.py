@@ -115,7 +115,7 @@ class _Way:
 class _Observed:
     """What the log says of a flow, its schedule up to then, and when the run was told to stop.
 
-    `stopped_ns` is 0 if it was not, or was interrupted: then the last counts are missing.
+    `stopped_ns` is 0 if it was not, or broke off: then the last counts are missing.
     """
 
     planned: Sequence[tuple[int, int]]
@@ -138,7 +138,7 @@ def _observe(history: History, rules: Rules, flow: Flow, way: _Way) -> _Observed
     received = [event for event in history.all(BackgroundReceived) if event.flow == number]
     files = [event for event in history.all(BackgroundFile) if event.flow == number]
     failed = [event for event in history.all(BackgroundFailed) if event.flow == number]
-    stops_ns = [] if history.interrupted else [event.t_ns for event in history.all(Stopping)]
+    stops_ns = [] if history.broke_off else [event.t_ns for event in history.all(Stopping)]
     stopped_ns = min(stops_ns, default=0)
     said_ns = (event.t_ns for event in (*sent, *received, *files))
     end_ns = max(said_ns, default=0)

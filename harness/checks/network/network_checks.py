@@ -76,15 +76,15 @@ TOO_SLOW = (
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload, and no group of overlapping payloads, was faster than its link.
 
-    If a task may have lost bytes, only those that arrived count: bytes that were handed to a
-    broken link never crossed it.
+    If a task may have lost bytes, or the log breaks off, only those that arrived count: bytes that
+    were handed to a broken link never crossed it, and a socket takes bytes before its link does.
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
     least_ms = conditions.least_delays_ms()
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
     for task in history.tasks:
-        if find_disturbance(task, losses) is None:
+        if find_disturbance(task, losses) is None and not history.broke_off:
             found: Iterable[Transfer] = transfers([task], least_ms)
         else:
             found = _list_arrivals(task, least_ms, losses)

@@ -1502,3 +1502,17 @@ def test_a_new_controller_ends_tasks_that_it_heard_of_before_it_began_to_decide(
     assert (wanted in found) == noticed, found
     told = added(2295, "rome", "controller_found", controller="backup")
     assert wanted not in one("every task ended once", told, *changes, rules=rules)[1]
+
+
+def test_a_run_that_broke_off_fails_only_by_the_agent_that_failed() -> None:
+    end_ns = 2303 * MS
+    broken = (
+        lambda log: [line for line in log if line["t_ns"] < end_ns] + [log[-1] | {"t_ns": end_ns}],
+        added(2301, "controller", "agent_failed", reason="mine.py: line 3: KeyError: 'boom'"),
+        added(2302, "runner", "agent_exited", who="controller", code=1, signal=0, fault=None),
+    )
+    verdict = judge(history(*broken), RULES)
+    failed = [check.name for check in verdict.checks if check.outcome == "fail"]
+    assert verdict.outcome == "fail"
+    assert failed == ["every agent exited cleanly"]
+    assert "mine.py: line 3: KeyError" in verdict.problems[0]
