@@ -16,7 +16,6 @@ from typing import Literal
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
@@ -30,6 +29,7 @@ from trunkline.harness.record.history import (
     transfers,
 )
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.stops import Stop, list_stops
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.tcp_limits import (
@@ -129,6 +129,11 @@ class Run:
     def conditions(self) -> Conditions:
         """The values of all links over time."""
         return Conditions.of(self.history, self.topology)
+
+    @cached_property
+    def stops(self) -> Sequence[Stop]:
+        """When agents were dead or paused."""
+        return list_stops(self.history)
 
     @cached_property
     def delays_ms(self) -> Mapping[Directed, float]:
@@ -441,24 +446,19 @@ class Run:
         if found:
             yield max(found, key=lambda part: part.seconds)
 
-    def _list_stops(self, step: Step, agents: Iterable[str]) -> Iterator[Part]:
+    def _list_stops(self, step: Step, agents: Collection[str]) -> Iterator[Part]:
         """When the agents at the ends were dead or paused."""
-        for who in dict.fromkeys(agents):
-            since: AgentChanged | None = None
-            spans: list[Interval] = []
-            fault = None
-            for event in self.history.all(AgentChanged):
-                if event.who != who:
-                    continue
-                if event.do in ("kill", "pause"):
-                    since, fault = event, event.fault
-                elif since is not None:
-                    spans.append((since.t_ns, event.t_ns))
-                    since = None
-            if since is not None:
-                spans.append((since.t_ns, self.history.end_ns))
-            if seconds := _overlap_s(spans, step):
-                yield Part("stop", seconds, who, fault)
+        for stop in self.stops:
+            seconds = stop.overlap_s((step.start_ns, step.end_ns))
+            if stop.who in agents and seconds:
+                yield Part("stop", seconds, stop.who, stop.fault)
+
+    def find_silence(self, site: str, span: Interval) -> Part | None:
+        """What kept the controller from hearing of a site: a cut on the way, or a stop of it."""
+        step = Step("contribution", *span, site)
+        cuts = self._list_cuts(step, self._list_hops((site, self.controller_site)))
+        found = [*cuts, *self._list_stops(step, (CONTROLLER,))]
+        return max(found, key=lambda part: part.seconds, default=None)
 
     def find_fault(self, reason: str, span: Interval) -> int | None:
         """The latest harm in a span of time to an agent or link that a reason in words names."""
@@ -495,9 +495,3 @@ def _acts(fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bo
     targets = {*started.targets, *(n for t in started.targets for n in t.split(" -> "))}
     hits = not started.targets or bool(targets & names)
     return started.t_ns <= end_ns and start_ns <= ended_ns and hits
-
-
-def _overlap_s(spans: Iterable[Interval], step: Step) -> float:
-    """How long these spans, which do not overlap, are within a step, in seconds."""
-    found = (min(end, step.end_ns) - max(start, step.start_ns) for start, end in spans)
-    return sum(max(0, overlap) for overlap in found) / 1e9

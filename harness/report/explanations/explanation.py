@@ -14,14 +14,11 @@ from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.causes import PLANNED, Missing, Part, Run
 from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
-from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.settings import Scenario
 
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
-
-LATE = 0.25
-"""A raised delay is the reason that a task began late if it took this share of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Explanation:
     @property
     def is_notable(self) -> bool:
         """Whether it was slow, failed for a member, or began late because of a fault."""
-        began_late = self.wait is not None and self.wait.fault is not None
+        began_late = self.wait is not None and self.wait.is_late
         return self.is_slow or bool(self.failures) or began_late
 
 
@@ -91,15 +88,22 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
 
 
 def _add_fault(run: Run, wait: Wait) -> Wait:
-    """The wait with the fault behind its reason, or with a raised delay as its reason."""
+    """The wait with the fault behind its reason, or with a late or lost message as its reason."""
     if wait.reason:
         return replace(wait, fault=run.find_fault(wait.reason, wait.span))
     site, ready_ns = wait.heard
     late = run.find_late_word(site, run.controller_site, ready_ns)
-    if late is None or late.seconds < LATE * wait.decide_s:
+    silent = run.find_silence(site, wait.span)
+    causes = [cause for cause in (late, silent) if cause and cause.seconds >= LATE * wait.decide_s]
+    if not causes:
         return wait
-    reason = f"when it had heard of {site}: the delay of {late.where} was {late.text}"
-    return replace(wait, reason=reason, fault=late.fault)
+    cause = max(causes, key=lambda part: part.seconds)
+    what = {
+        "delay": f"the delay of {cause.where} was {cause.text}",
+        "outage": f"{cause.where} was cut for {cause.seconds:.3f} s",
+        "stop": f"the controller was stopped for {cause.seconds:.3f} s",
+    }[cause.cause]
+    return replace(wait, reason=f"when it had heard of {site}: {what}", fault=cause.fault)
 
 
 def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
@@ -195,14 +199,15 @@ def explain_latest(
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time, the worst first.
 
-    That is by how much they took longer than expected, or until a member gave up, and how long they
-    waited after their group was complete; of an abandoned task it is all of its time.
+    That is by how much they took longer than expected, or until a member gave up, how long a fault
+    had stopped their last member before that was ready, and how long they waited after their group
+    was complete; of an abandoned task it is all of its time.
     """
     expected_s, waits = _list_expected(tasks), find_waits(history)
     lost_s: dict[int, float] = {}
     for task, usual_s in zip(history.tasks, expected_s, strict=True):
         if task.end_ns is not None:
-            waited_s = waits[task.number].decide_s if task.number in waits else 0.0
+            waited_s = waits[task.number].lost_s if task.number in waits else 0.0
             ends_ns = [task.end_ns, *(event.t_ns for event in _list_given_up(task))]
             needed_s = 0.0 if task.abandoned or math.isnan(usual_s) else usual_s
             lost_s[task.number] = waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s

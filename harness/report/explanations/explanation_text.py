@@ -11,7 +11,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.causes import Missing, Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
-from trunkline.harness.report.explanations.waits import Wait
+from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
@@ -102,11 +102,19 @@ def describe_wait(wait: Wait, history: History) -> str:
         what = "then computed" if earlier else "had computed"
         earlier.append(f"{what} for {wait.compute_s:.3f} s")
     computed = f", which {' and '.join(earlier)}" if earlier else ""
+    computed += "" if wait.held is None else _describe_stop(wait.held, history)
     reason = f", {wait.reason}{_name_fault(wait.fault, history)}" if wait.reason else ""
     return (
         f"Before it, its group waited up to {wait.wait_s:.3f} s for {wait.last}{computed}; "
         f"the controller started it {wait.decide_s:.3f} s later{reason}."
     )
+
+
+def _describe_stop(held: Held, history: History) -> str:
+    """How long the last member had been stopped, in words."""
+    done = {"pause": "paused", "kill": "dead"}[held.stop.do]
+    when = "of which it was" if held.computing else "after it had been"
+    return f", {when} {done} for {held.seconds:.3f} s{_name_fault(held.stop.fault, history)}"
 
 
 def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str, str]]:

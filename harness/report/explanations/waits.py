@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyTold
 from trunkline.agents.events.round_events import ComputeStarted, Ready
 from trunkline.agents.events.task_events import (
@@ -16,6 +17,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.stops import Stop, list_stops
 
 _REASONS = {
     "ready": "when {site} was ready",
@@ -26,6 +28,24 @@ _REASONS = {
     "tick": "at the time that the policy had set",
 }
 """What a policy heard before it decided that a task may begin."""
+
+LATE = 0.25
+"""A fault is the reason that a task began late if it took this share of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A stop of the last member until it was ready, which made it late.
+
+    Attributes:
+        stop: the fault's effect.
+        seconds: how long it lasted before the member was ready, while that computed or was awaited.
+        computing: whether the member had begun to compute what it then was ready with.
+    """
+
+    stop: Stop
+    seconds: float
+    computing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +63,7 @@ class Wait:
         heard: the member of which the controller heard last, and when that one was ready, in ns.
         after: the task that the last member was in before it computed, while the first one waited
             already; None if it was in none.
+        held: what fault had stopped the last member until then; None without one.
     """
 
     last: str
@@ -54,13 +75,40 @@ class Wait:
     heard: tuple[str, int]
     fault: int | None = None
     after: int | None = None
+    held: Held | None = None
+
+    @property
+    def lost_s(self) -> float:
+        """What the task lost before it: a fault held its last member up, or the controller."""
+        return self.decide_s + (self.held.seconds if self.held else 0.0)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the task began late because of a fault."""
+        return self.fault is not None or self.held is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """When a member computed what it was ready with, and first began it if it was killed since."""
+
+    first_ns: int
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it computed, in seconds."""
+        return (self.end_ns - self.start_ns) / 1e9
 
 
 def find_waits(history: History) -> dict[int, Wait]:
     """How the group of each task came together, by its number, if a member of it was ready."""
     ready: dict[str, Ready] = {}
     began: dict[str, int] = {}
-    computed: dict[str, float] = {}
+    killed: dict[str, int] = {}
+    computed: dict[str, Computed] = {}
+    stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
     postponed: dict[frozenset[str], GroupPostponed] = {}
     left: dict[str, TaskFinished | TaskDropped] = {}
@@ -69,11 +117,15 @@ def find_waits(history: History) -> dict[int, Wait]:
         match event:
             case ComputeStarted():
                 began[event.site] = event.t_ns
+            case AgentChanged(who=who, do="kill") if who in began:
+                killed.setdefault(who, began.pop(who))
             case Ready():
                 ready[event.site] = event
                 computed.pop(event.site, None)
                 if event.site in began:
-                    computed[event.site] = (event.t_ns - began.pop(event.site)) / 1e9
+                    since_ns = began.pop(event.site)
+                    first_ns = killed.pop(event.site, since_ns)
+                    computed[event.site] = Computed(first_ns, since_ns, event.t_ns)
             case TaskFinished() | TaskDropped():
                 left[event.site] = event
             case Contributed():  # it waits no more, such as before a pull
@@ -86,14 +138,15 @@ def find_waits(history: History) -> dict[int, Wait]:
                 active = set(event.group) - set(event.passive)
                 if here := {site: each for site, each in ready.items() if site in active}:
                     why = postponed.pop(frozenset(event.group), told.get(event.site))
-                    found[event.task] = _make_wait(event, here, computed, why, left)
+                    wait = _make_wait(event, here, computed, why, left)
+                    found[event.task] = _add_stop(wait, here, computed, stops)
     return found
 
 
 def _make_wait(
     started: TaskStarted,
     ready: Mapping[str, Ready],
-    computed: Mapping[str, float],
+    computed: Mapping[str, Computed],
     why: Event | None,
     left: Mapping[str, TaskFinished | TaskDropped],
 ) -> Wait:
@@ -104,13 +157,35 @@ def _make_wait(
     return Wait(
         last.site,
         (last.t_ns - first_ns) / 1e9,
-        computed.get(last.site),
+        computed[last.site].seconds if last.site in computed else None,
         (started.t_ns - last.t_ns) / 1e9,
         _find_reason(started.group, why),
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
     )
+
+
+def _add_stop(
+    wait: Wait,
+    ready: Mapping[str, Ready],
+    computed: Mapping[str, Computed],
+    stops: Collection[Stop],
+) -> Wait:
+    """The wait with the longest stop that held its last member up, if one took much of the time.
+
+    That is the time since that member computed, or since the first member waited for it.
+    """
+    begin_ns = first_ns = min(event.t_ns for event in ready.values())
+    if (own := computed.get(wait.last)) is not None:
+        begin_ns, first_ns = own.start_ns, min(own.first_ns, first_ns)
+    span = first_ns, wait.span[0]
+    own_stops = (stop for stop in stops if stop.who == wait.last)
+    longest = max(own_stops, key=lambda stop: stop.overlap_s(span), default=None)
+    if longest is None or longest.overlap_s(span) < max(1e-9, LATE * (span[1] - span[0]) / 1e9):
+        return wait
+    computing = own is not None and longest.start_ns >= begin_ns
+    return replace(wait, held=Held(longest, longest.overlap_s(span), computing))
 
 
 def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int] | None:

@@ -1,26 +1,51 @@
 """How the groups of tasks came together, from made-up logs."""
 
+import pytest
+
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import TaskFinished, TaskStarted
+from trunkline.agents.events.task_events import TaskAbandoned, TaskFinished, TaskStarted
+from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations import explanation
+from trunkline.harness.report.explanations.causes import Run
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import describe_wait
 from trunkline.harness.report.explanations.waits import find_waits
+from trunkline.topologies.model import Link, Site, Topology
 
 MS = 1_000_000
 
 
 def start(at_ms: int, task: int) -> TaskStarted:
     weights = {"n1": 1.0, "n2": 1.0}
-    return TaskStarted(at_ms * MS, "controller", task, "", "", ("n1", "n2"), weights, 0.5, 0, 0, {})
+    plan = Plan(("n1", "n2"), ("n1", "n2"), 0, ()).to_json()
+    group = "n1", "n2"
+    return TaskStarted(at_ms * MS, "controller", task, "", "", group, weights, 0.5, 0, 0, plan)
 
 
 def ready(site: str, from_ms: int, to_ms: int) -> tuple[ComputeStarted, Ready]:
     return ComputeStarted(from_ms * MS, site, 1, 0), Ready(to_ms * MS, site, 1)
 
 
-def explain(*events: ComputeStarted | Ready | TaskFinished | TaskStarted) -> str:
-    history = History.of(sorted(events, key=lambda event: event.t_ns))
+def explain(*events: Event) -> str:
+    history = order(*events)
     return describe_wait(find_waits(history)[7], history)
+
+
+def order(*events: Event) -> History:
+    return History.of(sorted(events, key=lambda event: event.t_ns))
+
+
+def stop(who: str, do: str, from_ms: int, to_ms: int) -> tuple[Event, ...]:
+    """Fault 4 stops an agent between these times."""
+    undo = {"pause": "resume", "kill": "restart"}[do]
+    return (
+        FaultStarted(from_ms * MS, "runner", 4, do, f"{do} {who}", (who,)),
+        AgentChanged(from_ms * MS, "runner", who, do, 4),
+        AgentChanged(to_ms * MS, "runner", who, undo, 4),
+    )
 
 
 def test_a_member_that_was_in_a_task_while_others_waited_is_named_with_the_task() -> None:
@@ -39,3 +64,65 @@ def test_a_member_whose_last_task_ended_before_anyone_waited_only_computed() -> 
         "Before it, its group waited up to 1.000 s for n2, which had computed for 1.050 s; the "
         "controller started it 0.010 s later."
     )
+
+
+def test_a_pause_of_the_last_member_is_named_with_the_part_of_it_that_it_computed() -> None:
+    early, late = ready("n1", 0, 200), ready("n2", 0, 1050)
+    events = *early, *late, *stop("n2", "pause", 50, 1050), start(1070, 7)
+    assert explain(*events) == (
+        "Before it, its group waited up to 0.850 s for n2, which had computed for 1.050 s, of "
+        "which it was paused for 1.000 s (fault 4: pause n2); the controller started it 0.020 s "
+        "later."
+    )
+    wait = find_waits(order(*events))[7]
+    assert wait.is_late
+    assert wait.lost_s == pytest.approx(1.02)
+
+
+def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() -> None:
+    early, broken = ready("n1", 0, 200), ready("n2", 0, 1500)[0]
+    again = ready("n2", 1200, 1400)
+    said = explain(*early, broken, *again, *stop("n2", "kill", 100, 1100), start(1420, 7))
+    assert "which had computed for 0.200 s, after it had been dead for 1.000 s (fault 4: " in said
+
+
+@pytest.mark.parametrize(
+    ("who", "times_ms"), [("n1", (50, 1050)), ("n2", (0, 100)), ("n2", (-9, 0))]
+)
+def test_a_stop_of_another_member_or_one_that_hardly_mattered_is_not_named(
+    who: str, times_ms: tuple[int, int]
+) -> None:
+    early, late = ready("n1", 0, 200), ready("n2", 0, 1100)
+    events = *early, *late, *stop(who, "pause", *times_ms), start(1110, 7)
+    assert not find_waits(order(*events))[7].is_late
+
+
+def explain_pair(*events: Event) -> Explanation:
+    """The explanation of task 7, which the controller at n1 started late; nothing was sent."""
+    links = Link("n1", "n2", 8.0, 10.0), Link("n2", "n1", 8.0, 10.0)
+    topology = Topology("pair", (Site("n1"), Site("n2")), links)
+    early, late = ready("n1", 0, 200), ready("n2", 0, 300)
+    ended = TaskAbandoned(2100 * MS, "controller", 7, "")
+    history = order(*early, *late, *events, start(2000, 7), ended)
+    run = Run(history, topology, 1500, "n1")
+    return explanation.explain(run, history.tasks[0], 0.1, find_waits(history)[7])
+
+
+def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> None:
+    started = FaultStarted(250 * MS, "runner", 4, "outage", "outage n1 n2", ("n2 -> n1",))
+    cut, mended = (
+        LinkChanged(t_ms * MS, "runner", "n2", "n1", 8.0, 10.0, 0.0, 0.0, cuts)
+        for t_ms, cuts in ((250, ("blackhole",)), (1900, ()))
+    )
+    silent = explain_pair(started, cut, mended).wait
+    assert silent is not None
+    assert (silent.fault, silent.reason) == (
+        4, "when it had heard of n2: n2 -> n1 was cut for 1.600 s"
+    )  # fmt: skip
+    stopped = explain_pair(*stop("controller", "pause", 250, 1900)).wait
+    assert stopped is not None
+    assert stopped.fault == 4
+    assert stopped.reason.endswith("the controller was stopped for 1.600 s")
+    usual = explain_pair().wait
+    assert usual is not None
+    assert not usual.is_late
