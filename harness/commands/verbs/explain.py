@@ -96,6 +96,7 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "duration_s": found.duration_s,
         "expected_s": found.expected_s,
         "main": None if found.main is None else asdict(found.main),
+        "main_s": found.main_s,
         "parts": [asdict(part) for part in found.parts],
         "path": [asdict(step) for step in found.steps],
         "wait": None if found.wait is None else asdict(found.wait),

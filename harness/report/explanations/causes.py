@@ -7,7 +7,6 @@ the log (`link_loads`). What is left is TCP: losses, a cold connection, or queue
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
+from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import (
     Disturbance,
     History,
@@ -32,12 +32,14 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.stops import Stop, list_stops
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
+from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.tcp_limits import (
     LIKELY_LOSSES,
     SHORTEST_TIMER_S,
     TcpLimits,
     Trouble,
 )
+from trunkline.harness.report.spreading import spread
 from trunkline.topologies.model import Topology
 
 Cause = Literal[
@@ -87,32 +89,6 @@ class Part:
     fault: int | None = None
     bytes: float = 0.0
     text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What an abandoned task still waited for when it ended.
-
-    Attributes:
-        where: the link of the overlay that needed most time for what was missing.
-        arrived, planned: bytes of the task over it.
-        mbps, usual_mbps: the rate of its slowest link below, on average while the task ran, and in
-            the scenario.
-        fault: the number of the fault that slowed or cut it; None without one.
-    """
-
-    where: str
-    arrived: int
-    planned: int
-    mbps: float
-    usual_mbps: float
-    fault: int | None
-
-    @property
-    def left_s(self) -> float:
-        """How long it would have needed at this rate for what was missing."""
-        missing = self.planned - self.arrived
-        return missing * 8e-6 / self.mbps if self.mbps else math.inf
 
 
 @dataclass(frozen=True)
@@ -345,7 +321,7 @@ class Run:
     @cached_property
     def loads(self) -> LinkLoads:
         """What every link carried."""
-        return LinkLoads.of(self.history, self.conditions, self.mtu, self.flows)
+        return LinkLoads.of(self.pieces, self.history, self.conditions, self.mtu, self.flows)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
@@ -353,9 +329,14 @@ class Run:
         return transfers(self.history.tasks, self.delays_ms)
 
     @cached_property
+    def pieces(self) -> Sequence[Transfer]:
+        """The same payload in pieces that moved at one pace each."""
+        return spread(self.history, self.conditions, payload_share(self.mtu))
+
+    @cached_property
     def limits(self) -> TcpLimits:
         """What TCP could carry on every connection."""
-        return TcpLimits.of(self.transfers, self.conditions, self.mtu)
+        return TcpLimits.of(self.pieces, self.conditions, self.mtu)
 
     def was_busy(self, ends: Directed, start_ns: int, end_ns: int) -> bool:
         """Whether a link below a link of the overlay carried what it could, or TCP did."""

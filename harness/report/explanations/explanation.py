@@ -12,8 +12,9 @@ import pandas as pd
 from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.report.explanations.causes import PLANNED, Missing, Part, Run
+from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
 from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
+from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.settings import Scenario
 
@@ -60,6 +61,23 @@ class Explanation:
     def is_slow(self) -> bool:
         """Whether it took much longer than expected."""
         return self.duration_s > (1 + SLOW) * self.expected_s
+
+    @property
+    def main_parts(self) -> tuple[Part, ...]:
+        """The parts of the main cause of a slow task: all that the same fault caused.
+
+        Of other tasks, and of a main cause that was expected, it is one part.
+        """
+        if self.main is None or not self.is_slow or self.main.cause in PLANNED:
+            return () if self.main is None else (self.main,)
+        cause = _name_cause(self.main)
+        others = (part for part in self.parts if part.cause not in PLANNED)
+        return tuple(part for part in others if _name_cause(part) == cause)
+
+    @property
+    def main_s(self) -> float:
+        """How long the main cause took, in seconds."""
+        return sum(part.seconds for part in self.main_parts)
 
     @property
     def is_notable(self) -> bool:

@@ -8,9 +8,10 @@ from rich.table import Table
 
 from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.causes import Missing, Part
+from trunkline.harness.report.explanations.causes import Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
+from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
@@ -61,7 +62,9 @@ def summarize(found: Explanation, history: History) -> str:
     expected = f"expected {found.expected_s:.3f} s"
     why = describe_part(found.main, history)
     head = "Main cause" if found.is_slow else "Most of it"
-    summary = f"{took}; {expected}. {head}, {found.main.seconds:.3f} s: {why}."
+    count = len(found.main_parts)
+    longest = f" in {count} parts, the longest of {found.main.seconds:.3f} s" if count > 1 else ""
+    summary = f"{took}; {expected}. {head}, {found.main_s:.3f} s{longest}: {why}."
     return f"{summary} {failed}".rstrip()
 
 

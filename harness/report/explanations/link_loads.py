@@ -1,13 +1,11 @@
 """What links carried during a run, when, and how a lower rate delayed it (pure).
 
-The log has the first and the last byte of a payload on a link. In between, its bytes count as sent
-at one pace, or at the link's rate where that was lower. So a link that nearly stops is busy all the
-time then, and is not when it has its full rate again.
+Bytes count as sent when `spreading` says. So a link that nearly stops is busy all the time then,
+and is not when it has its full rate again.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +15,9 @@ from trunkline.agents.events.background_events import BackgroundReceived
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import History, Interval, transfers
+from trunkline.harness.record.history import History, Interval, Transfer
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.report.spreading import find_pace_mbps
 
 BUSY = 0.9
 """A link was busy all the time if it was for this share of it."""
@@ -65,15 +64,15 @@ class LinkLoads:
     @classmethod
     def of(
         cls,
+        pieces: Iterable[Transfer],
         history: History,
         conditions: Conditions,
         mtu: int,
         flows: Sequence[Flow] = (),
     ) -> LinkLoads:
-        """All payloads of a run, and what arrived of these flows of background traffic."""
+        """The pieces of a run's payloads, and what arrived of these flows of background traffic."""
         found: defaultdict[Directed, list[Load]] = defaultdict(list)
-        sent = transfers(history.tasks, conditions.least_delays_ms())
-        for each in conditions.on_links(sent):
+        for each in conditions.on_links(pieces):
             load = Load(each.task, each.bytes, each.start_ns, each.end_ns)
             found[each.src, each.dst].append(load)
         topology = conditions.topology
@@ -150,16 +149,3 @@ class LinkLoads:
     def _to_megabits(self, size: float) -> float:
         """Payload on the link, with headers."""
         return size * 8e-6 / payload_share(self.mtu)
-
-
-def find_pace_mbps(spells: Sequence[tuple[float, float]], megabits: float) -> float:
-    """The pace at which so much is carried in spells of (seconds, rate), or slower by their rate.
-
-    Infinite if the rates do not allow more than that.
-    """
-    left_s, left = sum(seconds for seconds, _ in spells), megabits
-    for seconds, rate in sorted(spells, key=lambda spell: spell[1]):
-        if left < rate * left_s:
-            return left / left_s
-        left, left_s = left - seconds * rate, left_s - seconds
-    return math.inf

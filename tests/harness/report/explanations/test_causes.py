@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.harness.report.explanations.causes import Part, Run
-from trunkline.harness.report.explanations.explanation import explain
+from trunkline.harness.report.explanations.explanation import Explanation, explain
+from trunkline.harness.report.explanations.explanation_text import summarize
 
 FAST = replace(
     TOPOLOGY, links=tuple(replace(link, rate_mbps=10 * link.rate_mbps) for link in TOPOLOGY.links)
@@ -42,3 +44,29 @@ def test_a_connection_that_nothing_had_used_before_a_repair_is_cold_because_of_i
         "rome -> oslo": ", which the repair needed,",
         "oslo -> rome": "",
     }
+
+
+def explain_parts(expected_s: float) -> Explanation:
+    """A task of 6 s whose time is in parts of two faults and one without."""
+    parts = (
+        Part("repair", 2.0, "rome", 3, text="was rearranged"),
+        Part("queueing", 1.5, "oslo -> rome"),
+        Part("longer plan", 1.0, "oslo -> rome", 3),
+        Part("outage", 0.5, "oslo -> rome", 4),
+        Part("rate", 1.0, "oslo -> rome"),
+    )
+    task = history().tasks[0]
+    return Explanation(task, 6.0, expected_s, (), parts, parts[0], None)
+
+
+def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
+    slow = explain_parts(1.0)
+    assert slow.main_s == pytest.approx(3.0)
+    said = summarize(slow, history())
+    assert "Main cause, 3.000 s in 2 parts, the longest of 2.000 s: the task was rear" in said
+
+
+def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:
+    usual = explain_parts(5.0)
+    assert usual.main_s == pytest.approx(2.0)
+    assert "Most of it, 2.000 s: the task was rearranged" in summarize(usual, history())

@@ -376,6 +376,7 @@ def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
     planned = sum(part.seconds for part in found.parts if part.cause in PLANNED)
     assert [part.fault for part in longer] == [0]
     assert found.main.cause == "repair"
+    assert found.main_s == pytest.approx(found.duration_s - planned, abs=0.1)
     assert planned == pytest.approx(found.expected_s)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
 

@@ -14,8 +14,8 @@ from trunkline.harness.report.explanations.link_loads import (
     LinkLoads,
     Load,
     Slowdown,
-    find_pace_mbps,
 )
+from trunkline.harness.report.spreading import find_pace_mbps
 from trunkline.topologies.model import Link, Site, Topology
 
 S = 10**9
