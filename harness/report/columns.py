@@ -358,8 +358,9 @@ SERVERS = Table(
     "servers",
     "One row per server and step of 100 ms, in order of time; only with servers. A server's links "
     "are those that begin or end at it: its access link if it has one. Between the first and the "
-    "last byte of a transfer, payload is assumed to move evenly; what exceeds the rate for payload "
-    "in a step counts in the next one. Runs of more than 1000 s have 10 000 longer steps.",
+    "last byte of a transfer, payload is assumed to move at one pace as far as the rate allows, "
+    "but not while a link of its way is cut or its sender stopped. What exceeds the rate for "
+    "payload in a step counts in the next one. Runs of more than 1000 s have 10 000 longer steps.",
     {
         "t_s": (NUMBER, "when the step began"),
         "server": (TEXT, "the server"),

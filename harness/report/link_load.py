@@ -1,7 +1,7 @@
 """The load of every link over time, in equal steps (pure).
 
-The log has the times of a payload's first and last byte on a link. Between them the payload is
-assumed to move evenly, so the loads do not show pauses of TCP.
+The log has the times of a payload's first and last byte on a link. `spreading` says when the bytes
+are assumed to be there in between. The loads do not show pauses of TCP.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from trunkline.agents.events.run_events import LinksCounted, RunFinished
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.record.history import History, transfers
+from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.report.spreading import spread
 from trunkline.topologies.model import Topology
 
 
@@ -46,11 +47,14 @@ class Loads:
         return found
 
 
-def compute_loads(history: History, topology: Topology, steps: int) -> Loads:
-    """The loads of links in the topology's order, in `steps` until all sites had finished."""
+def compute_loads(history: History, topology: Topology, steps: int, share: float = 1.0) -> Loads:
+    """The loads of links in the topology's order, in `steps` until all sites had finished.
+
+    Payload gets `share` of a link's rate.
+    """
     links = tuple((link.src, link.dst) for link in topology.links)
     edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
-    moved, room = count_bytes(history, topology, links, edges_ns)
+    moved, room = count_bytes(history, topology, links, edges_ns, share)
     return _make_loads(Conditions.of(history, topology), links, moved, room, edges_ns)
 
 
@@ -84,16 +88,16 @@ def count_bytes(
     topology: Topology,
     links: Sequence[Directed],
     edges_ns: NDArray[np.float64],
+    share: float = 1.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Per step between two edges (row) and link (column): the payload, and what the rate lets pass.
 
-    Both are in bytes.
+    Both are in bytes. Payload gets `share` of the rate.
     """
     conditions = Conditions.of(history, topology)
     column = {ends: number for number, ends in enumerate(links)}
     moved = np.zeros((len(edges_ns) - 1, len(links)))
-    sent = transfers(history.tasks, conditions.least_delays_ms())
-    for transfer in conditions.on_links(sent):
+    for transfer in conditions.on_links(spread(history, conditions, share)):
         if (transfer.src, transfer.dst) not in column:
             continue
         start_ns, end_ns = transfer.start_ns, max(transfer.end_ns, transfer.start_ns + 1)

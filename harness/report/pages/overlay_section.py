@@ -114,8 +114,11 @@ def draw_overlay(
     return [tag("div", *figures, id="overlay"), _write_data(topology, loads, doing)]
 
 
-def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
-    """Draw the links that carried most: a row for each, coloured by its load at that time."""
+def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: str) -> Html:
+    """Draw the links that carried most: a row for each, coloured by its load at that time.
+
+    `assumed` is a sentence on when bytes count as sent, where the log does not tell.
+    """
     order = sorted(range(len(loads.links)), key=lambda n: (-total_bytes[n], n))
     used = [n for n in order if total_bytes[n] or loads.cut[:, n].any()]
     shown = used[:STRIP_LINKS]
@@ -139,6 +142,7 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str) -> Html:
     ]
     unused = len(loads.links) - len(used)
     words = [f"The mean load of each step of {charts.format_value(loads.step_s)} s."]
+    words += [f" {assumed}"]
     words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
     words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
     cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,

@@ -14,6 +14,7 @@ from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
@@ -48,6 +49,14 @@ MAX_LETTERS = 100_000
 
 MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
+
+
+ASSUMED = (
+    "The log has a payload's first and last byte. Between them, its bytes count as sent at one "
+    "pace, as far as the rate allows. None count while the link is cut or the sender stopped, and "
+    "those that a repair planned count after it."
+)
+"""When bytes of agents count as sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +276,16 @@ def _draw_network(data: RunData) -> list[Child]:
             when = f"while it was {100 * least:g} % or more"
             shares = found.find_mean_when_used(least)
         kind = f"bytes on the interface as a share of the rate, {when}"
+        assumed = "Between two counts of an interface, bytes count as sent evenly."
     else:
         kind = "payload as a share of the link's rate while the link is busy"
-        found = compute_loads(history, topology, steps)
+        share = payload_share(data.scenario.network.mtu)
+        found = compute_loads(history, topology, steps, share)
+        assumed = ASSUMED
     return [
         *overlay_section.draw_overlay(topology, shares, found, history, kind),
         tag("h3", "Links over time"),
-        overlay_section.draw_strip(found, links["bytes"].tolist(), data.scenario.clock),
+        overlay_section.draw_strip(found, links["bytes"].tolist(), data.scenario.clock, assumed),
     ]
 
 
@@ -311,7 +323,12 @@ def _write_background(data: RunData) -> list[Child]:
     words = "Each row is a flow: its payload as a share of the slowest link on its path."
     return [
         tag("p", words),
-        overlay_section.draw_strip(loads, found["bytes_received"].tolist(), scenario.clock),
+        overlay_section.draw_strip(
+            loads,
+            found["bytes_received"].tolist(),
+            scenario.clock,
+            "Between two reports of a receiver, bytes count as received evenly.",
+        ),
         frame.fold(
             f"In numbers: {len(shown)} of {len(found)} flows",
             make_table(heads, rows, "background", range(2, 9)),

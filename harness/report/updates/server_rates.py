@@ -3,9 +3,10 @@
 R2SP's figures 1 and 17 show this. A server's links are those that begin or end at it: its access
 link, or, without one, its links to all other sites together.
 
-The log has the times of a payload's first and last byte. Between them the payload is assumed to
-move evenly. If several transfers share a link unevenly, that gives more than the link can carry:
-what exceeds a step's rate is then counted in the next step, as if it waited in a queue.
+The log has the times of a payload's first and last byte. `spreading` says when its bytes are
+assumed to move in between. If several transfers share a link unevenly, that gives more than the
+link can carry: what exceeds a step's rate is then counted in the next step, as if it waited in a
+queue.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def tabulate_servers(
     for direction, side in (("in", 1), ("out", 0)):
         links = [pair for pair in ends if pair[side] in servers]
         of_server = np.array([[pair[side] == server for server in servers] for pair in links])
-        moved, room = count_bytes(history, topology, links, edges_ns)
+        moved, room = count_bytes(history, topology, links, edges_ns, share)
         moved, room = _delay_excess(moved, share * room) @ of_server, room @ of_server
         used = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
         found[f"{direction}_mbps"] = (moved * 8e-6 / step_s).ravel()

@@ -117,6 +117,11 @@ def test_a_page_says_the_verdict_and_has_every_part(plain: Page) -> None:
     ]  # fmt: skip
 
 
+def test_a_page_says_when_bytes_count_as_sent_in_links_over_time(plain: Page) -> None:
+    said = [text for texts in plain.texts.values() for text in texts if run_page.ASSUMED in text]
+    assert len(said) == 1
+
+
 def test_a_page_explains_an_abandoned_task(plain: Page) -> None:
     assert "Task 2 took 2.000 s. It was abandoned: exceeded its budget of 1.98 s." in plain.text(
         "p"

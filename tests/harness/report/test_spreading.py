@@ -25,6 +25,7 @@ from trunkline.agents.planning.plan import Block, Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.causes import Run
+from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.spreading import spread
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -156,3 +157,16 @@ def test_loads_of_links_are_of_the_pieces() -> None:
     assert run.loads.count(("a", "b"), (0, 2000 * MS)) == pytest.approx(200_000)
     later_s = run.loads.use(("a", "b"), (2010 * MS, 4000 * MS)) * 1.99
     assert later_s == pytest.approx(run.loads.carry_s(1_000_000, 8.0))
+
+
+def test_links_over_time_show_the_pieces() -> None:
+    cut, mended = change(1000, "a", "b", 8.0, "blackhole"), change(3000, "a", "b")
+    found = compute_loads(multicast(1_000_000, cut, mended), TOPOLOGY, 403)
+    used = found.share[:, found.links.index(("a", "b"))]
+    assert used[:100] == pytest.approx(0.5)
+    assert used[300:400] == pytest.approx(0.5)
+    assert not used[100:300].any()
+    repaired = compute_loads(multicast(1_200_000, *repair(2000, carry(("a", "b")))), TOPOLOGY, 403)
+    used = repaired.share[:, repaired.links.index(("a", "b"))]
+    assert not used[191:201].any()
+    assert used[201:400] == pytest.approx(1000 / 1990)
