@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from trunkline.agents.control.decision_rules import DecisionError
 from trunkline.agents.control.driver import Action, NewTask
@@ -37,8 +37,15 @@ WITHOUT_SOLVER: Mapping[str, Mapping[str, Any]] = {
 plans always have a solution, and importing the solver takes as long as everything else."""
 
 
-def find_refusal(scenario: Scenario) -> Exception | None:
-    """The error of the plan for the first group that the policy forms; None if it succeeds."""
+class Refusal(NamedTuple):
+    """Why there is no plan for the first group, and which key names the code that failed."""
+
+    key: Literal["policy", "plan"]
+    text: str
+
+
+def find_refusal(scenario: Scenario) -> Refusal | None:
+    """The error of policy or plan for the policy's first group; None if there is none."""
     plan = scenario.scheme.plan
     options = {**plan.options, **WITHOUT_SOLVER.get(plan.kind, {})}
     scheme = replace(scenario.scheme, plan=replace(plan, options=options))
@@ -46,9 +53,11 @@ def find_refusal(scenario: Scenario) -> Exception | None:
     try:
         first = first_task(changed)
         if plan.kind.endswith(SUFFIX) and any(first_task(changed) != first for _ in range(CALLS)):
-            return PlanError(IMPURE)
-    except (PlanError, DecisionError, UserCodeError) as error:
-        return error
+            return Refusal("plan", IMPURE)
+    except PlanError as error:
+        return Refusal("plan", str(error))
+    except (DecisionError, UserCodeError) as error:
+        return Refusal("policy", str(error))
     return None
 
 

@@ -508,9 +508,10 @@ class Reader:
             self._source.refuse(("network", "connections"), allowed)
         if refusal := exact_rates.find_refusal(scenario):
             self._source.refuse(("scheme", refusal[0]), refusal[1])
-        if error := plan_dry_run.find_refusal(scenario):
-            name = str(error).partition(":")[0]
-            self._refuse_option("scheme", name, str(error), scenario.scheme.plan.options, "plan")
+        if found := plan_dry_run.find_refusal(scenario):
+            component: Component = getattr(scenario.scheme, found.key)
+            name = found.text.partition(":")[0]
+            self._refuse_option("scheme", name, found.text, component.options, found.key)
 
     def _read(
         self,
@@ -540,7 +541,8 @@ class Reader:
             text = text.removeprefix(f"{name}: ").removeprefix(f"{options[name]!r}: ")
             self._source.refuse((section, key), text)
         elif selector:
-            self._source.refuse((section, selector), text)
+            named = self._source.get((section, selector))
+            self._source.refuse((section, selector), text.removeprefix(f"{named}: "))
         else:
             self._source.refuse((section,), text, value="")
 

@@ -131,7 +131,7 @@ def test_a_timed_policy_that_wakes_at_no_time_is_refused_before_the_run(file):
     (file.parent / "mine.py").write_text(text)
     file.write_text(SCENARIO.replace("mine.py,", "mine.py, until: 2 s,"))
     (found,) = problems(file)
-    assert found.endswith("mine.py: Wake.at_s = nan: expected a finite time in seconds")
+    assert found == "scheme.policy: Wake.at_s = nan: expected a finite time in seconds"
 
 
 def test_a_policy_may_know_time_and_draw_random_numbers(file):
@@ -213,8 +213,8 @@ def test_a_file_that_is_no_plan_is_refused_with_its_line(file, text, said):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("return {}[request.group]", "plans/hub.py: line 2: KeyError: ('s0', 's1')"),
-        ("return 'a plan'", "plans/hub.py: build gave 'a plan': expected a Plan"),
+        ("return {}[request.group]", "scheme.plan: line 2: KeyError: ('s0', 's1')"),
+        ("return 'a plan'", "scheme.plan: build gave 'a plan': expected a Plan"),
     ],
 )
 def test_a_plan_that_fails_when_it_is_tried_is_refused_before_the_run(file, body, said):
@@ -450,16 +450,19 @@ def test_a_change_that_is_no_model_is_refused(file):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("return {}[event.site]", "mine.py: line 8: KeyError: 's0'"),
-        ("return state", "mine.py: step gave frozenset(): expected a pair: the state, and "),
+        ("return {}[event.site]", "scheme.policy: line 8: KeyError: 's0'"),
+        ("return state", "scheme.policy: step gave frozenset(): expected a pair: the state, "),
         ("return state, [Proceed('s0')]", "a pair: the state, and a tuple of Start, Proceed and W"),
         ("return state, ('s0',)", "a pair: the state, and a tuple of Start, Proceed and Wake"),
-        ("return state, (average(('s9',)),)", "mine.py: Start.group = ('s9',): expected a tuple"),
+        (
+            "return state, (average(('s9',)),)",
+            "scheme.policy: Start.group = ('s9',): expected a ",
+        ),
         (
             "return state, (Proceed('s2'),)",
             "Proceed.site = 's2': expected a site that is ready: s0",
         ),
-        ("return state, (Wake(1.0),)", "mine.py: Wake.at_s = 1.0: expected no Wake, unless"),
+        ("return state, (Wake(1.0),)", "scheme.policy: Wake.at_s = 1.0: expected no Wake, "),
         ("self.timed = True; return state, (Wake(1.0),)", "Wake.at_s = 1.0: expected no Wake"),
     ],
 )
@@ -476,6 +479,16 @@ def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, st
     )
     (found,) = problems(file)
     assert said in found
+
+
+def test_what_a_policy_decides_wrongly_is_reported_where_the_command_names_it(file):
+    step = "def step(self, state, event): return state, (average(('s9',)),)"
+    text = POLICY.replace("pass", step).replace("PartialReduce", "PartialReduce, average", 1)
+    (file.parent / "unknown.py").write_text(text)
+    with pytest.raises(ScenarioErrors) as refused:
+        load(file, ["scheme.policy=unknown.py"])
+    start = "--set scheme.policy=unknown.py: scheme.policy: unknown.py: Start.group = ('s9',): "
+    assert str(refused.value).startswith(start)
 
 
 def test_a_topology_that_fails_is_refused_with_its_line(file):
