@@ -21,6 +21,7 @@ from trunkline.harness.config.options import render
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import user_code
+from trunkline.harness.scenario.compute_limit import limited_calls
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.reader import SCHEME, Reader
@@ -105,8 +106,9 @@ def parse(
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
     read = read_beside(Path(file).parent)
-    known = user_code.find(extensions or discover(), source, read)
-    scenario = Reader(source, known, read).scenario()
+    with limited_calls():
+        known = user_code.find(extensions or discover(), source, read)
+        scenario = Reader(source, known, read).scenario()
     if scenario is None or source.problems:
         raise ScenarioErrors(source.problems)
     noted = dataclasses.replace(scenario, overrides=tuple(overrides))

@@ -32,6 +32,8 @@ from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import make_model, read_options
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
+from trunkline.harness.scenario import compute_limit
+from trunkline.harness.scenario.compute_limit import ComputedTooLongError, limited_call
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.model import Topology, TopologyError
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload, gives_changes
@@ -141,10 +143,13 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     made.__file__ = name
     sys.modules[made.__name__] = made  # dataclasses look up their module there
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # a program may parse our standard output
+        # A program may parse our standard output.
+        with contextlib.redirect_stdout(sys.stderr), limited_call():
             exec(compile(text, name, "exec"), made.__dict__)
     except SyntaxError as reason:
         raise UserFileError(f"line {reason.lineno}: {reason.msg}") from None
+    except ComputedTooLongError as reason:
+        raise UserFileError(_describe_excess(reason, name, "it")) from None
     except (Exception, SystemExit) as reason:
         raise UserFileError(_describe(reason, name)) from None
     function = getattr(made, place.entry, None)
@@ -214,9 +219,13 @@ def _check_results(
     @functools.wraps(function)
     def checked(*arguments: Any, **options: Any) -> Any:
         try:
-            made = function(*arguments, **options)
+            with limited_call():
+                made = function(*arguments, **options)
         except error:
             raise
+        except ComputedTooLongError as reason:
+            text = _describe_excess(reason, file, f"{name}()")
+            raise error(f"{file}: {text}") from None
         except Exception as reason:
             raise wrong(f"{file}: {_describe(reason, file)}") from reason
         if not result.holds(made):
@@ -241,9 +250,18 @@ def _check_methods(thing: Any, file: str, results: Mapping[str, _Result], owner:
 
 def _describe(error: BaseException, file: str) -> str:
     """Describe an exception: the line of the file, the type and the message."""
+    return f"{_find_line(error, file)}{type(error).__name__}: {error}"
+
+
+def _describe_excess(error: BaseException, file: str, who: str) -> str:
+    """Say which call computed for too long, and the line of the file where it was stopped."""
+    return f"{_find_line(error, file)}{who} computed for more than {compute_limit.CALL_S:g} s"
+
+
+def _find_line(error: BaseException, file: str) -> str:
+    """`line 7: ` for the last line of the file that an exception passed; empty if there is none."""
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == file]
-    where = f"line {lines[-1]}: " if lines else ""
-    return f"{where}{type(error).__name__}: {error}"
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def _show(value: Any) -> str:
