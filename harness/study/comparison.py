@@ -27,6 +27,7 @@ from trunkline.harness.report.pages.comparison.means_section import (
     Metric,
     format_interval,
     format_number,
+    format_ratio,
 )
 from trunkline.harness.study.grid import NONE, SCENARIO
 
@@ -264,7 +265,7 @@ def list_metrics(
             group = of_cells.get(tuple(str(row[key]) for key in keys))
             values = () if group is None else tuple(map(float, group[metric].dropna()))
             mean, low, high = (float(row[f"{metric}{end}"]) for end in ("", "_low", "_high"))
-            means.append(Mean(name, mean, low, high, values))
+            means.append(Mean(name, mean, low, high, values, int(row["pass"])))
         yield Metric(METRICS[metric], means)
 
 
@@ -279,6 +280,17 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
         cell = " ".join(f"{key}={row[key]}" for key in keys)
         why = " ".join(str(row["error"]).split()) or row["run"]
         yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
+
+
+def list_lacks(cells: pd.DataFrame, names: Sequence[str]) -> Iterator[str]:
+    """A line if trials of a cell passed without a task time that others have: it is a program's."""
+    if "task_s" not in cells:
+        return
+    lacks = cells["pass"].gt(0) & cells["task_s"].isna()
+    if lacks.any() and cells["task_s"].notna().any():
+        which = ", ".join(name for name, lack in zip(names, lacks, strict=True) if lack)
+        why = "a program has task times and rounds only if it reports them"
+        yield f"no task times: {which}: {why} (trunkline.program, docs/programs.md)"
 
 
 def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
@@ -364,8 +376,7 @@ def make_ratio_formatter(column: str) -> Writer:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
-        exact = np.isnan(low) or _format(low) == _format(high)
-        return _format(mean) + ("" if exact else f" ({_format(low)} to {_format(high)})")
+        return "-" if np.isnan(mean) else format_ratio(mean, low, high)
 
     return text
 

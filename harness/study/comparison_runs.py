@@ -411,7 +411,10 @@ def _write_page(
             rows,
             spec.keys,
             len(trials),
-            [line for lines in listed for line in lines(trials, keys)],
+            [
+                *comparison.list_lacks(summary, names),
+                *(line for lines in listed for line in lines(trials, keys)),
+            ],
             list(comparison.list_metrics(trials, summary, keys, names)),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)

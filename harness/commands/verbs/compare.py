@@ -129,6 +129,8 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
     else:
         console = terminal.make_console()
         console.print(comparison.draw_table(cells, keys))
+        for text in comparison.list_lacks(cells, comparison.name_cells(cells, keys)):
+            console.print(text, markup=False)
         for name in spec.elsewhere:
             console.print(f"{name} has another network than the first scenario", markup=False)
         for text in comparison.list_problems(trials, keys):
@@ -184,8 +186,8 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     except KeyboardInterrupt:
         kept = len(comparison_runs.find_finished(spec, folder))
         tell(
-            f"{kept} of {total} trials are kept in {folder}, whose tables have their means; the "
-            "same command continues"
+            f"{kept} of {total} trials are kept in {folder}; its tables show the means of "
+            "these trials; the same command continues"
         )
         raise
 

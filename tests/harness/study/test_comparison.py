@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from trunkline.harness.report.pages.comparison.means_section import format_interval
+from trunkline.harness.report.pages.comparison.means_section import format_interval, format_ratio
 from trunkline.harness.report.plots import render
 from trunkline.harness.study import comparison, comparison_plots
 from trunkline.harness.study.comparison import (
@@ -158,9 +158,9 @@ def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(tri
     assert lines == [
         "scheme.plan scheme.p trials task time, s ratio of task times rounds per worker "
         "ratio of rounds",
-        "crew 5 2 1.5 ± 6.4 1 7.5 ± 32 1",
+        "crew 5 2 1.5 ± 6.4 1 8 ± 32 1",
         "crew 10 2 3 1 3.33 1",
-        "ring 5 2 6 ± 25 4 1.88 ± 7.9 0.25",
+        "ring 5 2 6 ± 25 4 1.9 ± 7.9 0.25",
         "ring 10 2: 1 pass, 1 fail 6 2 1.67 0.5",
         "the same in all: estimate + latency, s: 1",
     ]
@@ -274,7 +274,9 @@ def test_a_figure_names_values_as_a_reader_would(trials):
     [
         (0.233917, 0.000709, "0.23392 ± 0.00071"),
         (0.75, 0.021, "0.750 ± 0.021"),
-        (7.5, 32.0, "7.5 ± 32"),
+        (7.5, 32.0, "8 ± 32"),
+        (1.72, 1.2, "1.7 ± 1.2"),
+        (3.0, 1.2, "3.0 ± 1.2"),
         (199.3, 47.2, "199 ± 47"),
         (17.123, 3.64, "17.1 ± 3.6"),
         (2.93267, 9.4e-05, "2.9327 ± 0.0001"),
@@ -287,3 +289,31 @@ def test_a_figure_names_values_as_a_reader_would(trials):
 )
 def test_a_mean_has_all_digits_that_its_interval_has_up_to_five(mean, half, text):
     assert format_interval(mean, half) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        ((1.27, 1.24, 1.3), "1.27 (1.24 to 1.30)"),
+        ((9.873, 9.5, 10.24), "9.9 (9.5 to 10.2)"),
+        ((0.0213, 0.01, 0.05), "0.0213 (0.0100 to 0.0500)"),
+        ((1234.5, 1200.0, 1300.0), "1234 (1200 to 1300)"),
+        ((1.0, 1.0, 1.0), "1"),
+        ((1.5, math.nan, math.nan), "1.5"),
+    ],
+)
+def test_a_ratio_and_its_interval_have_equally_many_decimals(ratio, text):
+    assert format_ratio(*ratio) == text
+
+
+def test_what_passes_without_task_times_beside_others_is_explained_once(trials):
+    assert not list(comparison.list_lacks(summarize(trials, KEYS), ["a", "b", "c", "d"]))
+    trials.loc[2:3, "task_s"] = math.nan
+    trials.loc[4:5, "task_s"] = math.nan
+    (said,) = comparison.list_lacks(summarize(trials, KEYS), ["a", "b", "c", "d"])
+    assert said.startswith("no task times: b, c: a program has task times and rounds only if it ")
+    trials["task_s"] = math.nan
+    assert not list(comparison.list_lacks(summarize(trials, KEYS), ["a", "b", "c", "d"]))
+    cells = summarize(trials, KEYS)
+    (rounds,) = comparison.list_metrics(trials, cells, KEYS, ["a", "b", "c", "d"])
+    assert [mean.passed for mean in rounds.means] == [2, 2, 2, 1]

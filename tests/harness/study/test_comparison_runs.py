@@ -303,8 +303,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     code, _, err = command(*arguments, "--out", tmp_path / "out", capsys=capsys)
     assert code == 130
     assert err.splitlines()[-2:] == [
-        f"1 of 4 trials are kept in {tmp_path}/out, whose tables have their means; the same "
-        "command continues",
+        f"1 of 4 trials are kept in {tmp_path}/out; its tables show the means of these trials; the "
+        "same command continues",
         "trunkline: interrupted",
     ]
 

@@ -87,7 +87,7 @@ def write_page(
         description = each[0].scenario.description or None
         parts = [
             Section("means", "Means", means_section.write_section(cells.metrics)),
-            Section("cells", "All trials", _write_cells(cells)),
+            Section("cells", "Table of means", _write_cells(cells)),
         ]
     lead = [
         tag("p", description, class_="lead") if description else None,

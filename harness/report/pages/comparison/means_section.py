@@ -24,7 +24,8 @@ MAX_ROWS = 60
 class Mean:
     """A cell's mean over its trials that passed, and the bounds of its 95 % interval.
 
-    Bounds are NaN for a single trial, and the mean as well if no trial passed.
+    Bounds are NaN for a single trial, and the mean as well if no trial has a value. `passed` tells
+    how many trials passed: a program may pass without one.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Mean:
     low: float
     high: float
     trials: tuple[float, ...]
+    passed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def draw_means(metric: Metric) -> Html:
     shown = metric.means[:MAX_ROWS]
     values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
     names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
-    texts = [_format(each) for each in shown]
+    texts = [_format(each, metric.label) for each in shown]
     bottom = 6 + ROW * len(shown)
     x = charts.fit_scale(values, 24, WIDTH - 24)
     y = [6 + ROW * row + 36 for row in range(len(shown))]
@@ -95,28 +97,35 @@ def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iter
             yield "".join(f"M{end:.2f} {at - 5:.2f}v10" for end in (low, high))
 
 
-def _format(each: Mean) -> str:
+def _format(each: Mean, label: str) -> str:
     if not isfinite(each.mean):
-        return "no trial passed"
+        return f"no {label.partition(' (')[0]}" if each.passed else "no trial passed"
     return format_interval(each.mean, each.high - each.mean)
 
 
 def format_interval(mean: float, half: float) -> str:
-    """A mean and half of its interval, of which the mean has all digits: `0.23392 ± 0.00071`.
+    """A mean and half of its interval, with equally many decimals: `0.23392 ± 0.00071`.
 
-    The mean has at most five digits, and an interval below the fifth, or that is NaN, is left out.
+    The interval has two digits. The mean has at most five, and an interval below the fifth, or that
+    is NaN, is left out.
     """
     if not isfinite(half):
         return format_number(mean)
     places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
     if round(half, places) == 0:
         return format_number(mean)
-    shown = f"{half:.{places}f}" if half < 1 else f"{half:.2g}" if half < 100 else f"{half:.0f}"
-    least = 0 if half >= 1 else places
-    text = format_number(mean)
-    if least > len(text.partition(".")[2]):
-        text = f"{mean:.{least}f}"
-    return f"{text} ± {shown}"
+    return f"{mean:.{places}f} ± {half:.{places}f}"
+
+
+def format_ratio(ratio: float, low: float, high: float) -> str:
+    """A ratio and its interval, with equally many decimals: `1.27 (1.24 to 1.30)`.
+
+    The largest has three digits. An interval of one value, or that is NaN, is left out.
+    """
+    if not isfinite(low) or format_number(low) == format_number(high):
+        return format_number(ratio)
+    places = max(0, 2 - _find_exponent(high))
+    return f"{ratio:.{places}f} ({low:.{places}f} to {high:.{places}f})"
 
 
 def format_number(value: float) -> str:
