@@ -512,7 +512,7 @@ def test_a_real_run_is_found_again_and_judged_again_by_newer_code(
     scenario.write_text(SCENARIO.replace("tasks: 3", "tasks: 1"))
     trials = run(scenario, "scheme.plan=crew")
     assert list(trials["verdict"]) == ["pass"], trials["error"][0]
-    assert "All trials" in (tmp_path / "out" / "comparison.html").read_text()
+    assert "Table of means" in (tmp_path / "out" / "comparison.html").read_text()
     run_dir = tmp_path / "out" / trials["run"][0]
     record = run_dir / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "judged_by": "older"}))

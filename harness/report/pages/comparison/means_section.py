@@ -65,11 +65,9 @@ def draw_means(metric: Metric) -> Html:
     bottom = 6 + ROW * len(shown)
     x = charts.fit_scale(values, 24, WIDTH - 24)
     y = [6 + ROW * row + 36 for row in range(len(shown))]
+    beside = 40 + LETTER * max(map(len, names))  # in sight even if a narrow window scrolls
     words = [
-        (
-            tag("text", name, x=24, y=at - 16),
-            tag("text", text, x=WIDTH - 24, y=at - 16, class_="end"),
-        )
+        (tag("text", name, x=24, y=at - 16), tag("text", text, x=beside, y=at - 16))
         for name, text, at in zip(names, texts, y, strict=True)
     ]
     dots = [(x(v), at + 8) for each, at in zip(shown, y, strict=True) for v in each.trials]
