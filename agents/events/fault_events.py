@@ -12,7 +12,8 @@ class FaultStarted(Event):
     """Runner: a fault starts; `text` is the line that asks for it.
 
     `targets` are the directed links (`a -> b`) or the agent that it affects; none means all links.
-    A user has `asked` for it while the run is in progress; otherwise it is of the timeline.
+    A user has `asked` for it while the run is in progress; otherwise it is of the timeline. A heal
+    `at_end` was not typed: it goes before an end that a user asked for.
     """
 
     fault: Count
@@ -20,9 +21,10 @@ class FaultStarted(Event):
     text: str
     targets: tuple[str, ...]
     asked: bool = False
+    at_end: bool = False
 
     def omitted_keys(self) -> tuple[str, ...]:
-        return () if self.asked else ("asked",)
+        return tuple(name for name in ("asked", "at_end") if not getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)

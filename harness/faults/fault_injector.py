@@ -82,9 +82,9 @@ class FaultInjector:
             self.finish()
         self._set_alarm()
 
-    def inject(self, fault: Fault) -> None:
-        """Begin a typed fault now; the log says that it was `asked` for."""
-        self._perform(self.timeline.begin(fault, self._now_ns()), asked=True)
+    def inject(self, fault: Fault, at_end: bool = False) -> None:
+        """Begin a typed fault now; the log says that it was `asked` for, or goes before the end."""
+        self._perform(self.timeline.begin(fault, self._now_ns()), asked=True, at_end=at_end)
         self._set_alarm()
 
     def log_command(self, line: str) -> None:
@@ -106,7 +106,7 @@ class FaultInjector:
             due_ns = min(due_ns, self.stop_ns)
         self._alarm.set(int(due_ns) if self.start_ns and due_ns < math.inf else None)
 
-    def _perform(self, steps: Iterable[Step], asked: bool = False) -> None:
+    def _perform(self, steps: Iterable[Step], asked: bool = False, at_end: bool = False) -> None:
         for step in steps:
             match step:
                 case Began(number=number, fault=fault, targets=targets):
@@ -117,6 +117,7 @@ class FaultInjector:
                         text=write(fault),
                         targets=tuple(targets),
                         asked=asked,
+                        at_end=at_end,
                     )
                 case Ended(number=number):
                     self._log(fault_events.FaultEnded, fault=number)

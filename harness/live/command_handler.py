@@ -317,7 +317,7 @@ class CommandHandler:
     def _exit(self) -> None:
         if self.injector.timeline.active:
             self.used = True
-            self.injector.inject(Heal())
+            self.injector.inject(Heal(), at_end=True)
         self._held_s = None
         self.hold = False
         self.supervisor.stop()

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from trunkline.agents.control.termination import ASKED
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
 from trunkline.agents.events.run_events import RunFinished, Stopping
-from trunkline.harness.faults.fault_types import Heal
 from trunkline.harness.record.history import INTERRUPTED, History
 
 LETTERS = 200
@@ -58,10 +57,7 @@ def describe_run(history: History) -> str:
 
 def _describe_each(history: History) -> Iterator[str]:
     """Every action but the end. The session heals before an end by hand: that heal is left out."""
-    faults = [fault for fault in history.all(FaultStarted) if fault.asked]
-    asked = any(event.reason == ASKED for event in history.all(Stopping))
-    if asked and faults and faults[-1].verb == Heal.VERB:
-        faults.pop()
+    faults = [fault for fault in history.all(FaultStarted) if fault.asked and not fault.at_end]
     deeds = [(fault.t_ns, fault.text) for fault in faults]
     deeds += [(command.t_ns, command.line) for command in history.all(CommandTyped)]
     for t_ns, text in sorted(deeds):

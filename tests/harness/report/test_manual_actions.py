@@ -30,10 +30,18 @@ def test_faults_and_commands_are_told_with_their_time() -> None:
 
 def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
     asked = history(
-        added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
+        added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True, at_end=True),
         altered("stopping", {"reason": "a stop was requested"}),
     )
     assert manual_actions.list_actions(asked) == ("run ended at 4.400 s",)
+
+
+def test_a_heal_that_a_user_typed_before_the_end_is_told() -> None:
+    typed = history(
+        added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
+        altered("stopping", {"reason": "a stop was requested"}),
+    )
+    assert manual_actions.list_actions(typed) == ("heal at 4.400 s", "run ended at 4.400 s")
 
 
 def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
