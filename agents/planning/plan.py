@@ -366,8 +366,14 @@ def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:
     if done != len(nodes):
         raise WrongPlanError(f"{where}: the in-tree has a cycle")
     if held[block.aggregator] != Counter(contributors):
-        got = dict(sorted(held[block.aggregator].items()))
-        raise WrongPlanError(f"{where}: sums {got} instead of each of {sorted(contributors)} once")
+        raise WrongPlanError(f"{where}: {_describe_sum(held[block.aggregator], contributors)}")
+
+
+def _describe_sum(held: Collection[str], contributors: Collection[str]) -> str:
+    """Which sites a sum of these sites lacks, and which it has without need."""
+    parts = {"lacks": set(contributors) - set(held), "must not have": set(held) - set(contributors)}
+    words = (f"{part} {', '.join(sorted(sites))}" for part, sites in parts.items() if sites)
+    return f"its sum {'; '.join(words)}"
 
 
 def _find_reached(block: Block, where: str) -> set[str]:

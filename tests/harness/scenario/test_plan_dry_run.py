@@ -75,7 +75,7 @@ def test_a_wrong_plan_is_refused_where_the_command_names_it(tmp_path):
         load(file, ["scheme.plan=mine.py"])
     said = str(refused.value)
     assert said.startswith("--set scheme.plan=mine.py: scheme.plan: mine.py: block 0 at n")
-    assert " instead of each of " in said
+    assert ": its sum lacks n" in said
 
 
 def test_every_plan_is_rehearsed_without_complaint():
