@@ -273,7 +273,8 @@ class StallWatch:
             raise KernelError(
                 f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
                 f"used {timeout_s:.0f} s of processor time: it spins without waiting, or "
-                "computes for longer than the stall timeout allows"
+                "computes for too long (docs/time.md); remedy: a sleep where it polls, or the key "
+                "clock: real"
             )
         if used_s > WARNING_SHARE * timeout_s:
             self.warning = (

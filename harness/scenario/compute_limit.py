@@ -1,7 +1,7 @@
 """Limits the processor time of each call of a user's code while a scenario is read.
 
 A plan or policy that never returns would otherwise leave the user without a word. During a run,
-`limits.stall` and `limits.run` do this.
+the stall watch of the kernel and `limits.run` end it.
 """
 
 from __future__ import annotations
