@@ -13,7 +13,7 @@ ASKED = "a stop was requested"
 
 def describe_enough(tasks: int) -> str:
     """The reason of the end of a run that was to have so many tasks."""
-    return f"{tasks} tasks are started"
+    return f"{tasks} tasks had been started" if tasks > 1 else "1 task had been started"
 
 
 def describe_time(time_s: float) -> str:

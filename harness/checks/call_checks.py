@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
-from trunkline.agents.events.run_events import RunFinished
+from trunkline.agents.events.run_events import AgentExited, RunFinished
 from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
 from trunkline.harness.checks.verdict import (
     Finding,
@@ -25,6 +25,7 @@ from trunkline.harness.record.history import History
 
 STOPPED = "the timing of its process stopped"
 ENDED = "its program ended first"
+CUT = "the run ended first"
 AMBIGUOUS = "several processes have one rank"
 
 PAIRS = ("send", "recv")
@@ -61,6 +62,7 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
         carried = sum(link.bytes for run in history.all(RunFinished) for link in run.links)
         if history.syncs or carried:
             yield doubt("no call was timed")
+    ended = {each.who for each in history.all(AgentExited) if not each.asked}
     processes: defaultdict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in list_calls(history):
         processes[call.started.site, call.started.process].append(call)
@@ -75,7 +77,7 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
             if call.finished is not None:
                 yield judged()
             else:
-                rule = STOPPED if process in stopped else ENDED
+                rule = STOPPED if process in stopped else ENDED if process[0] in ended else CUT
                 yield excused(rule, _name(call))
         for of_thread in by_thread.values():
             yield from _judge_thread(of_thread)
@@ -235,8 +237,8 @@ def _judge_collective(
             least_ns = other.started.t_ns + paths.payload_ns(other.started.site, call.started.site)
             early_ns = least_ns - CLOCK_NS - call.finished.t_ns
             if early_ns > 0:
-                what = f"{_name(call)} was done {early_ns / 1e6:.3f} ms before it could"
-                yield fail(f"{what}, since {other.started.site} began")
+                what = f"{_name(call)} was done {early_ns / 1e6:.3f} ms before data of"
+                yield fail(f"{what} {other.started.site} could arrive")
         yield judged()
 
 

@@ -413,7 +413,7 @@ def _after(t_ns: int, least_ns: int, what: str, objects: int = 1) -> Iterator[Fi
     """Judge that something happened at `least_ns` or later."""
     if t_ns < least_ns - CLOCK_NS:
         early_ms = (least_ns - t_ns) / 1e6
-        yield fail(f"{what} at {t_ns / 1e9:.6f} s, {early_ms:.3f} ms before it could")
+        yield fail(f"{what} at {t_ns / 1e9:.6f} s, {early_ms:.3f} ms too early")
     if objects:
         yield judged(objects)
 

@@ -217,7 +217,7 @@ def _compare(
                 yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
         elif not _may_be_left_out(each, exited_ns, _late_ns(history)):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
-            yield fail(f"{each.step} was due at {format_time(each.t_ns)}, but {found}")
+            yield fail(f"{_name_step(each.step)} was due at {format_time(each.t_ns)}, but {found}")
             return
     kills = {number: fault.who for number, fault in timeline.active if isinstance(fault, Kill)}
     left = timeline.finish()
@@ -241,7 +241,7 @@ def _compare(
             continue  # agents that are done stay dead
         may_lack = _may_be_left_out(Due(until_ns, step), exited_ns, _late_ns(history))
         if not may_lack and not history.broke_off:
-            yield fail(f"{step} was due when the run stopped, but is not in the log")
+            yield fail(f"{_name_step(step)} was due when the run stopped, but is not in the log")
 
 
 def _replay(history: History, rules: Rules, until_ns: int) -> Iterator[Due | Timeline]:
@@ -319,6 +319,19 @@ def _may_be_left_out(due: Due, exited_ns: Mapping[str, int], late_ns: int) -> bo
     """Whether the step had no effect: its agent had exited by itself before it was carried out."""
     step, last_ns = due.step, due.t_ns + late_ns
     return isinstance(step, AgentStep) and exited_ns.get(step.who, last_ns + 1) <= last_ns
+
+
+def _name_step(step: Step) -> str:
+    """A step in words, such as `the restart of madrid by fault 0`."""
+    match step:
+        case Began(number=number, fault=fault):
+            return f"the start of fault {number}, {write(fault)},"
+        case Ended(number=number):
+            return f"the end of fault {number}"
+        case LinkStep(after=after):
+            return f"a change of the link {after.src} -> {after.dst}"
+        case AgentStep(who=who, do=do, number=number):
+            return f"the {do} of {who} by fault {number}"
 
 
 def _describe(event: Logged) -> str:

@@ -87,7 +87,7 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
             yield _excuse_ending(task, began_in, len(ends))
     counts = Counter(task.outcome for task in history.tasks)
     if not counts["completed"]:
-        yield doubt("no task was completed, so nothing is shown to work")
+        yield doubt("no task was completed, so the run shows nothing about its scheme")
     yield note(f"{counts['completed']} completed, {counts['abandoned']} abandoned")
 
 

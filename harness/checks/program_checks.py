@@ -42,7 +42,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     for site in programs:
         times = sum(event.who == site for event in exits)
         if times != 1:
-            text = f"the program of {site} exited {times} times"
+            text = f"the program at {site} exited {times} times"
+            text = text if times else f"the program at {site} did not exit"
             yield fail(text) if times else unfinished(history, text)
         yield judged()
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)

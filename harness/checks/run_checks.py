@@ -173,7 +173,9 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
     reaped_ns = REAPED_NS["real" if history.run is None else history.run.clock]
     if finished and before and finished[-1].t_ns > before[-1] + reaped_ns:
-        yield unfinished(history, "run_finished is long after the last event before it")
+        yield unfinished(
+            history, "the log has a gap before run_finished: the event before it is much earlier"
+        )
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{where}: {event} belongs to no task or starts one again")
@@ -326,7 +328,7 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
     if wanted.time_s is not None and reason == describe_time(wanted.time_s):
         if stop.t_ns < (wanted.time_s - ENDS_AFTER_S) * 1e9:
             yield fail(f"{reason!r} was said at {format_time(stop.t_ns)}")
-    elif reason.endswith("tasks are started"):
+    elif reason.endswith("had been started"):
         started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
         if wanted.tasks is None or reason != describe_enough(wanted.tasks):
             yield fail(f"{reason!r} is not the scenario's stop condition")

@@ -155,7 +155,7 @@ class Supervisor:
         budget in the scenario, or the time given to `limit`, is over before that; raises OSError if
         a log is not writable.
         """
-        self.limit(self._run_s, f"the run exceeded its {self._run_s:g} s")
+        self.limit(self._run_s, f"the run took longer than the {self._run_s:g} s of limits.run")
         reason = None
         while self._open and reason is None:
             ready = self._wait_until(min(self._deadline_s, self._children.stop_s))

@@ -10,7 +10,7 @@ import pytest
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import SyncFinished, SyncStarted
-from trunkline.agents.events.run_events import LinkTotals, RunFinished
+from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
 from trunkline.harness.checks.call_checks import calls_follow_each_other, collectives_take_time
 from trunkline.harness.checks.verdict import Check, Checker, Rules
 from trunkline.harness.record.history import History
@@ -78,6 +78,20 @@ def test_calls_in_order_pass(check: Checker) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "rule"),
+    [
+        (False, "its program ended first"),
+        (True, "the run ended first"),
+        (None, "the run ended first"),
+    ],
+)
+def test_a_call_that_did_not_end_says_what_ended_first(asked: bool | None, rule: str) -> None:
+    exits = [] if asked is None else [AgentExited(300 * MS, "runner", "n1", 0, 0, asked=asked)]
+    found = judge(calls_follow_each_other, [*GOOD, begin(260, "n1", 2), *exits])
+    assert (found.outcome, [each.rule for each in found.excuses]) == ("pass", [rule])
+
+
+@pytest.mark.parametrize(
     ("events", "problem"),
     [
         ((*GOOD, end(260, "n1", 1)), "call 1 of process 2 of n1 ended twice"),
@@ -100,7 +114,7 @@ def test_calls_out_of_order_fail(events: Sequence[Event], problem: str) -> None:
     [
         (
             (*GOOD[:2], end(205, "n1", 0), *GOOD[3:]),
-            "all_reduce (call 0 of process 2 of n1) was done 4.700 ms before it could, since n2",
+            "all_reduce (call 0 of process 2 of n1) was done 4.700 ms before data of n2",
         ),
         ((*GOOD[:5], replace(GOOD[5], name="broadcast"), *GOOD[6:]), "make different calls"),
         ((*GOOD[:5], GOOD[6]), "was done, but ranks 1 never began it"),

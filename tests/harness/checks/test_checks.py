@@ -31,6 +31,8 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
+from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Link, Topology
@@ -329,7 +331,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "every task ended once",
         [without("task_completed"), without("task_started"), without("task_abandoned")],
         "unknown",
-        "no task was completed, so nothing is shown to work",
+        "no task was completed, so the run shows nothing about its scheme",
     ),
     (
         "every agent exited cleanly",
@@ -668,6 +670,35 @@ def test_lateness_that_cannot_be_fails(values: Any) -> None:
     outcome, detail = one("the host kept up", *timed(**values))
     assert outcome == "fail"
     assert detail.startswith("kyiv: ")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("restart kyiv", "the start of fault 0, restart kyiv, was due at 0."),
+        ("outage oslo rome for 50 ms", "the start of fault 0, outage oslo rome both blackhole"),
+    ],
+)
+def test_a_step_of_the_timeline_that_is_missing_is_named_in_words(fault: str, said: str) -> None:
+    rules = replace(RULES, timeline=(Entry(0.1, fault_syntax.parse(fault)),))
+    outcome, detail = one("faults match the timeline", rules=rules)
+    assert outcome == "fail"
+    assert detail.startswith(said)
+
+
+def test_steps_after_the_start_of_a_fault_are_named_in_words() -> None:
+    rules = replace(RULES, timeline=(Entry(0.1, fault_syntax.parse("restart kyiv")),))
+    start_ms = 100 + min(each.t_ns for each in history().all(TaskStarted)) // 1_000_000
+    begun = {"fault": 0, "verb": "restart", "text": "restart kyiv", "targets": ["kyiv"]}
+    changes = [added(start_ms, "runner", "fault_started", **begun)]
+    _, detail = one("faults match the timeline", *changes, rules=rules)
+    assert detail.startswith("the kill of kyiv by fault 0 was due at ")
+    changes += [
+        added(start_ms, "runner", "agent_changed", who="kyiv", do=do, fault=0)
+        for do in ("kill", "restart")
+    ]
+    _, detail = one("faults match the timeline", *changes, rules=rules)
+    assert detail.startswith("the end of fault 0 was due at ")
 
 
 def test_a_capture_that_never_ended_is_doubted() -> None:

@@ -178,12 +178,12 @@ BAD: list[tuple[str, list[Change], str]] = [
     (
         MESSAGES,
         [later(314, "task_started", task=2), without("task_joined", task=2)],
-        "task 2 with kyiv began at 0.314000 s, 1.000 ms before it could",
+        "task 2 with kyiv began at 0.314000 s, 1.000 ms too early",
     ),
     (
         MESSAGES,
         [later(316, "contribution_taken", task=0)],
-        "task 0: kyiv learned of its end at 0.316000 s, 8.800 ms before it could",
+        "task 0: kyiv learned of its end at 0.316000 s, 8.800 ms too early",
     ),
     (
         MESSAGES,

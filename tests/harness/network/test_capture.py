@@ -211,7 +211,10 @@ def test_files_are_complete_after_a_run_that_exceeded_its_time(embedded, tmp_pat
     *_, ended, finished = (
         json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()
     )
-    assert [ended["event"], finished["reason"]] == ["capture_ended", "the run exceeded its 2 s"]
+    assert [ended["event"], finished["reason"]] == [
+        "capture_ended",
+        "the run took longer than the 2 s of limits.run",
+    ]
     for link in ended["links"]:
         ends = link["src"], link["dst"]
         _, packets = read_pcap(run_dir / "capture" / capture.file_name(ends))

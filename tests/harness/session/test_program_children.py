@@ -301,7 +301,7 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
         ("signal", "the program of n2 was ended by signal 11"),
         ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
         ("read-only", "n1: it could not write a file (see its .err in log/): expected /tmp, "),
-        ("budget", "the program of n1 exited 0 times"),
+        ("budget", "the program at n1 did not exit"),
         ("reports", "n1: a wrong report: b'nonsense': expected a JSON object"),
         ("reports", "task 4: n2 began it 1 times, ended it 0"),
         ("preloaded", "the program of n2 exited with code 1"),
@@ -316,7 +316,7 @@ def test_a_program_that_fails_fails_the_run_and_is_named(runs, name, problem):
 
 def test_a_run_over_its_budget_says_so(runs):
     (last,) = runs.events("budget", "run_finished")
-    assert last["reason"] == "the run exceeded its 2 s"
+    assert last["reason"] == "the run took longer than the 2 s of limits.run"
 
 
 def test_programs_that_cannot_start_are_refused_with_a_reason(runs):

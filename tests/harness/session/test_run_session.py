@@ -251,7 +251,7 @@ def test_a_run_over_its_budget_is_ended_and_says_so(embedded, tmp_path):
     done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
     assert done == {"codes": {"run": 1}, "left": []}
     last = json.loads((run_dir / "events.jsonl").read_text().splitlines()[-1])
-    assert last["reason"] == "the run exceeded its 1.5 s"
+    assert last["reason"] == "the run took longer than the 1.5 s of limits.run"
 
 
 def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(

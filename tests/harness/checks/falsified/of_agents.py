@@ -242,7 +242,9 @@ def the_run_ended_for_another_reason(log: Log) -> Log:
 
 @falsification
 def the_run_stopped_for_another_reason(log: Log) -> Log:
-    first(log, "stopping")["reason"] = first(log, "run_finished")["reason"] = "1 tasks are started"
+    first(log, "stopping")["reason"] = first(log, "run_finished")["reason"] = (
+        "1 task had been started"
+    )
     return log
 
 
