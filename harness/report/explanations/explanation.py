@@ -217,8 +217,8 @@ def explain_latest(
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time, the worst first.
 
-    That is by how much they took longer than expected, or until a member gave up, how long a fault
-    had stopped their last member before that was ready, and how long they waited after their group
+    That is by how much they took longer than expected, or until a member gave up, how long others
+    waited for a last member that a fault had stopped, and how long they waited after their group
     was complete; of an abandoned task it is all of its time.
     """
     expected_s, waits = _list_expected(tasks), find_waits(history)

@@ -32,6 +32,9 @@ _REASONS = {
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
 
+WAITED = 0.1
+"""A stop of the last member mattered if others waited for at least this share of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -40,11 +43,13 @@ class Held:
     Attributes:
         stop: the fault's effect.
         seconds: how long it lasted before the member was ready, while that computed or was awaited.
+        lost_s: by how much it delayed the task at most: no longer than others waited.
         computing: whether the member had begun to compute what it then was ready with.
     """
 
     stop: Stop
     seconds: float
+    lost_s: float
     computing: bool
 
 
@@ -80,7 +85,7 @@ class Wait:
     @property
     def lost_s(self) -> float:
         """What the task lost before it: a fault held its last member up, or the controller."""
-        return self.decide_s + (self.held.seconds if self.held else 0.0)
+        return self.decide_s + (self.held.lost_s if self.held else 0.0)
 
     @property
     def is_late(self) -> bool:
@@ -174,7 +179,8 @@ def _add_stop(
 ) -> Wait:
     """The wait with the longest stop that held its last member up, if one took much of the time.
 
-    That is the time since that member computed, or since the first member waited for it.
+    That is the time since that member computed, or since the first member waited for it. A stop
+    that ends before a simulated computation would have ended delays nobody.
     """
     begin_ns = first_ns = min(event.t_ns for event in ready.values())
     if (own := computed.get(wait.last)) is not None:
@@ -182,10 +188,13 @@ def _add_stop(
     span = first_ns, wait.span[0]
     own_stops = (stop for stop in stops if stop.who == wait.last)
     longest = max(own_stops, key=lambda stop: stop.overlap_s(span), default=None)
-    if longest is None or longest.overlap_s(span) < max(1e-9, LATE * (span[1] - span[0]) / 1e9):
+    if longest is None or not (seconds := longest.overlap_s(span)):
+        return wait
+    lost_s = seconds if len(ready) == 1 else min(seconds, wait.wait_s)
+    if seconds < LATE * (span[1] - span[0]) / 1e9 or lost_s < WAITED * seconds:
         return wait
     computing = own is not None and longest.start_ns >= begin_ns
-    return replace(wait, held=Held(longest, longest.overlap_s(span), computing))
+    return replace(wait, held=Held(longest, seconds, lost_s, computing))
 
 
 def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int] | None:

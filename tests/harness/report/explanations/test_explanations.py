@@ -81,6 +81,9 @@ BUDGET = """
 limits: {task: 1 s}
 timeline: [{at: 200 ms, do: setlink n2 n3 rate=200kbit/s for 2 s}]
 """
+HELD = "timeline: [{at: 1 s, do: pause n3 for 2 s}]"
+"""A site is paused while it computes for task 1; the time counts from the first task."""
+
 LOST_MEMBER = RING_OF_FIVE.format(at="3 s", link="n1 n2", time="4 s")
 """A site loses the controller and a neighbour in the ring just as a task ends elsewhere."""
 
@@ -250,6 +253,7 @@ def runs(embedded, tmp_path_factory):
     texts = {cause.replace(" ", "_"): text for cause, (text, _, _) in CAUSES.items()}
     texts["lost_member"], texts["roundabout"] = LOST_MEMBER, ROUNDABOUT
     texts["budget"] = write(BUDGET, scheme="{policy: bsp, plan: crew}", tasks=3)
+    texts["held"] = write(HELD, compute="2 s", tasks=3)
     texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
     for name, text in texts.items():
         (home / name / "log").mkdir(parents=True)
@@ -358,6 +362,18 @@ def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):
         assert "(fault 0: outage n1 n2" in describe_wait(wait, data.history)
     usual = [each.wait for each in explain_all(runs["rate"]).values()]
     assert all(wait.reason == "" and wait.decide_s < 0.02 for wait in usual)
+
+
+def test_a_group_that_waits_for_a_site_that_was_paused_names_the_fault(runs):
+    data = runs["held"]
+    (worst,) = explain_latest(data.scenario, data.history, data.tables["tasks"], 1)
+    assert worst.task.number == 1
+    assert worst.is_notable and not worst.is_slow
+    assert (worst.wait.last, worst.wait.held.stop.fault) == ("n3", 0)
+    assert worst.wait.held.seconds == pytest.approx(2.0, abs=0.01)
+    assert "of which it was paused for 2.0" in describe_wait(worst.wait, data.history)
+    assert "of which it was paused for" in write_page(data)
+    assert [each.is_notable for each in explain_all(data).values()] == [False, True, False]
 
 
 def test_a_group_that_waits_for_a_late_message_names_the_delay(runs):

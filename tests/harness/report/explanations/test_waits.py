@@ -76,7 +76,20 @@ def test_a_pause_of_the_last_member_is_named_with_the_part_of_it_that_it_compute
     )
     wait = find_waits(order(*events))[7]
     assert wait.is_late
-    assert wait.lost_s == pytest.approx(1.02)
+    assert wait.lost_s == pytest.approx(0.87)
+
+
+def test_a_pause_that_ended_before_the_others_had_computed_delayed_nobody() -> None:
+    early, late = ready("n1", 0, 1000), ready("n2", 0, 1020)
+    events = *early, *late, *stop("n2", "pause", 100, 900), start(1030, 7)
+    assert not find_waits(order(*events))[7].is_late
+
+
+def test_a_pause_of_a_group_of_one_is_named() -> None:
+    events = *ready("n2", 0, 1020), *stop("n2", "pause", 100, 900), start(1030, 7)
+    wait = find_waits(order(*events))[7]
+    assert wait.is_late
+    assert wait.lost_s == pytest.approx(0.81)
 
 
 def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() -> None:
