@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the machine, the run, and the folder of runs."""
     parser.add_argument("host", metavar="HOST", help="[USER@]HOST[:PORT], as for run --on")
     parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="the run's name there; not needed for an only run"
+        "run", metavar="RUN", nargs="?", help="the run's name; needed if several runs are there"
     )
     terminal.add_runs(parser)
     terminal.add_quiet(parser)

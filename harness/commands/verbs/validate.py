@@ -13,7 +13,7 @@ examples:
   trunkline validate quickstart --set scheme.p=4
 
 Every problem is one line, FILE:LINE: KEY: VALUE: expected values. The exit code is 64 if there are
-problems. A note says how a file of the network was read; it is no problem.
+problems. A note says how a file of the network was read; it is not a problem.
 """
 
 
