@@ -288,7 +288,7 @@ class CommandHandler:
         try:
             seconds = units.parse(text, units.TIME_S)
         except units.QuantityError as error:
-            raise RefusedError(f"step: {text}: {error}") from None
+            raise RefusedError(": ".join(filter(None, ("step", text, str(error))))) from None
         self._count_traffic()
         self._busy, self._faults = _Busy(number), dict(self.injector.timeline.active)
         self._target_s, self._held_s = round(self._held_s + seconds, 9), None
@@ -329,7 +329,7 @@ class CommandHandler:
         entries = sorted((*self.scenario.timeline, *self._typed), key=lambda entry: entry.at_s)
         saved = {
             "timeline": timeline_section.write_entries(tuple(entries)),
-            "end_s": end_s + SAVED_AFTER_S,
+            "end_s": round(end_s + SAVED_AFTER_S, 9),
             "notes": self._notes,
         }
         self._answer(number, True, "", saved=saved)

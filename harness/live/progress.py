@@ -201,7 +201,10 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     if begun_faults := [row for row in faults if row["start_s"] and row["by_hand"] != "True"]:
         yield "faults", _escaped(_describe_faults(begun_faults, "start_s"))
     if missed := [row for row in faults if not row["start_s"]]:
-        yield "timeline", _escaped(f"the run ended before: {_describe_faults(missed, 'at_s')}")
+        yield (
+            "timeline",
+            _escaped(f"not begun when the run ended: {_describe_faults(missed, 'at_s')}"),
+        )
     workers = _rows(run_dir / "tables" / "workers.csv")
     if alone := [row for row in workers if row.get("rounds_alone", "0") not in ("", "0")]:
         sites = ", ".join(f"{row['site']} {row['rounds_alone']}" for row in alone[:SHOWN_SITES])

@@ -87,5 +87,6 @@ def test_the_terminal_names_the_first_entries_that_did_not_begin(tmp_path):
     later = entries(*((at_s, "kill kyiv") for at_s in (80, 90, 99)))
     tabulate_faults(FAULTY, TIMELINE + later).to_csv(tmp_path / "tables" / "faults.csv")
     assert dict(progress._summary(tmp_path))["timeline"] == (
-        f"the run ended before: {OUTAGE} at 60 s; kill kyiv at 70 s; kill kyiv at 80 s; 2 more"
+        f"not begun when the run ended: {OUTAGE} at 60 s; kill kyiv at 70 s; kill kyiv at 80 s; "
+        "2 more"
     )
