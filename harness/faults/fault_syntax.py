@@ -269,7 +269,8 @@ class _Reader:
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
         """Read a number, a quantity or a range; its unit may be the next word."""
         following = self.words[self.position : self.position + 1]
-        is_bare = part.dimension and _NUMBER.fullmatch(text.rpartition("..")[2])
+        number = text.rpartition("..")[2].removeprefix("-")
+        is_bare = part.dimension and _NUMBER.fullmatch(number)
         if is_bare and following and "=" not in following[0]:
             text += following[0]
             self.position += 1

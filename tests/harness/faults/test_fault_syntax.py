@@ -128,6 +128,7 @@ def test_other_spellings_mean_the_same(text, same):
         ),
         ("outage oslo rome for", "a time is missing: expected outage"),
         ("outage oslo rome for 5", "for: 5: a unit is missing: expected a time such as 50 s"),
+        ("outage oslo rome for -1 s", "for: -1s: expected a time of 0 or more"),
         ("outage oslo rome for 5 s for 6 s", "for: given twice: expected once"),
         ("outage oslo -> rome carrier", "carrier one-way: expected both"),
         ("flap oslo rome", "every TIME is missing: expected flap SITE SITE"),
