@@ -120,7 +120,7 @@ def _list_flows(scenario: Scenario) -> str:
 def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
     """A table of sites, with the total rates of their links, and which of them are servers."""
     has_regions = any(site.region for site in topology.sites)
-    table = _make_table(f"{len(topology.sites)} sites of {topology.name}")
+    table = _make_table(f"{topology.name}: {len(topology.sites)} sites")
     for name in ("rank", "site", *(["role"] * bool(servers)), *(["region"] * has_regions)):
         table.add_column(name)
     for name in ("links", "sum of rates out", "sum of rates in"):
@@ -144,7 +144,7 @@ def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
 def list_links(topology: Topology) -> Table:
     """A table of pairs of neighbours, with the values of both directions."""
     bursts = any(link.burst != 1.0 for link in topology.links)
-    table = _make_table(f"{len(topology.links)} directed links of {topology.name}")
+    table = _make_table(f"{topology.name}: {len(topology.links)} directed links")
     table.caption = "x / y: x from a to b, y from b to a"
     for name in ("a", "b"):
         table.add_column(name)

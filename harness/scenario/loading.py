@@ -10,14 +10,16 @@ raises `ScenarioErrors` with all problems of the file. `resolve` writes a scenar
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document, units
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
+from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import user_code
@@ -64,10 +66,33 @@ def read_file(path: str | Path) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        reason += " (see: trunkline list scenarios)" * isinstance(error, FileNotFoundError)
+        if isinstance(error, FileNotFoundError):
+            near = _find_near(str(path), _list_scenarios())
+            reason += f": did you mean {near}?" if near else " (see: trunkline list scenarios)"
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
         raise ScenarioErrors([Problem(str(path), None, "", "", "expected UTF-8 text")]) from None
+
+
+def _list_scenarios() -> list[str]:
+    """The names of the scenarios in the folder `scenarios` here, or else of the installation."""
+    folder = Path("scenarios") if Path("scenarios").is_dir() else SCENARIOS
+    found = (file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml"))
+    return sorted(map(str, found))
+
+
+def _find_near_file(path: Path) -> str:
+    """The name of the file in the same folder that resembles this one most; empty if none does."""
+    try:
+        names = [each.name for each in path.parent.iterdir() if each.suffix == path.suffix]
+    except OSError:
+        return ""
+    return _find_near(path.name, names)
+
+
+def _find_near(name: str, known: Iterable[str]) -> str:
+    """The known name that resembles this one most; empty if none does."""
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.65)), "")
 
 
 def parse(
@@ -94,7 +119,8 @@ def parse(
     """
     source = document.read(text, file)
     if not source.problems and not isinstance(source.data, dict):
-        source.refuse((), "expected a mapping (key: value lines)")
+        shown = "the file is empty" if source.data is None else None
+        source.refuse((), "expected a mapping (key: value lines)", shown)
     if source.problems:
         raise ScenarioErrors(source.problems)
     _expand_names(source.data)
@@ -181,6 +207,8 @@ def read_beside(folder: Path) -> Read:
             raise
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
+            if isinstance(error, FileNotFoundError) and (near := _find_near_file(path)):
+                reason += f": did you mean {Path(name).with_name(near)}?"
             raise FaultError(f"{name}: cannot read: {reason}") from None
         except UnicodeDecodeError:
             raise FaultError(f"{name}: expected UTF-8 text") from None

@@ -275,7 +275,8 @@ def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterat
     """List each problem once, with its cells unless all have it."""
     for problem, having in problems.items():
         more = f" and {len(having) - 1} more" if len(having) > 1 else ""
-        where = "" if len(having) == total else f" (with {having[0]}{more})"
+        is_said = [problem.file.removeprefix("--vary ")] == list(map(str, having))
+        where = "" if is_said or len(having) == total else f" (with {having[0]}{more})"
         yield replace(problem, allowed=problem.allowed + where)
 
 

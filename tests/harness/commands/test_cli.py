@@ -235,6 +235,10 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
     ("arguments", "text"),
     [
         (["run", RING, "--set", "scheme.p=3"], "--set scheme.p=3: scheme.p: 3: unknown key"),
+        (
+            ["run", "quikstart"],
+            "quikstart: cannot read: no such file or directory: did you mean qu",
+        ),
         (["run", "none.yaml"], "none.yaml: cannot read: no such file or directory"),
         (["run"], "the following arguments are required: FILE (see: trunkline run --help)"),
         (["run", RING, "--seed", "x"], "argument --seed: x: expected a whole number"),
@@ -276,7 +280,7 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     cells = [cell.strip() for cell in row.split("│")[1:5]]
     assert cells == ["iowa", "tokyo", "52.64 Mbit/s", "171.9 Mbit/s"]
     lines = [line.rstrip() for line in out.splitlines()]
-    assert {"9 sites of full_mesh", "72 directed links of full_mesh"} <= {*lines}
+    assert {"full_mesh: 9 sites", "full_mesh: 72 directed links"} <= {*lines}
     assert "sum of rates out" in out and "configured rates\n" in "\n".join(lines)
     assert lines[-1] == "x / y: x from a to b, y from b to a"
     assert "policy      preduce  p: 3" in out

@@ -481,6 +481,12 @@ def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, st
     assert said in found
 
 
+def test_a_misspelt_file_is_guessed(file):
+    file.write_text(SCENARIO.replace("plans/hub.py", "plans/hubb.py"))
+    (found,) = problems(file)
+    assert found.endswith("cannot read: no such file or directory: did you mean plans/hub.py?")
+
+
 def test_what_a_policy_decides_wrongly_is_reported_where_the_command_names_it(file):
     step = "def step(self, state, event): return state, (average(('s9',)),)"
     text = POLICY.replace("pass", step).replace("PartialReduce", "PartialReduce, average", 1)

@@ -132,6 +132,14 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
     assert started() == []
 
 
+def test_a_problem_names_its_only_cell_once(scenario):
+    with pytest.raises(ScenarioErrors) as refused:
+        run(scenario, "scheme.plan=crw,ring")
+    said = str(refused.value)
+    assert said.startswith("--vary scheme.plan=crw: scheme.plan: crw: did you mean crew? expected ")
+    assert "(with " not in said
+
+
 def test_another_scenario_beside_runs_as_it_is_with_the_same_seeds_and_network(scenario):
     other = scenario.with_name("other.yaml")
     program = "{kind: program, command: [sleep, 1]}"
