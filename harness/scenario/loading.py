@@ -67,7 +67,9 @@ def read_file(path: str | Path) -> str:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if isinstance(error, FileNotFoundError):
-            near = _find_near(str(path), _list_scenarios())
+            beside = _find_near_file(Path(path)) if Path(path).suffix else ""
+            found = str(Path(path).with_name(beside)) if beside else ""
+            near = found or _find_near(str(path), _list_scenarios())
             reason += f": did you mean {near}?" if near else " (see: trunkline list scenarios)"
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
@@ -84,10 +86,11 @@ def _list_scenarios() -> list[str]:
 def _find_near_file(path: Path) -> str:
     """The name of the file in the same folder that resembles this one most; empty if none does."""
     try:
-        names = [each.name for each in path.parent.iterdir() if each.suffix == path.suffix]
+        stems = [each.stem for each in path.parent.iterdir() if each.suffix == path.suffix]
     except OSError:
         return ""
-    return _find_near(path.name, names)
+    near = _find_near(path.stem, stems)
+    return near and f"{near}{path.suffix}"
 
 
 def _find_near(name: str, known: Iterable[str]) -> str:

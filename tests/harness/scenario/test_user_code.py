@@ -482,6 +482,8 @@ def test_a_policy_that_fails_when_it_is_tried_is_refused_before_the_run(file, st
 
 
 def test_a_misspelt_file_is_guessed(file):
+    with pytest.raises(ScenarioErrors, match=r"minne.yaml: cannot read: .* did you mean /.*/mine"):
+        load(file.with_name("minne.yaml"))
     file.write_text(SCENARIO.replace("plans/hub.py", "plans/hubb.py"))
     (found,) = problems(file)
     assert found.endswith("cannot read: no such file or directory: did you mean plans/hub.py?")
