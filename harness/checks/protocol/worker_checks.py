@@ -368,7 +368,9 @@ class _Worker:
         if isinstance(event, RoundFinished | RoundAlone):
             pause_ns = self.beat_ns if isinstance(event, RoundAlone) else 0
             self.idle_ns = event.t_ns + pause_ns
-        if after == "computed":  # losses of many connections at once take their time
+        # Losses of many connections at once take their time.
+        is_connection = isinstance(event, LinkLost | LinkFound | ControllerLost | ControllerFound)
+        if after == "computed" and (self.state != "computed" or is_connection):
             self.computed_ns = event.t_ns
         if self.is_server and wanted:
             yield self._wrong(event, "the site is a server")
