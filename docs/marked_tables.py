@@ -138,7 +138,7 @@ def find_tables(text: str) -> Iterator[Found]:
 
 def render(marker: Marker, results: Sequence[Result], old: Sequence[str]) -> list[str]:
     """The lines of a table; cells by hand are those of the old one. Raises MarkerError."""
-    written = [[*split_label(marker.corner), *(column.label.strip() for column in marker.columns)]]
+    written = [_list_heads(marker)]
     for row in marker.rows:
         cells = []
         for number, column in enumerate(marker.columns):
@@ -155,7 +155,7 @@ def render(marker: Marker, results: Sequence[Result], old: Sequence[str]) -> lis
 
 def check_labels(marker: Marker, lines: Sequence[str]) -> None:
     """Raise MarkerError unless the table has the heads and the labels of rows of its marker."""
-    heads = [*split_label(marker.corner), *(column.label.strip() for column in marker.columns)]
+    heads = _list_heads(marker)
     if lines and split_row(lines[0]) != heads:
         raise MarkerError(f"the table's head is {lines[0]}: expected {' | '.join(heads)}")
     width = len(split_label(marker.corner))
@@ -164,6 +164,10 @@ def check_labels(marker: Marker, lines: Sequence[str]) -> None:
     if lines and found != expected:
         wrong = [*(label for label in found if label not in expected)] or found
         raise MarkerError(f"the table has rows {'; '.join(wrong)}: expected {'; '.join(expected)}")
+
+
+def _list_heads(marker: Marker) -> list[str]:
+    return [*split_label(marker.corner), *(column.label.strip() for column in marker.columns)]
 
 
 def check_selection(marker: Marker, results: Sequence[Result]) -> None:

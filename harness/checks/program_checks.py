@@ -42,9 +42,10 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     for site in programs:
         times = sum(event.who == site for event in exits)
         if times != 1:
-            text = f"the program at {site} exited {times} times"
-            text = text if times else f"the program at {site} did not exit"
-            yield fail(text) if times else unfinished(history, text)
+            if times:
+                yield fail(f"the program at {site} exited {times} times")
+            else:
+                yield unfinished(history, f"the program at {site} did not exit")
         yield judged()
     stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
     for event in exits:

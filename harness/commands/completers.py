@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def offer_scenarios(prefix: str, **_: Any) -> Iterator[str]:
     """The names of the scenarios in `scenarios/`, and files."""
-    from trunkline.harness.commands.terminal import find_scenario_folder
+    from trunkline.harness.config.paths import find_scenario_folder
 
     yield from (path.stem for path in find_scenario_folder().glob("*.yaml"))
     yield from FilesCompleter(("yaml",))(prefix)

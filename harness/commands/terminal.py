@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import gc
 import json
 import os
@@ -55,6 +54,8 @@ def find_scenario(name: str) -> str:
 
     If there is none, it is the name itself, so that reading it gives the usual error.
     """
+    from trunkline.harness.config.paths import find_scenario_folder
+
     folder = find_scenario_folder()
     for path in (Path(name), folder / name, folder / f"{name}.yaml"):
         with contextlib.suppress(OSError):  # such as a name that is too long
@@ -63,22 +64,15 @@ def find_scenario(name: str) -> str:
     return name
 
 
-def find_scenario_folder() -> Path:
-    """The folder `scenarios` here, or else that of this installation."""
-    from trunkline.harness.config.paths import SCENARIOS
-
-    here = Path("scenarios")
-    return here if here.is_dir() else SCENARIOS
-
-
 def find_run(name: str, runs: Path) -> Path:
     """The folder of the named run, or of a scenario's latest run. Raises UsageError."""
     for run_dir in (Path(name), runs / name / "latest"):
         if (run_dir / "events.jsonl").exists():
             return run_dir
-    names = [each.name for each in runs.iterdir()] if runs.is_dir() else []
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
-    hint = f"did you mean {near[0]}? " if near else ""
+    from trunkline.harness.config.document import find_near
+
+    near = find_near(name, [each.name for each in runs.iterdir()] if runs.is_dir() else [])
+    hint = f"did you mean {near}? " if near else ""
     raise UsageError(
         f"{name}: no such run: {hint}expected a run's folder, or the name of a scenario "
         f"that has runs in {runs} (see: trunkline list runs)"

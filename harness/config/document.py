@@ -209,9 +209,14 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
     known = list(names)
     if not known:
         return "expected nothing here"
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.65)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = find_near(str(value), known)
+    hint = f"did you mean {near}? " if near else ""
     return f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+
+
+def find_near(name: str, known: Iterable[str]) -> str:
+    """The known name that resembles this one most; empty if none does."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)), "")
 
 
 class _Strict(yaml.composer.Composer, yaml.resolver.Resolver):

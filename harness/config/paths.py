@@ -14,3 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SCENARIOS = ROOT / "scenarios"
 VAGRANT = ROOT / "vagrant"
+
+
+def find_scenario_folder() -> Path:
+    """The folder `scenarios` here, or else that of this installation."""
+    here = Path("scenarios")
+    return here if here.is_dir() else SCENARIOS

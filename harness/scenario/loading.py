@@ -10,16 +10,15 @@ raises `ScenarioErrors` with all problems of the file. `resolve` writes a scenar
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document, units
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
-from trunkline.harness.config.paths import SCENARIOS
+from trunkline.harness.config.paths import find_scenario_folder
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import user_code
@@ -69,7 +68,7 @@ def read_file(path: str | Path) -> str:
         if isinstance(error, FileNotFoundError):
             beside = _find_near_file(Path(path)) if Path(path).suffix else ""
             found = str(Path(path).with_name(beside)) if beside else ""
-            near = found or _find_near(str(path), _list_scenarios())
+            near = found or document.find_near(str(path), _list_scenarios())
             reason += f": did you mean {near}?" if near else " (see: trunkline list scenarios)"
         raise ScenarioErrors([Problem(str(path), None, "", "", f"cannot read: {reason}")]) from None
     except UnicodeDecodeError:
@@ -78,7 +77,7 @@ def read_file(path: str | Path) -> str:
 
 def _list_scenarios() -> list[str]:
     """The names of the scenarios in the folder `scenarios` here, or else of the installation."""
-    folder = Path("scenarios") if Path("scenarios").is_dir() else SCENARIOS
+    folder = find_scenario_folder()
     found = (file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml"))
     return sorted(map(str, found))
 
@@ -89,13 +88,8 @@ def _find_near_file(path: Path) -> str:
         stems = [each.stem for each in path.parent.iterdir() if each.suffix == path.suffix]
     except OSError:
         return ""
-    near = _find_near(path.stem, stems)
+    near = document.find_near(path.stem, stems)
     return near and f"{near}{path.suffix}"
-
-
-def _find_near(name: str, known: Iterable[str]) -> str:
-    """The known name that resembles this one most; empty if none does."""
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.65)), "")
 
 
 def parse(

@@ -363,6 +363,10 @@ class _Worker:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
             case _:
                 return
+        yield from self._finish_step(event, wanted, after)
+
+    def _finish_step(self, event: Event, wanted: tuple[str, ...], after: str) -> Iterator[Finding]:
+        """Go on to the state `after`; only from one of those `wanted`, if there are any."""
         if isinstance(event, ComputeStarted | WorkerFinished):
             yield from self._check_idleness(event)
         if isinstance(event, RoundFinished | RoundAlone):

@@ -35,6 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per item."""
     from trunkline.harness.commands import listings
+    from trunkline.harness.config.paths import find_scenario_folder
 
     what = arguments.what
     if arguments.json and what != "runs":
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         lines = [(each.folder, listings.describe_run(each)) for each in found]
     elif what == "scenarios":
-        lines = list(listings.list_scenarios(terminal.find_scenario_folder()))
+        lines = list(listings.list_scenarios(find_scenario_folder()))
     elif what in EXTENSIONS:
         lines = list(listings.list_extensions(what))
     else:

@@ -46,13 +46,15 @@ def tabulate_servers(
         "t_s": np.repeat(edges_ns[:-1] / 1e9, len(servers)),
         "server": list(servers) * (len(edges_ns) - 1),
     }
+    links = [pair for pair in ends if not set(pair).isdisjoint(servers)]
+    moved, room = count_bytes(history, topology, links, edges_ns, share)
+    moved = _delay_excess(moved, share * room)
     for direction, side in (("in", 1), ("out", 0)):
-        links = [pair for pair in ends if pair[side] in servers]
-        of_server = np.array([[pair[side] == server for server in servers] for pair in links])
-        moved, room = count_bytes(history, topology, links, edges_ns, share)
-        moved, room = _delay_excess(moved, share * room) @ of_server, room @ of_server
-        used = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
-        found[f"{direction}_mbps"] = (moved * 8e-6 / step_s).ravel()
+        here = [number for number, pair in enumerate(links) if pair[side] in servers]
+        of_server = np.array([[links[n][side] == server for server in servers] for n in here])
+        carried, possible = moved[:, here] @ of_server, room[:, here] @ of_server
+        used = np.divide(carried, possible, out=np.zeros_like(carried), where=possible > 0)
+        found[f"{direction}_mbps"] = (carried * 8e-6 / step_s).ravel()
         found[f"{direction}_percent"] = 100 * used.ravel()
     rows = zip(*found.values(), strict=True)
     return columns.SERVERS.frame(dict(zip(found, row, strict=True)) for row in rows)
