@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -95,24 +96,55 @@ def test_every_plan_passes_on_a_mesh_and_on_an_overlay_that_lacks_links(embedded
     assert max(itertools.accumulate(running)) == 2
 
 
-def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(embedded, tmp_path):
-    """Another folder, place of installation, home and environment, and both processors busy."""
+INTERNET2 = SMALL % ("{builder: internet2, sites: 9}", "preduce", "crew") + "network: {mtu: 1500}\n"
+TRAINING = """
+name: small
+topology: {builder: full_mesh, sites: 3, rates: n2, delays: 20 ms}
+workload: {kind: training, channels: 2, hidden: 16, local_steps: 2}
+scheme: {chunk: 4 KiB}
+stop: {tasks: 3}
+outputs: {plots: false}
+"""
+PROGRAM = """
+name: small
+topology: {builder: full_mesh, sites: 3, rates: n2, delays: 20 ms}
+workload:
+  kind: program
+  folder: ROOT/scenarios/programs
+  command: [python3, gloo_allreduce.py, --megabytes, 1, --rounds, 3]
+stop: {exit: all}
+outputs: {plots: false}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [(INTERNET2, 3), (TRAINING, 3), (PROGRAM, 9)],
+    ids=["agents", "training", "program"],
+)
+def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(
+    embedded, tmp_path, text, completed
+):
+    """Another folder, place of installation, home and environment, and both processors busy.
+
+    There is no bytecode at that place, so that modules are compiled, some of them after the start.
+    """
     far = tmp_path / ("far" * 30) / "trunkline"
-    for folder in ("agents", "harness", "topologies", "workloads", "src"):
-        shutil.copytree(ROOT / folder, far / folder, symlinks=True)
-    text = SMALL % ("{builder: internet2, sites: 9}", "preduce", "crew") + "network: {mtu: 1500}\n"
+    for folder in ("agents", "harness", "scenarios", "topologies", "workloads", "src"):
+        bytecode = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, far / folder, symlinks=True, ignore=bytecode)
     near_log = command_line_run(ROOT, tmp_path / "near", text, {"HOME": "/root"})
     others = {"HOME": str(tmp_path), "TZ": "Asia/Tokyo", "LC_ALL": "C", "FILLER": "x" * 5000}
     with all_processors_busy():
         far_log = command_line_run(far, far.parent / "a long name of a folder", text, others)
-    assert near_log.count("task_completed") == 3
+    assert len(re.findall("task_completed|sync_finished", near_log)) == completed
     assert near_log == far_log
 
 
 def command_line_run(root: Path, where: Path, text: str, variables: dict[str, str]) -> str:
     """The event log of `trunkline run`, as installed in `root`."""
     where.mkdir(parents=True)
-    (where / "small.yaml").write_text(text)
+    (where / "small.yaml").write_text(text.replace("ROOT", str(root)))
     command = [
         sys.executable,
         "-m",
